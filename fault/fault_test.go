@@ -1,0 +1,98 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestListIsClosed holds the constants, Codes and the table to one another.
+func TestListIsClosed(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var constants []Code
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+			if id, ok := spec.Type.(*ast.Ident); ok && id.Name == "Code" {
+				text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				constants = append(constants, Code(text))
+			}
+		}
+		return true
+	})
+	if !slices.Equal(constants, Codes()) {
+		t.Errorf("the constants are %v, Codes gives %v", constants, Codes())
+	}
+	if len(table) != len(constants) {
+		t.Errorf("the table has %d codes, the list %d", len(table), len(constants))
+	}
+	for _, c := range constants {
+		if c.Exit() < 1 || c.HTTP() < 400 || c.HTTP() > 599 {
+			t.Errorf("%s: exit %d, HTTP %d", c, c.Exit(), c.HTTP())
+		}
+	}
+}
+
+func TestUnknownCode(t *testing.T) {
+	t.Parallel()
+	if c := Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() {
+		t.Errorf("an unknown code gives %d, %d, %t", c.Exit(), c.HTTP(), c.Retryable())
+	}
+}
+
+func TestError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	f := New(Timeout, "after %d ms", 3)
+	f.Err, f.At = cause, "/x"
+	under := f.Under("/steps/1")
+	if under.Error() != "timeout at /steps/1/x: after 3 ms" || f.At != "/x" {
+		t.Errorf("%v, and the original has At %q", under, f.At)
+	}
+	wrapped := fmt.Errorf("wrapped: %w", under)
+	if got, ok := As(wrapped); !ok || got != under || !errors.Is(wrapped, cause) {
+		t.Errorf("As gives %v, %t", got, ok)
+	}
+	if CodeOf(wrapped) != Timeout || CodeOf(cause) != Internal || CodeOf(nil) != "" {
+		t.Error("CodeOf is wrong")
+	}
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		word, names, want string
+		n                 int
+	}{
+		{"retrun", "return steps repeat", "return", 1},
+		{"maxTokens", "maxSteps maxTotalTokens", "maxTotalTokens", 1},
+		{"symbol_search", "symbolSearch fs.grep", "symbolSearch", 3},
+		{"grep", "fs.find fs.grep", "fs.grep", 3},
+		{"x", "return steps", "", 3},
+		{"", "a b", "", 3},
+		{strings.Repeat("a", 1000), "aaaa", "", 1},
+	} {
+		if got := strings.Join(Nearest(test.word, strings.Fields(test.names), test.n), " "); got != test.want {
+			t.Errorf("Nearest(%.20q, %s) = %q, want %q", test.word, test.names, got, test.want)
+		}
+	}
+}
+
+func TestPointer(t *testing.T) {
+	t.Parallel()
+	if got := Index(Key(Key("", "a/b"), "m~n"), 3); got != "/a~1b/m~0n/3" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,97 @@
+package bpe
+
+import (
+	"math"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2"
+	loader "github.com/pkoukk/tiktoken-go-loader"
+)
+
+// pattern is that of o200k_base as published, but for the long s, written out: regexp2 does not fold it to s, the
+// reference implementation does.
+const pattern = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)?` +
+	`|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)?` +
+	`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+
+// fataler is what testing.TB and rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// oracle counts in the plainest way: it cuts with the published expression and merges by looking at everything each time.
+type oracle struct {
+	expression *regexp2.Regexp
+	ranks      map[string]int
+	counted    sync.Map // of pieces that were counted before
+}
+
+var theOracle = sync.OnceValue(func() *oracle {
+	ranks, err := loader.NewOfflineLoader().LoadTiktokenBpe("o200k_base.tiktoken")
+	if err != nil {
+		panic(err)
+	}
+	return &oracle{expression: regexp2.MustCompile(pattern, regexp2.None), ranks: ranks}
+})
+
+// pieces returns text cut into pieces.
+func (o *oracle) pieces(t fataler, text []byte) []string {
+	t.Helper()
+	// The expression sees characters: the place of each of them in the text.
+	var runes []rune
+	var places []int
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		runes, places = append(runes, r), append(places, i)
+		i += n
+	}
+	places = append(places, len(text))
+	var pieces []string
+	m, err := o.expression.FindRunesMatch(runes)
+	for ; m != nil && err == nil; m, err = o.expression.FindNextMatch(m) {
+		pieces = append(pieces, string(text[places[m.Index]:places[m.Index+m.Length]]))
+	}
+	if err != nil {
+		t.Fatalf("the expression fails on %q: %v", text, err)
+	}
+	return pieces
+}
+
+// merge returns the tokens of bytes by merging alone.
+func (o *oracle) merge(bytes string) []string {
+	parts := make([]string, len(bytes))
+	for i := range parts {
+		parts[i] = bytes[i : i+1]
+	}
+	for {
+		lowest, at := math.MaxInt, 0
+		for i := 1; i < len(parts); i++ {
+			if rank, ok := o.ranks[parts[i-1]+parts[i]]; ok && rank < lowest {
+				lowest, at = rank, i
+			}
+		}
+		if lowest == math.MaxInt {
+			return parts
+		}
+		parts[at-1] += parts[at]
+		parts = append(parts[:at], parts[at+1:]...)
+	}
+}
+
+func (o *oracle) count(t fataler, text []byte) int {
+	t.Helper()
+	n := 0
+	for _, p := range o.pieces(t, text) {
+		k, ok := o.counted.Load(p)
+		if _, token := o.ranks[p]; token {
+			k = 1
+		} else if !ok {
+			k = len(o.merge(p))
+			o.counted.Store(p, k)
+		}
+		n += k.(int)
+	}
+	return n
+}

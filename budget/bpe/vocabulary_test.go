@@ -1,0 +1,81 @@
+package bpe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestVocabularyIsThePublished(t *testing.T) {
+	t.Parallel()
+	v, published := loaded().vocabulary, theOracle().ranks
+	if len(published) != tokens {
+		t.Fatalf("the published vocabulary has %d tokens, the packed one %d", len(published), tokens)
+	}
+	if n := int(v.start[tokens]); n != len(v.bytes) {
+		t.Errorf("the tokens have %d bytes, the file %d", n, len(v.bytes))
+	}
+	most := 0
+	beside := make(map[string]bool)
+	for token, rank := range published {
+		if got := v.rank([]byte(token)); got != uint32(rank) {
+			t.Errorf("%q has rank %d, want %d", token, got, rank)
+		}
+		most = max(most, len(token))
+		for i := 1; i < len(token); i++ {
+			beside[token[i-1:i+1]] = true
+		}
+	}
+	if most != longest {
+		t.Errorf("the longest token has %d bytes, the constant says %d", most, longest)
+	}
+	for p, got := range v.pairs {
+		two := string([]byte{byte(p >> 8), byte(p)})
+		want := uint32(apart)
+		if rank, ok := published[two]; ok {
+			want = uint32(rank)
+		} else if beside[two] {
+			want = absent
+		}
+		if got != want {
+			t.Errorf("the pair %q is %d, want %d", two, got, want)
+		}
+	}
+}
+
+func TestNoticeNamesTheFile(t *testing.T) {
+	t.Parallel()
+	notice, err := os.ReadFile("VOCABULARY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := fmt.Sprintf("packed, SHA-256 | `%x`", sha256.Sum256(packed)); !bytes.Contains(notice, []byte(sum)) {
+		t.Errorf("VOCABULARY.md does not say %q", sum)
+	}
+}
+
+// Tokens with a few bytes changed, added or taken away are mostly none, and near those that are.
+func TestRankOfNearlyTokens(t *testing.T) {
+	t.Parallel()
+	v := loaded().vocabulary
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.IntRange(0, tokens-1).Draw(t, "id")
+		near := append([]byte(nil), v.bytes[v.start[id]:v.start[id+1]]...)
+		if rapid.Bool().Draw(t, "longer") {
+			near = append(near, rapid.Byte().Draw(t, "end"))
+		}
+		near[rapid.IntRange(0, len(near)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		near = near[rapid.IntRange(0, len(near)-1).Draw(t, "from"):]
+		want := uint32(absent)
+		if rank, ok := theOracle().ranks[string(near)]; ok {
+			want = uint32(rank)
+		}
+		if got := v.rank(near); got != want {
+			t.Fatalf("%q has rank %d, want %d", near, got, want)
+		}
+	})
+}

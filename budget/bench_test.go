@@ -1,0 +1,157 @@
+package budget_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+)
+
+const mega = 1_000_000
+
+// array is an array of objects of about that many bytes.
+func arrayOf(bytes int) []byte { return numbered(bytes / 46) }
+
+func BenchmarkFits(b *testing.B) {
+	text := arrayOf(4 * mega)
+	c := counter(b, 0)
+	tokens := c.Count(text, -1)
+	run := func(name string, size, limit int, want bool, fits func(part []byte, limit int) bool) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if fits(text[:size], limit) != want {
+					b.Fatalf("%d bytes fit %d tokens: %v", size, limit, !want)
+				}
+			}
+		})
+	}
+	metered := func(part []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(part) }
+	joined := func(part []byte, limit int) bool { return budget.NewMeter(c, limit).Fits(part[:100], part[100:]) }
+	counted := func(part []byte, limit int) bool { return c.Count(part, -1) <= limit } // the baseline: count all
+	run("far below/meter", len(text), 2*len(text), true, metered)
+	run("far below/baseline", len(text), 2*len(text), true, counted)
+	run("far above/meter", len(text), 8000, false, metered)
+	run("far above/meter of two parts", len(text), 8000, false, joined)
+	run("far above/baseline", len(text), 8000, false, counted)
+	run("64 KB far above/meter", 64_000, 8000, false, metered)
+	run("64 KB far above/baseline", 64_000, 8000, false, counted)
+	run("just within/meter", len(text), tokens, true, metered)
+	run("just within/baseline", len(text), tokens, true, counted)
+}
+
+func BenchmarkProbe(b *testing.B) {
+	for _, size := range []int{mega, 50 * mega} {
+		value := arrayOf(size)
+		r := results(b, nil)
+		b.Run(fmt.Sprintf("%dMB/probe", size/mega), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if p, err := r.Probe(b.Context(), "me", value, 200); err != nil || !bytes.Contains(p, []byte("{id,name,price}")) {
+					b.Fatalf("%s, %v", p, err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%dMB/baseline decode", size/mega), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var items []json.RawMessage
+				if err := json.Unmarshal(value, &items); err != nil || len(items) != size/46 {
+					b.Fatalf("%d, %v", len(items), err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPage(b *testing.B) {
+	value := arrayOf(50 * mega)
+	items := 50 * mega / 46
+	r := results(b, nil)
+	token := keep(b, r, string(value))
+	m := budget.NewMeter(counter(b, 0), 8000)
+	fits := func(p []byte) bool { return m.Fits(p) }
+	for name, number := range map[string]int{"first": 1, "last": (items + 19) / 20} {
+		b.Run(name+"/page", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, Mode: "paginated", Page: number, PageSet: true}, fits, nil)
+				if err != nil || !bytes.Contains(p, fmt.Appendf(nil, `{"items":[{"id":%d,`, (number-1)*20)) {
+					b.Fatalf("%s, %v", p, err)
+				}
+			}
+		})
+		b.Run(name+"/baseline decode", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var all []json.RawMessage
+				if err := json.Unmarshal(value, &all); err != nil || len(all) != items {
+					b.Fatalf("%d, %v", len(all), err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFiltered(b *testing.B) {
+	value := arrayOf(mega)
+	r := results(b, nil)
+	token := keep(b, r, string(value))
+	b.SetBytes(int64(len(value)))
+	for b.Loop() {
+		p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, FilterKeys: []string{"name", "price"}}, nil, nil)
+		if err != nil || !bytes.HasPrefix(p, []byte(`[{"name":"item 0","price":1.10},`)) {
+			b.Fatalf("%.50s, %v", p, err)
+		}
+	}
+}
+
+// A large array that is kept, described and paged costs little more memory than itself: less than half in memory, and
+// one copy for each use on the disk. Not parallel: it counts what the process allocates.
+func TestMemory(t *testing.T) {
+	value := arrayOf(20 * mega)
+	fits := func(p []byte) bool { return len(p) < 10_000 }
+	use := func(r *budget.Results) int {
+		allocated := func() uint64 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.TotalAlloc
+		}
+		before := allocated()
+		answer, err := r.Probe(t.Context(), "me", value, 200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := decode[probe](t, answer).Token
+		uses := 0
+		for _, f := range []budget.Fetch{{Page: 1, PageSet: true}, {Page: 20_000, PageSet: true}, {Page: 1, PageSet: true, PageSize: 5000, PageSizeSet: true}} {
+			f.Token = token
+			uses++
+			if p, err := r.Answer(t.Context(), "me", f, fits, nil); err == nil && len(p) < 100 || err != nil && !strings.Contains(err.Error(), "page_size") {
+				t.Errorf("%+v = %s, %v", f, p, err)
+			}
+		}
+		return int((allocated() - before) * 100 / uint64(len(value)) / uint64(uses))
+	}
+	if percent := use(results(t, nil)); percent > 50 {
+		t.Errorf("a use in memory allocates %d %% of the value", percent)
+	}
+	disk, err := diskstore.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := budget.NewResults(disk, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if percent := use(r); percent > 150 {
+		t.Errorf("a use from the disk allocates %d %% of the value", percent)
+	} else {
+		t.Logf("a use from the disk allocates %d %% of the value", percent)
+	}
+}

@@ -1,0 +1,113 @@
+package diskstore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+)
+
+// document is JSON of about that many bytes.
+func document(size int) []byte {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, `{"id":%d,"name":"item %x","price":1.10},`, i, i*2654435761)
+	}
+	return []byte("[" + b.String() + "0]")
+}
+
+func BenchmarkStore(b *testing.B) {
+	for _, size := range []int{10_000, 1_000_000, 50_000_000} {
+		value := document(size)
+		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: value}
+		disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		memory, err := memstore.New(nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for name, d := range map[string]budget.Driver{"disk": disk, "memory": memory} {
+			b.Run(fmt.Sprintf("%s/put/%d", name, size), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					if err := d.Put(context.Background(), "k", e); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run(fmt.Sprintf("%s/get/%d", name, size), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					if got, err := d.Get(context.Background(), "k"); err != nil || len(got.Value) != len(value) {
+						b.Fatalf("%d bytes, %v", len(got.Value), err)
+					}
+				}
+			})
+			b.Run(fmt.Sprintf("%s/touch/%d", name, size), func(b *testing.B) {
+				for b.Loop() {
+					if err := d.Touch(context.Background(), "k", e.Expires); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		path := filepath.Join(b.TempDir(), "plain")
+		b.Run(fmt.Sprintf("baseline file/put/%d", size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if err := os.WriteFile(path, value, 0o600); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("baseline file/get/%d", size), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if got, err := os.ReadFile(path); err != nil || len(got) != len(value) {
+					b.Fatalf("%d bytes, %v", len(got), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOpen opens a folder of many results, which sweeps it.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s, err := diskstore.Open(dir, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 1000 {
+		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(1000)}
+		if err := s.Put(context.Background(), fmt.Sprint(i), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := diskstore.Open(dir, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if n := len(mustRead(b, dir)); n != 1000 {
+		b.Fatalf("%d results are left", n)
+	}
+}
+
+func mustRead(b *testing.B, dir string) []os.DirEntry {
+	b.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return entries
+}

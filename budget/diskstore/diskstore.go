@@ -1,0 +1,363 @@
+// Package diskstore keeps results in a folder, one compressed file each, so that they outlive the process: a command can
+// fetch what an earlier command kept. Any number of processes may use the folder at once.
+//
+// A result appears whole or not at all (a temporary file is renamed into place) and survives the death of the process
+// that kept it. It is not forced to the disk: after a loss of power a file may be damaged, which its checksums tell, and
+// the result reads as not found.
+package diskstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// chunk is how much is compressed or decompressed between two looks at the context.
+const chunk = 1 << 20
+
+// maxWindow bounds what a decoder remembers, and so its memory.
+const maxWindow = 8 << 20
+
+// Options are the settings of a Store; nil or a zero field stands for the default.
+type Options struct {
+	MaxBytes int64            // all files together, as they are on the disk; default 1 GiB, -1 for no bound
+	Now      func() time.Time // the clock; default time.Now
+}
+
+// Store is a budget.Driver. Where MaxBytes is passed, the oldest results go first. Each process counts what it adds
+// itself and looks at the whole folder when it opens it, once a minute while it adds to it, and at the bound: for a
+// minute at the most, several processes together may pass the bound.
+type Store struct {
+	dir      string
+	o        Options
+	encoders sync.Pool
+	decoders sync.Pool
+
+	mu     sync.Mutex // guards what follows; and one sweep at a time
+	bytes  int64      // in the folder, as far as this process knows
+	swept  time.Time
+	closed bool
+}
+
+// Open makes a store in a folder, which is created with mode 0700 if it is not there, and removes what has expired or is
+// damaged. Files that are not named as this package names its own are never touched. A folder that cannot be used, or
+// that others may write to, is unavailable; MaxBytes below -1 is bad_request.
+func Open(dir string, o *Options) (*Store, error) {
+	s := &Store{dir: dir}
+	if o != nil {
+		s.o = *o
+	}
+	switch {
+	case s.o.MaxBytes < -1:
+		return nil, fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", s.o.MaxBytes)
+	case s.o.MaxBytes == -1:
+		s.o.MaxBytes = math.MaxInt64
+	case s.o.MaxBytes == 0:
+		s.o.MaxBytes = budget.DefaultMaxBytes
+	}
+	if s.o.Now == nil {
+		s.o.Now = time.Now
+	}
+	if err := prepare(dir); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.sweep(""); err != nil {
+		return nil, unusable(dir, "cannot be read", err)
+	}
+	return s, nil
+}
+
+// prepare makes the folder, and sees that it can be written to by this user alone.
+func prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return unusable(dir, "cannot be made", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return unusable(dir, "cannot be read", err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		return unusable(dir, "may be written to by others (chmod go-w)", nil)
+	}
+	probe, err := os.CreateTemp(dir, temporary)
+	if err != nil {
+		return unusable(dir, "cannot be written to", err)
+	}
+	_ = probe.Close()
+	return os.Remove(probe.Name())
+}
+
+func unusable(dir, why string, err error) error {
+	return &fault.Error{Code: fault.Unavailable, Message: "The folder for results, " + dir + ", " + why + ". Name another folder, or keep results in memory.", Err: err}
+}
+
+// Close implements budget.Driver. The results stay in the folder.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// ready is the error that keeps an operation from beginning.
+func (s *Store) ready(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return budget.ErrClosed
+	}
+	return nil
+}
+
+// nameOf is the name of the file for a key, whatever the key is.
+func nameOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:]) + suffix
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Put implements budget.Driver.
+func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if len(e.Owner) > maxOwner {
+		return fault.New(fault.Internal, "The owner of a result has %d bytes and may have %d.", len(e.Owner), maxOwner)
+	}
+	f, err := os.CreateTemp(s.dir, temporary)                               // mode 0600
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(s.dir, 0o700) == nil { // somebody emptied the cache
+		f, err = os.CreateTemp(s.dir, temporary)
+	}
+	if err != nil {
+		return err
+	}
+	name := nameOf(key)
+	size, err := s.write(ctx, f, name, e)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil && size > s.o.MaxBytes {
+		err = fault.New(fault.LimitExceeded, "The result takes %d bytes on the disk, more than the whole result store may hold. Ask for less of it.", size)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), s.path(name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	s.added(size, name)
+	return nil
+}
+
+// added counts a new file, and sweeps when it is time to.
+func (s *Store) added(size int64, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += size
+	if s.bytes > s.o.MaxBytes || s.o.Now().Sub(s.swept) >= sweepEvery {
+		_ = s.sweep(name) // the result is kept; what could not be removed now is tried again
+	}
+}
+
+// write fills a file and returns its size.
+func (s *Store) write(ctx context.Context, f *os.File, name string, e budget.Entry) (int64, error) {
+	encoder, err := s.encoder(f)
+	if err != nil {
+		return 0, err
+	}
+	start := headerSize + int64(len(e.Owner))
+	if _, err := f.Seek(start, io.SeekStart); err != nil {
+		return 0, err
+	}
+	for rest := e.Value; len(rest) > 0; {
+		n := min(len(rest), chunk)
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if _, err := encoder.Write(rest[:n]); err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+	}
+	if err := encoder.Close(); err != nil {
+		return 0, err
+	}
+	encoder.Reset(nil)
+	s.encoders.Put(encoder)
+	end, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0, err
+	}
+	h := header{
+		Expires: e.Expires.UnixNano(),
+		Created: e.Created.UnixNano(),
+		Size:    int64(len(e.Value)),
+		Stored:  end - start,
+		Owner:   uint32(len(e.Owner)),
+	}
+	h.seal(name, e.Owner)
+	head, err := binary.Append(nil, binary.LittleEndian, h)
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.WriteAt(append(head, e.Owner...), 0)
+	return end, err
+}
+
+// Get implements budget.Driver.
+func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
+	if err := s.ready(ctx); err != nil {
+		return budget.Entry{}, err
+	}
+	f, h, owner, err := s.open(key, os.O_RDONLY)
+	if err != nil {
+		return budget.Entry{}, err
+	}
+	defer f.Close()
+	e := h.entry(owner)
+	e.Value, err = s.read(ctx, f, h)
+	if errors.Is(err, errDamaged) {
+		err = budget.ErrNotFound
+	}
+	return e, err
+}
+
+// open opens the file of a key that is live; the file stands at the beginning of the frame.
+func (s *Store) open(key string, flag int) (*os.File, header, string, error) {
+	name := nameOf(key)
+	f, err := os.OpenFile(s.path(name), flag, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = budget.ErrNotFound
+	}
+	if err != nil {
+		return nil, header{}, "", err
+	}
+	h, owner, err := readHeader(f, name)
+	if errors.Is(err, errDamaged) || err == nil && s.o.Now().UnixNano() >= h.Expires {
+		err = budget.ErrNotFound
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, header{}, "", err
+	}
+	return f, h, owner, nil
+}
+
+// read decodes the value. The memory that it takes follows from what is really there, not from what the header says.
+func (s *Store) read(ctx context.Context, f *os.File, h header) ([]byte, error) {
+	decoder, err := s.decoder(f)
+	if err != nil {
+		return nil, err
+	}
+	// Results are seldom compressed to less than a 64th: room for that at once, for more when it is there.
+	value := make([]byte, 0, min(h.Size, 64*h.Stored+chunk))
+	for err == nil {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if len(value) == cap(value) && int64(len(value)) < h.Size {
+			more := min(h.Size-int64(len(value)), int64(len(value)))
+			value = append(make([]byte, 0, int64(len(value))+more), value...)
+		}
+		if int64(len(value)) == h.Size {
+			err = atEnd(decoder)
+			break
+		}
+		n := 0
+		n, err = decoder.Read(value[len(value):min(len(value)+chunk, cap(value))])
+		value = value[:len(value)+n]
+	}
+	_ = decoder.Reset(nil)
+	s.decoders.Put(decoder)
+	var failed *fs.PathError
+	switch {
+	case err == nil:
+		return value, nil
+	case errors.As(err, &failed):
+		return nil, err
+	}
+	return nil, errDamaged
+}
+
+// atEnd checks that nothing follows, which also compares the frame's checksum.
+func atEnd(r io.Reader) error {
+	var extra [1]byte
+	n, err := io.ReadFull(r, extra[:])
+	switch {
+	case n > 0:
+		return errDamaged
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}
+
+// Touch implements budget.Driver.
+func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	f, _, _, err := s.open(key, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(expires.UnixNano())), 0)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// Delete implements budget.Driver.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.remove(nameOf(key))
+}
+
+func (s *Store) remove(name string) error {
+	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// encoder is a pooled encoder. Every store has its own pool: encoders and decoders hold channels, which bubbles of
+// testing/synctest must not share.
+func (s *Store) encoder(w io.Writer) (*zstd.Encoder, error) {
+	if e, ok := s.encoders.Get().(*zstd.Encoder); ok {
+		e.Reset(w)
+		return e, nil
+	}
+	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+}
+
+func (s *Store) decoder(r io.Reader) (*zstd.Decoder, error) {
+	if d, ok := s.decoders.Get().(*zstd.Decoder); ok {
+		return d, d.Reset(r)
+	}
+	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+}

@@ -1,0 +1,403 @@
+package diskstore_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/budget/storetest"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// clock is a time that tests move.
+type clock struct{ now time.Time }
+
+func (c *clock) options() *diskstore.Options {
+	return &diskstore.Options{Now: func() time.Time { return c.now }}
+}
+
+func newClock() *clock { return &clock{time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+func (c *clock) entry(value string) budget.Entry {
+	return budget.Entry{Owner: "o", Created: c.now, Expires: c.now.Add(5 * time.Minute), Value: []byte(value)}
+}
+
+func open(t *testing.T, dir string, o *diskstore.Options) *diskstore.Store {
+	t.Helper()
+	s, err := diskstore.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func put(t *testing.T, s *diskstore.Store, key string, e budget.Entry) {
+	t.Helper()
+	if err := s.Put(t.Context(), key, e); err != nil {
+		t.Fatalf("Put(%s): %v", key, err)
+	}
+}
+
+func has(t *testing.T, s *diskstore.Store, key string) bool {
+	t.Helper()
+	_, err := s.Get(t.Context(), key)
+	if err != nil && !errors.Is(err, budget.ErrNotFound) {
+		t.Fatalf("Get(%s): %v", key, err)
+	}
+	return err == nil
+}
+
+// names are the files in a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) budget.Driver { return open(t, t.TempDir(), nil) })
+}
+
+func TestAnotherProcess(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	first := open(t, dir, c.options())
+	put(t, first, "k", c.entry(`{"a":1}`))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, dir, c.options())
+	if e, err := second.Get(t.Context(), "k"); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
+		t.Errorf("after the folder was opened again: %q of %q, %v", e.Value, e.Owner, err)
+	}
+	third := open(t, dir, c.options())
+	if err := third.Touch(t.Context(), "k", c.now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	c.now = c.now.Add(30 * time.Minute)
+	if !has(t, second, "k") {
+		t.Error("a life that one process extended has ended in another")
+	}
+	c.now = c.now.Add(30 * time.Minute)
+	if has(t, second, "k") {
+		t.Error("an expired result is still there")
+	}
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache", "results")
+	c := newClock()
+	put(t, open(t, dir, c.options()), "k", c.entry("1"))
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has mode %v (%v), want 0700", info.Mode(), err)
+	}
+	for _, name := range names(t, dir) {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the file has mode %v (%v), want 0600", info.Mode(), err)
+		}
+		if strings.Contains(name, "k") {
+			t.Errorf("the file name %s tells the key", name)
+		}
+	}
+}
+
+func TestSweepAtOpen(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c.options())
+	put(t, s, "old", c.entry("1"))
+	c.now = c.now.Add(4 * time.Minute)
+	put(t, s, "young", c.entry("2"))
+	foreign := []string{"notes.txt", "x.onecall", strings.Repeat("A", 64) + ".onecall"}
+	for _, name := range foreign {
+		write(t, dir, name, "mine")
+	}
+	write(t, dir, strings.Repeat("a", 64)+".onecall", "nonsense under one of our names")
+	write(t, dir, "new-1.onecall", "abandoned")
+	write(t, dir, "new-2.onecall", "being written")
+	for name, age := range map[string]time.Duration{"new-1.onecall": 2 * time.Hour, "new-2.onecall": time.Second} {
+		if err := os.Chtimes(filepath.Join(dir, name), time.Time{}, c.now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.now = c.now.Add(2 * time.Minute)
+	s = open(t, dir, c.options())
+	if has(t, s, "old") || !has(t, s, "young") {
+		t.Errorf("old: %v, young: %v, want only young", has(t, s, "old"), has(t, s, "young"))
+	}
+	if left := names(t, dir); len(left) != 1+1+len(foreign) {
+		t.Errorf("left are %q, want one result, one file being written and the foreign files", left)
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOldestGiveWay(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	o := c.options()
+	o.MaxBytes = 20_000
+	s := open(t, dir, o)
+	for i := range 50 {
+		c.now = c.now.Add(time.Second)
+		key := fmt.Sprint(i)
+		put(t, s, key, c.entry(incompressible(1000+i)))
+		if !has(t, s, key) {
+			t.Fatalf("result %d is gone as soon as it was kept", i)
+		}
+		if n := diskUse(t, dir); n > o.MaxBytes {
+			t.Fatalf("the folder holds %d bytes and may hold %d", n, o.MaxBytes)
+		}
+	}
+	if has(t, s, "0") || !has(t, s, "48") {
+		t.Error("not the oldest gave way")
+	}
+	put(t, s, "alone", c.entry(incompressible(19_000)))
+	if !has(t, s, "alone") {
+		t.Error("a result nearly as large as the store is not there")
+	}
+	if err := s.Put(t.Context(), "too large", c.entry(incompressible(20_000))); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
+	}
+	if n := len(names(t, dir)); n != 1 {
+		t.Errorf("%d files are left, want 1", n)
+	}
+}
+
+// What other processes add is counted within a minute.
+func TestBoundAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	o := c.options()
+	o.MaxBytes = 20_000
+	one, other := open(t, dir, o), open(t, dir, o)
+	for i := range 15 {
+		c.now = c.now.Add(time.Second)
+		put(t, one, fmt.Sprint("one", i), c.entry(incompressible(1000)))
+		put(t, other, fmt.Sprint("other", i), c.entry(incompressible(1000)))
+	}
+	c.now = c.now.Add(time.Minute)
+	put(t, one, "last", c.entry(incompressible(1000)))
+	if n := diskUse(t, dir); n > o.MaxBytes {
+		t.Errorf("the folder holds %d bytes and may hold %d", n, o.MaxBytes)
+	}
+}
+
+func incompressible(n int) string {
+	b := make([]byte, n)
+	state := uint64(n)
+	for i := range b {
+		state = state*6364136223846793005 + 1442695040888963407
+		b[i] = byte(state >> 56)
+	}
+	return string(b)
+}
+
+func diskUse(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	for _, name := range names(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += info.Size()
+	}
+	return n
+}
+
+// Every byte of a file is changed and every length cut: it reads as it was (an expiry is not covered by the checksum),
+// or as not found, and a sweep removes what is damaged.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c.options())
+	const value = `{"items":[1,2,3],"name":"a name that is longer than the rest","again":"a name that is longer than the rest"}`
+	put(t, s, "k", c.entry(value))
+	path := filepath.Join(dir, names(t, dir)[0])
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const expiry = 8 // bytes at the beginning
+	try := func(what string, content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Get(t.Context(), "k")
+		if err == nil && string(e.Value) != value {
+			t.Errorf("%s: Get = %q", what, e.Value)
+		} else if err != nil && !errors.Is(err, budget.ErrNotFound) {
+			t.Errorf("%s: Get: %v, want ErrNotFound", what, err)
+		} else if err == nil && what != "expiry" {
+			t.Errorf("%s is not noticed", what)
+		}
+		if err := s.Touch(t.Context(), "k", c.now.Add(time.Hour)); err != nil && !errors.Is(err, budget.ErrNotFound) {
+			t.Errorf("%s: Touch: %v", what, err)
+		}
+	}
+	for i := range whole {
+		changed := append([]byte(nil), whole...)
+		changed[i] ^= 0xff
+		if i < expiry {
+			try("expiry", changed)
+			continue
+		}
+		try(fmt.Sprintf("byte %d changed", i), changed)
+		try(fmt.Sprintf("cut to %d bytes", i), whole[:i])
+	}
+	try("bytes after the end", append(append([]byte(nil), whole...), 0))
+	open(t, dir, c.options())
+	if left := names(t, dir); len(left) != 0 {
+		t.Errorf("a sweep left %q", left)
+	}
+}
+
+// A file under another name is not the result of that name.
+func TestMovedFile(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c.options())
+	put(t, s, "a", c.entry("1"))
+	a := names(t, dir)[0]
+	put(t, s, "b", c.entry("2"))
+	for _, name := range names(t, dir) {
+		if name != a {
+			if err := os.Rename(filepath.Join(dir, a), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if has(t, s, "b") {
+		t.Error("the file of one result is read as another")
+	}
+}
+
+// A header that tells a size that is not there costs no memory.
+func TestLyingHeader(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c.options())
+	put(t, s, "k", c.entry("[1,2,3]"))
+	path := filepath.Join(dir, names(t, dir)[0])
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []uint64{6, 8, 1 << 30, 1 << 62, 1 << 63} {
+		lie := append([]byte(nil), whole...)
+		diskstore.Forge(lie, filepath.Base(path), func(header []byte) { binary.LittleEndian.PutUint64(header[24:], size) })
+		if err := os.WriteFile(path, lie, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if has(t, s, "k") {
+			t.Errorf("a value of 7 bytes that tells it has %d is read", size)
+		}
+	}
+}
+
+func TestCancelledPutLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir, c := t.TempDir(), newClock()
+	s := open(t, dir, c.options())
+	ctx := &endsLater{Context: t.Context(), looks: 3}
+	if err := s.Put(ctx, "k", c.entry(incompressible(8<<20))); !errors.Is(err, context.Canceled) {
+		t.Errorf("Put: %v, want context.Canceled", err)
+	}
+	if left := names(t, dir); len(left) != 0 {
+		t.Errorf("a cancelled Put left %q", left)
+	}
+}
+
+// endsLater is a context that ends when it was looked at a number of times.
+type endsLater struct {
+	context.Context
+	looks int
+}
+
+func (c *endsLater) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestUnusableFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "file", "")
+	open755 := filepath.Join(dir, "shared")
+	if err := os.Mkdir(open755, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open755, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "file"), filepath.Join(dir, "file", "below"), open755, "\x00"} {
+		if _, err := diskstore.Open(path, nil); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("Open(%q): %v, want unavailable", path, err)
+		}
+	}
+	if _, err := diskstore.Open(dir, &diskstore.Options{MaxBytes: -2}); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("Open with a negative bound: %v, want bad_request", err)
+	}
+}
+
+// A cache folder that somebody removed is made again.
+func TestFolderGone(t *testing.T) {
+	t.Parallel()
+	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
+	s := open(t, dir, c.options())
+	put(t, s, "before", c.entry("1"))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if has(t, s, "before") {
+		t.Error("a result is there without its folder")
+	}
+	put(t, s, "after", c.entry("2"))
+	if !has(t, s, "after") {
+		t.Error("a result that was kept is not there")
+	}
+}
+
+// What the system refuses is an error of the store, not a result that is not found.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
+	s := open(t, dir, c.options())
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "k", c.entry("1")); err == nil {
+		t.Error("Put into a file succeeds")
+	}
+	if _, err := s.Get(t.Context(), "k"); err == nil || errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("Get: %v, want the error of the system", err)
+	}
+}

@@ -1,0 +1,123 @@
+package memstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/budget/storetest"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func open(t *testing.T, o *memstore.Options) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func entry(size int) budget.Entry {
+	now := time.Now()
+	return budget.Entry{Created: now, Expires: now.Add(5 * time.Minute), Value: []byte(strings.Repeat("1", size))}
+}
+
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) budget.Driver { return open(t, nil) })
+}
+
+func TestValueIsNotCopied(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	defer s.Close()
+	e := entry(10)
+	if err := s.Put(t.Context(), "k", e); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), "k"); err != nil || &got.Value[0] != &e.Value[0] {
+		t.Errorf("the value was copied (%v)", err)
+	}
+}
+
+// A result that was just kept is there, however full the store is: the ones not used for the longest time give way.
+func TestLeastRecentlyUsedGivesWay(t *testing.T) {
+	t.Parallel()
+	s := open(t, &memstore.Options{MaxBytes: 10_000})
+	defer s.Close()
+	has := func(key string) bool {
+		_, err := s.Get(t.Context(), key)
+		return err == nil
+	}
+	for i := range 100 {
+		size := 1000
+		if i%7 == 0 {
+			size = 3000
+		}
+		key := fmt.Sprint(i)
+		if err := s.Put(t.Context(), key, entry(size)); err != nil {
+			t.Fatal(err)
+		}
+		if !has(key) {
+			t.Fatalf("result %d is gone as soon as it was kept", i)
+		}
+		if !has("0") {
+			t.Fatalf("the result used most recently gave way to result %d", i)
+		}
+	}
+	if has("1") {
+		t.Error("the result that was not used for the longest time is still there")
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	s := open(t, &memstore.Options{MaxBytes: 10_000})
+	defer s.Close()
+	if err := s.Put(t.Context(), "small", entry(100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "large", entry(10_001)); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
+	}
+	if _, err := s.Get(t.Context(), "small"); err != nil {
+		t.Errorf("a value that was refused drove out another: %v", err)
+	}
+}
+
+func TestTimePasses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, nil)
+		defer s.Close()
+		if err := s.Put(t.Context(), "k", entry(10)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5*time.Minute - 1)
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Errorf("just before it expires: %v", err)
+		}
+		time.Sleep(1)
+		if _, err := s.Get(t.Context(), "k"); !errors.Is(err, budget.ErrNotFound) {
+			t.Errorf("when it expires: %v, want ErrNotFound", err)
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	if _, err := memstore.New(&memstore.Options{MaxBytes: -2}); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("New with a negative bound: %v, want bad_request", err)
+	}
+	s := open(t, &memstore.Options{MaxBytes: -1})
+	defer s.Close()
+	if err := s.Put(t.Context(), "k", entry(1<<20)); err != nil {
+		t.Errorf("Put without a bound: %v", err)
+	}
+}

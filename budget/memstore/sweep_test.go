@@ -1,0 +1,47 @@
+package memstore
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+func TestMemoryIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			now := time.Now()
+			e := budget.Entry{Created: now, Expires: now.Add(time.Duration(i+1) * time.Second), Value: make([]byte, 1000)}
+			if err := s.Put(t.Context(), fmt.Sprint(i), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held := func() int {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.results.Len()
+		}
+		time.Sleep(sweepEvery)
+		if n := held(); n != 40 {
+			t.Errorf("a minute later %d results are held, want the 40 that live", n)
+		}
+		time.Sleep(sweepEvery)
+		if n := held(); n != 0 || s.bytes != 0 {
+			t.Errorf("when all have expired %d results of %d bytes are held", n, s.bytes)
+		}
+		if s.sweeper != nil {
+			t.Error("an empty store still has a timer")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package budget
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// The modes of a fetch.
+const (
+	ModeSummary   = "summary"
+	ModePaginated = "paginated"
+	ModeFiltered  = "filtered"
+	ModeQuery     = "query"
+	ModeFull      = "full"
+)
+
+// Modes returns all modes, in the order in which they are offered.
+func Modes() []string {
+	return []string{ModeSummary, ModePaginated, ModeFiltered, ModeQuery, ModeFull}
+}
+
+// modes are those that make sense for a value.
+func (o outline) modes() []string {
+	return slices.DeleteFunc(Modes(), func(mode string) bool {
+		switch mode {
+		case ModeSummary:
+			return o.kind != object && o.kind != array && o.kind != text
+		case ModePaginated:
+			return o.paged == nil
+		case ModeFiltered:
+			return o.kind != object && !o.objects
+		}
+		return false
+	})
+}
+
+// Fetch asks for a kept result, or a part of it. Fields of another mode than its own are bad_request.
+type Fetch struct {
+	Token string
+
+	// Mode is one of Modes. "" means the mode to which the other fields belong; without any, full where that fits, else
+	// summary.
+	Mode string
+
+	Page, PageSize       int // paginated: from 1, default 1; at least 1, default ResultsOptions.PageSize
+	PageSet, PageSizeSet bool
+	FilterKeys           []string // filtered: keys or dotted paths, at most 100
+	Query                string   // query: handed to the Query function as it is
+
+	Limit int // the budget in tokens, for what messages tell; 0 where there is none or it is not known
+}
+
+// Query runs a reference path or an expression over a value and returns JSON.
+type Query func(ctx context.Context, query string, value []byte) ([]byte, error)
+
+// Answer makes the result of a fetch, JSON that fits (nil for fits: everything does):
+//
+//   - summary: see summarize. Filtered: see filter. Query: what the query function answers. Where one of these does not
+//     fit it is kept as a result of its own, and its probe is the answer;
+//   - paginated: {"items","page","page_size","total","has_more"}; see paginate. A page that does not fit is bad_page and
+//     names a size that does;
+//   - full: the value as it was kept, for reading only; limit_exceeded with the numbers where it does not fit.
+//
+// Further errors: those of Value; bad_mode for an unknown mode or one that does not suit the value, with those that do;
+// bad_page for a page or size below 1; bad_request for fields that are missing, out of place or name keys that are
+// nowhere; budget_too_small where not even a probe fits; and what the query function answers.
+func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, query Query) ([]byte, error) {
+	value, _, err := r.Value(ctx, owner, f.Token)
+	if err != nil {
+		return nil, err
+	}
+	if fits == nil {
+		fits = func([]byte) bool { return true }
+	}
+	o := outlineOf(value)
+	if f.Mode == "" {
+		f.Mode = f.impliedMode(o, fits)
+	}
+	if err := f.check(o); err != nil {
+		return nil, err
+	}
+	switch f.Mode {
+	case ModeSummary:
+		return r.orProbe(ctx, owner, summarize(o), fits)
+	case ModePaginated:
+		return r.paginate(ctx, owner, f, o, fits)
+	case ModeFiltered:
+		result, err := filter(o, f.FilterKeys)
+		if err != nil {
+			return nil, err
+		}
+		return r.orProbe(ctx, owner, result, fits)
+	case ModeQuery:
+		if query == nil {
+			return nil, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
+		}
+		result, err := query(ctx, f.Query, value)
+		if err != nil {
+			return nil, err
+		}
+		if fits(result) {
+			return result, nil
+		}
+		return r.ProbeWithin(ctx, owner, bytes.Clone(result), fits) // it may be a part of the value
+	}
+	if !fits(value) {
+		return nil, r.fullRefused(f, o)
+	}
+	return value, nil
+}
+
+// orProbe is the result if it fits, else its probe.
+func (r *Results) orProbe(ctx context.Context, owner string, result []byte, fits Fits) ([]byte, error) {
+	if fits(result) {
+		return result, nil
+	}
+	return r.ProbeWithin(ctx, owner, result, fits)
+}
+
+func (f Fetch) impliedMode(o outline, fits Fits) string {
+	switch {
+	case f.PageSet || f.PageSizeSet:
+		return ModePaginated
+	case len(f.FilterKeys) > 0:
+		return ModeFiltered
+	case f.Query != "":
+		return ModeQuery
+	case !fits(o.value) && slices.Contains(o.modes(), ModeSummary):
+		return ModeSummary
+	}
+	return ModeFull
+}
+
+// check refuses a mode that is unknown or does not suit the value, and fields that are missing or out of place.
+func (f Fetch) check(o outline) error {
+	if !slices.Contains(Modes(), f.Mode) {
+		return badMode(o, "The mode %q is not known.", f.Mode)
+	}
+	fields := []struct {
+		mode, at string
+		set      bool
+	}{
+		{ModePaginated, "/page", f.PageSet},
+		{ModePaginated, "/page_size", f.PageSizeSet},
+		{ModeFiltered, "/filter_keys", len(f.FilterKeys) > 0},
+		{ModeQuery, "/query", f.Query != ""},
+	}
+	for _, field := range fields {
+		if field.set && field.mode != f.Mode {
+			return badField(field.at, "%s belongs to the mode %s, not to %s.", field.at[1:], field.mode, f.Mode)
+		}
+	}
+	switch {
+	case f.PageSet && f.Page < 1:
+		return badPage("/page", "The page must be at least 1, not %d.", f.Page)
+	case f.PageSizeSet && f.PageSize < 1:
+		return badPage("/page_size", "The page_size must be at least 1, not %d.", f.PageSize)
+	case !slices.Contains(o.modes(), f.Mode):
+		return f.unsuitable(o)
+	case f.Mode == ModeFiltered && len(f.FilterKeys) == 0:
+		return badField("/filter_keys", "The mode filtered needs filter_keys, a list of keys or dotted paths.")
+	case len(f.FilterKeys) > maxFilterKeys:
+		return badField("/filter_keys", "There are %d filter_keys and at most %d are accepted. Use the mode query.", len(f.FilterKeys), maxFilterKeys)
+	case f.Mode == ModeQuery && strings.TrimSpace(f.Query) == "":
+		return badField("/query", "The mode query needs a query: a path such as $result.name, or an expression over $result.")
+	}
+	return nil
+}
+
+// unsuitable tells why a mode does not suit the value.
+func (f Fetch) unsuitable(o outline) error {
+	switch {
+	case f.Mode == ModePaginated && o.kind == object && len(o.arrays) == 0:
+		return badMode(o, "The mode paginated needs an array or text, and this object holds no array. Use query for a part of it.")
+	case f.Mode == ModePaginated && o.kind == object:
+		return badMode(o, "The mode paginated needs one array, and this object holds several: %s. Use query to take one, such as $result[%s].",
+			braces(slices.Values(o.arrays), maxShape), encode(o.arrays[0]))
+	case f.Mode == ModeFiltered:
+		return badMode(o, "The mode filtered needs an object or an array of objects, and the result is %s.", kindNames[o.kind])
+	}
+	return badMode(o, "The mode %s does not suit a result that is %s.", f.Mode, kindNames[o.kind])
+}
+
+var kindNames = map[kind]string{array: "an array without objects", object: "an object", text: "text", number: "a number", boolean: "a boolean", null: "null", unknown: "empty"}
+
+// fullRefused tells what the whole result would cost.
+func (r *Results) fullRefused(f Fetch, o outline) error {
+	about, of := "", "the budget"
+	if len(o.value) > exactBytes {
+		about = "about "
+	}
+	if f.Limit > 0 {
+		of += " of " + thousands(f.Limit)
+	}
+	others := slices.DeleteFunc(o.modes(), func(m string) bool { return m == ModeFull })
+	e := fault.New(fault.LimitExceeded, "The whole result costs %s%s tokens (%s bytes), which with its envelope is more than %s. Use %s.",
+		about, thousands(r.tokens(o.value)), thousands(len(o.value)), of, strings.Join(others, ", "))
+	e.At, e.Available = "/mode", others
+	return e
+}
+
+func badMode(o outline, format string, args ...any) *fault.Error {
+	e := fault.New(fault.BadMode, format, args...)
+	e.At, e.Available = "/mode", o.modes()
+	e.Message += " Modes for this result: " + strings.Join(e.Available, ", ") + "."
+	return e
+}
+
+func badPage(at, format string, args ...any) *fault.Error {
+	e := fault.New(fault.BadPage, format, args...)
+	e.At = at
+	return e
+}
+
+func badField(at, format string, args ...any) *fault.Error {
+	e := fault.New(fault.BadRequest, format, args...)
+	e.At = at
+	return e
+}

@@ -1,0 +1,211 @@
+package budget
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"sort"
+	"strconv"
+)
+
+// maxWeighed is the most items of a page that are weighed one by one to find out what fits.
+const maxWeighed = 10_000
+
+// paginate is the answer of the mode paginated:
+//
+//	{"items":[…],"page":1,"page_size":20,"total":500,"has_more":true}
+//
+// Items are the elements of an array or of the one array in an object, or the lines of a text, each a string with its
+// line feed. Past the end there are none. An item that does not fit in a page of its own is kept as a result of its own,
+// and its probe stands in its place. A page that does not fit is bad_page; the message names a page_size that does, and
+// the page of that size in which the first item is.
+func (r *Results) paginate(ctx context.Context, owner string, f Fetch, o outline, fits Fits) ([]byte, error) {
+	p := page{sequence: sequenceOf(o), number: 1, size: r.o.PageSize}
+	if f.PageSet {
+		p.number = f.Page
+	}
+	if f.PageSizeSet {
+		p.size = f.PageSize
+	}
+	if whole := p.whole(); fits(whole) {
+		return whole, nil
+	}
+	shown, probes, err := r.weigh(p, fits)
+	if err != nil {
+		return nil, err
+	}
+	if len(shown) == 0 {
+		return nil, budgetTooSmall()
+	}
+	if len(shown) == p.count() {
+		for _, probe := range probes {
+			if err := r.keep(ctx, owner, probe.Token, bytes.Clone(probe.value)); err != nil { // a part of a larger value
+				return nil, err
+			}
+		}
+		return p.json(shown), nil
+	}
+	fitting, err := r.smaller(p, len(shown), fits)
+	if err != nil {
+		return nil, err
+	}
+	e := badPage("/page_size", "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d of that size holds the first item of this page.",
+		p.number, p.size, fitting.size, fitting.number)
+	e.Available = []string{strconv.Itoa(fitting.size)}
+	return nil, e
+}
+
+// weigh finds the most items from the page's start that fit, with probes, not kept yet, in place of those that would not
+// fit in a page of their own.
+func (r *Results) weigh(p page, fits Fits) (shown [][]byte, probes []*probe, err error) {
+	shown = slices.Collect(p.items(p.first(), min(p.count(), maxWeighed)))
+	for done := 0; ; {
+		done += sort.Search(len(shown)-done, func(i int) bool { return !fits(p.json(shown[:done+i+1])) })
+		if done == len(shown) || fits(p.json(shown[done:done+1])) {
+			return shown[:done], probes, nil
+		}
+		item, err := r.describe(shown[done])
+		if err != nil {
+			return nil, nil, err
+		}
+		alone := item.within(func(probe []byte) bool { return fits(p.json([][]byte{probe})) })
+		if alone == nil {
+			return shown[:done], probes, nil
+		}
+		shown[done] = alone
+		probes = append(probes, item)
+	}
+}
+
+// smaller finds a page with the first item of p in it that fits, of at most the given size.
+func (r *Results) smaller(p page, size int, fits Fits) (page, error) {
+	first := p.first()
+	for ; size > 1; size -= (size + 7) / 8 {
+		q := page{p.sequence, first/size + 1, size}
+		shown, _, err := r.weigh(q, fits)
+		if err != nil {
+			return page{}, err
+		}
+		if len(shown) == q.count() {
+			return q, nil
+		}
+	}
+	return page{p.sequence, first + 1, 1}, nil
+}
+
+// page is a run of items.
+type page struct {
+	sequence
+	number, size int // from 1
+}
+
+// first is the index of the page's first item, the total where the page is past the end.
+func (p page) first() int {
+	if p.number-1 > p.total/p.size { // so compared, the product cannot overflow
+		return p.total
+	}
+	return min((p.number-1)*p.size, p.total)
+}
+
+// count is the number of items on the page.
+func (p page) count() int { return min(p.size, p.total-p.first()) }
+
+// whole is the page with all its items as they are.
+func (p page) whole() []byte {
+	span := p.span(p.first(), p.count())
+	if !p.lines {
+		return p.envelope(len(span), func(b []byte) []byte { return append(b, span...) })
+	}
+	return p.envelope(len(span)+3*p.count(), func(b []byte) []byte { return appendJoined(b, p.of(span)) })
+}
+
+// json is the page with the given items.
+func (p page) json(items [][]byte) []byte {
+	size := len(items)
+	for _, item := range items {
+		size += len(item)
+	}
+	return p.envelope(size, func(b []byte) []byte { return appendJoined(b, slices.Values(items)) })
+}
+
+func (p page) envelope(size int, appendItems func([]byte) []byte) []byte {
+	const fields = len(`{"items":[],"page":,"page_size":,"total":,"has_more":false}`) + 3*maxDigits
+	b := append(make([]byte, 0, size+fields), `{"items":[`...)
+	b = append(appendItems(b), `],"page":`...)
+	b = strconv.AppendInt(b, int64(p.number), 10)
+	b = strconv.AppendInt(append(b, `,"page_size":`...), int64(p.size), 10)
+	b = strconv.AppendInt(append(b, `,"total":`...), int64(p.total), 10)
+	b = strconv.AppendBool(append(b, `,"has_more":`...), p.first()+p.count() < p.total)
+	return append(b, '}')
+}
+
+func appendJoined(dst []byte, items iter.Seq[[]byte]) []byte {
+	separator := ""
+	for item := range items {
+		dst = append(append(dst, separator...), item...)
+		separator = ","
+	}
+	return dst
+}
+
+// sequence is what is paged: the elements of an array or the lines of a text.
+type sequence struct {
+	source []byte // what stands between the brackets or quotes
+	lines  bool
+	total  int
+}
+
+func sequenceOf(o outline) sequence {
+	s := sequence{source: unquoted(o.paged), lines: o.kind == text, total: o.count}
+	if o.kind == object {
+		s.total = 0
+		for range elements(o.paged) {
+			s.total++
+		}
+	}
+	return s
+}
+
+// bounds gives the start and end in the source of each item.
+func (s sequence) bounds(source []byte) iter.Seq2[int, int] {
+	if s.lines {
+		return lines(source)
+	}
+	return values(source)
+}
+
+// span is the part of the source that holds n items from the first on.
+func (s sequence) span(first, n int) []byte {
+	if n <= 0 {
+		return nil
+	}
+	i, begin := 0, 0
+	for start, end := range s.bounds(s.source) {
+		if i == first {
+			begin = start
+		}
+		if i++; i == first+n {
+			return s.source[begin:end]
+		}
+	}
+	return nil
+}
+
+// of gives the items in a span as JSON.
+func (s sequence) of(span []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for start, end := range s.bounds(span) {
+			item := span[start:end]
+			if s.lines {
+				item = quoted(item)
+			}
+			if !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+// items gives n items from the first on as JSON.
+func (s sequence) items(first, n int) iter.Seq[[]byte] { return s.of(s.span(first, n)) }

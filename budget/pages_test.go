@@ -1,0 +1,311 @@
+package budget_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+type page struct {
+	Items   []json.RawMessage `json:"items"`
+	Page    int               `json:"page"`
+	Size    int               `json:"page_size"`
+	Total   int               `json:"total"`
+	HasMore bool              `json:"has_more"`
+}
+
+// pager fetches pages of one value.
+type pager struct {
+	t    rapid.TB
+	r    *budget.Results
+	tok  string
+	fits budget.Fits
+}
+
+func (p pager) page(number, size int) (page, []byte, error) {
+	b, err := p.r.Answer(context.Background(), "me", budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.fits, nil)
+	if err != nil {
+		return page{}, nil, err
+	}
+	var got page
+	if err := json.Unmarshal(b, &got); err != nil {
+		p.t.Fatalf("%.200s: %v", b, err)
+	}
+	if got.Page != number || got.Size != size || got.Items == nil {
+		p.t.Fatalf("page %d of size %d: %.200s", number, size, b)
+	}
+	return got, b, nil
+}
+
+// all joins the items of all pages.
+func (p pager) all(size int) (items [][]byte) {
+	for number := 1; ; number++ {
+		got, _, err := p.page(number, size)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for _, item := range got.Items {
+			items = append(items, item)
+		}
+		if want := got.Total - (number-1)*size; len(got.Items) != max(0, min(want, size)) || got.HasMore != (want > size) {
+			p.t.Fatalf("page %d of size %d of %d has %d items, more %v", number, size, got.Total, len(got.Items), got.HasMore)
+		}
+		if !got.HasMore {
+			return items
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	r := results(t, &budget.ResultsOptions{PageSize: 2})
+	for _, test := range []struct {
+		value      string
+		page, size int
+		want       string
+	}{
+		{`[1.10,2,3]`, 0, 0, `{"items":[1.10,2],"page":1,"page_size":2,"total":3,"has_more":true}`},
+		{`[1.10,2,3]`, 2, 0, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
+		{`[1,2,3]`, 0, 3, `{"items":[1,2,3],"page":1,"page_size":3,"total":3,"has_more":false}`},
+		{`[1,2,3]`, 2, 3, `{"items":[],"page":2,"page_size":3,"total":3,"has_more":false}`},
+		{`[1,2,3]`, math.MaxInt, math.MaxInt, fmt.Sprintf(`{"items":[],"page":%d,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt, math.MaxInt)},
+		{`[1,2,3]`, 1, math.MaxInt, fmt.Sprintf(`{"items":[1,2,3],"page":1,"page_size":%d,"total":3,"has_more":false}`, math.MaxInt)},
+		{`[1,2,3]`, math.MaxInt, 1, fmt.Sprintf(`{"items":[],"page":%d,"page_size":1,"total":3,"has_more":false}`, math.MaxInt)},
+		{`[]`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
+		{`[717897987691852588770249,{"b":1,"a":"\u00e9"}]`, 0, 0, `{"items":[717897987691852588770249,{"b":1,"a":"\u00e9"}],"page":1,"page_size":2,"total":2,"has_more":false}`},
+		{`{"count":3,"results":[1,2,3],"next":null}`, 2, 2, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
+		{`{"results":[]}`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
+		{`"a\nb\r\nc"`, 1, 2, `{"items":["a\n","b\r\n"],"page":1,"page_size":2,"total":3,"has_more":true}`},
+		{`"a\nb\r\nc"`, 2, 2, `{"items":["c"],"page":2,"page_size":2,"total":3,"has_more":false}`},
+		{`"\n\n"`, 1, 5, `{"items":["\n","\n"],"page":1,"page_size":5,"total":2,"has_more":false}`},
+		{`"a\u000ab\\n"`, 1, 5, `{"items":["a\u000a","b\\n"],"page":1,"page_size":5,"total":2,"has_more":false}`},
+		{`"a\rb"`, 1, 5, `{"items":["a\rb"],"page":1,"page_size":5,"total":1,"has_more":false}`},
+		{`""`, 0, 0, `{"items":[],"page":1,"page_size":2,"total":0,"has_more":false}`},
+		{" [ 1 , [ 2 ] , 3 ] ", 2, 2, `{"items":[3],"page":2,"page_size":2,"total":3,"has_more":false}`},
+	} {
+		f := budget.Fetch{Mode: "paginated", Page: test.page, PageSet: test.page != 0, PageSize: test.size, PageSizeSet: test.size != 0}
+		if got, err := fetch(t, r, test.value, f, nil); err != nil || got != test.want {
+			t.Errorf("page %d of size %d of %s = %s, %v\nwant %s", test.page, test.size, test.value, got, err, test.want)
+		}
+	}
+}
+
+// wholeFromPages checks that the pages of a value joined are the value, for an array, one array in an object, or text.
+func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
+	token, _, err := r.Keep(context.Background(), "me", []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pager{t, r, token, nil}
+	paged := []byte(value)
+	switch value[0] {
+	case '{':
+		key, ok := oneArray(value)
+		if !ok {
+			if _, _, err := p.page(1, size); fault.CodeOf(err) != fault.BadMode {
+				t.Fatalf("paging %s: %v, want bad_mode", value, err)
+			}
+			return
+		}
+		paged = key
+	case '[':
+	case '"':
+		var joined []byte
+		for _, line := range p.all(size) {
+			body := line[1 : len(line)-1]
+			if !isLine(body) && len(joined)+len(body) != len(value)-2 {
+				t.Fatalf("%s is no line of %s", line, value)
+			}
+			joined = append(joined, body...)
+		}
+		if string(joined) != value[1:len(value)-1] {
+			t.Fatalf("the pages of %s joined are %s", value, joined)
+		}
+		return
+	default:
+		if _, _, err := p.page(1, size); fault.CodeOf(err) != fault.BadMode {
+			t.Fatalf("paging %s: %v, want bad_mode", value, err)
+		}
+		return
+	}
+	if joined := "[" + string(bytes.Join(p.all(size), []byte(","))) + "]"; joined != string(paged) {
+		t.Fatalf("the pages of %s joined are %s", paged, joined)
+	}
+}
+
+// isLine tells by decoding whether the body of a string is one line with its end.
+func isLine(body []byte) bool {
+	var s string
+	if json.Unmarshal([]byte(`"`+string(body)+`"`), &s) != nil {
+		return false
+	}
+	return strings.IndexByte(s, '\n') == len(s)-1
+}
+
+// oneArray finds the array in an object that holds exactly one, by encoding/json.
+func oneArray(value string) (found []byte, ok bool) {
+	d := json.NewDecoder(strings.NewReader(value))
+	_, _ = d.Token()
+	n := 0
+	for d.More() {
+		_, _ = d.Token()
+		var member json.RawMessage
+		if d.Decode(&member) != nil {
+			return nil, false
+		}
+		if member[0] == '[' {
+			found = member
+			n++
+		}
+	}
+	return found, n == 1
+}
+
+func TestPagesJoined(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	rapid.Check(t, func(t *rapid.T) {
+		wholeFromPages(t, r, jsonText(3).Draw(t, "value"), rapid.IntRange(1, 15).Draw(t, "size"))
+	})
+}
+
+func FuzzPages(f *testing.F) {
+	for _, seed := range []string{`[1,2,3]`, `{"count":2,"results":[1.10,{"a":"\u00e9"}]}`, `"a\nb\r\nc\u000a\\n"`, `5`, `{"a":[],"b":[]}`, `[[[]],"\ud83d\n"]`, `[`, `{"a":`, `"\`, `[1 2]`, `{"a" 1}`} {
+		f.Add([]byte(seed), uint16(2), uint16(0))
+		f.Add([]byte(seed), uint16(1), uint16(300))
+	}
+	r := results(f, nil)
+	f.Fuzz(func(t *testing.T, value []byte, size, room uint16) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, value) == nil {
+			wholeFromPages(t, r, compact.String(), int(size)+1)
+		}
+		// Whatever it is, and however little room there is: an answer that fits, or a coded error.
+		token := keep(t, r, string(value))
+		fits := within(int(room))
+		for _, fetch := range []budget.Fetch{
+			{Mode: "paginated", Page: 1, PageSize: int(size), PageSet: true, PageSizeSet: true},
+			{Mode: "summary"}, {Mode: "full"}, {}, {Mode: "filtered", FilterKeys: []string{"a", "results.a"}},
+		} {
+			fetch.Token = token
+			answer, err := r.Answer(context.Background(), "me", fetch, fits, nil)
+			if err != nil {
+				if _, ok := fault.As(err); !ok {
+					t.Errorf("%s: an error without a code: %v", fetch.Mode, err)
+				}
+			} else if fits != nil && !fits(answer) {
+				t.Errorf("%s: the answer does not fit: %s", fetch.Mode, answer)
+			}
+		}
+	})
+}
+
+// Whatever the budget, each item of a value is reached: on a page, or by its own probe, when a client follows the advice
+// of the errors and nothing else.
+func TestEveryItemIsReached(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	c := counter(t, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		var items []string
+		for range rapid.IntRange(1, 60).Draw(t, "items") {
+			item := jsonText(1).Draw(t, "item")
+			if rapid.IntRange(0, 9).Draw(t, "large") == 0 {
+				item = `"` + strings.Repeat("long words ", rapid.IntRange(1, 400).Draw(t, "words")) + `"`
+			}
+			items = append(items, item)
+		}
+		limit := rapid.IntRange(150, 1500).Draw(t, "limit")
+		fits := func(b []byte) bool { return budget.NewMeter(c, limit).Fits(b) }
+		token, _, err := r.Keep(context.Background(), "me", []byte("["+strings.Join(items, ",")+"]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := pager{t, r, token, fits}
+		size := rapid.IntRange(1, 70).Draw(t, "size")
+		for next, number := 0, 1; next < len(items); {
+			got, answer, err := p.page(number, size)
+			if err != nil {
+				number, size = advised(t, err, next)
+				if got, answer, err = p.page(number, size); err != nil {
+					t.Fatalf("the page that was advised: %v", err)
+				}
+			}
+			if !fits(answer) {
+				t.Fatalf("%d tokens of %d", c.Count(answer, -1), limit)
+			}
+			for i, item := range got.Items {
+				checkItem(t, r, items[(number-1)*size+i], item)
+			}
+			if next = (number-1)*size + len(got.Items); got.HasMore != (next < len(items)) {
+				t.Fatalf("%d of %d items are shown, more: %v", next, len(items), got.HasMore)
+			}
+			number++
+		}
+	})
+}
+
+// advised takes page and size out of the message of a bad_page; the page must hold the item.
+func advised(t rapid.TB, err error, item int) (number, size int) {
+	e, _ := fault.As(err)
+	if e == nil || e.Code != fault.BadPage || e.At != "/page_size" || len(e.Available) != 1 {
+		t.Fatalf("a page that does not fit: %v", err)
+	}
+	var was int
+	if _, err := fmt.Sscanf(e.Message, "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d", &was, &was, &size, &number); err != nil {
+		t.Fatalf("%s: %v", e.Message, err)
+	}
+	if strconv.Itoa(size) != e.Available[0] || item/size+1 != number {
+		t.Fatalf("%s (%v), and the page begins with item %d", e.Message, e.Available, item)
+	}
+	return number, size
+}
+
+// checkItem checks that an item on a page is the item, or its probe, whose token gives the item.
+func checkItem(t rapid.TB, r *budget.Results, want string, item []byte) {
+	if string(item) == want {
+		return
+	}
+	var p probe
+	if err := json.Unmarshal(item, &p); err != nil {
+		t.Fatalf("%s is neither %s nor a probe of it", item, want)
+	}
+	if kept, _, err := r.Value(context.Background(), "me", p.Token); err != nil || string(kept) != want {
+		t.Fatalf("the probe of %s gives %s, %v", want, kept, err)
+	}
+}
+
+// A page with more items than are weighed one by one is refused with advice all the same.
+func TestVeryManyItems(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	value := "[" + strings.Repeat("1,", 1_000_000) + "1]"
+	token := keep(t, r, value)
+	p := pager{t, r, token, within(100_000)}
+	_, _, err := p.page(2, 300_000)
+	number, size := advised(t, err, 300_000)
+	got, _, err := p.page(number, size)
+	if err != nil || len(got.Items) != size || size < 1000 {
+		t.Errorf("the page that was advised, %d of size %d: %d items, %v", number, size, len(got.Items), err)
+	}
+}
+
+func TestNoRoomForAPage(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	for _, f := range []budget.Fetch{{Mode: "paginated"}, {Mode: "paginated", Page: 1000, PageSet: true}} {
+		if _, err := fetch(t, r, string(numbered(100)), f, within(20)); fault.CodeOf(err) != fault.BudgetTooSmall {
+			t.Errorf("page %d in 20 bytes: %v", f.Page, err)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package budget_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+type probe struct {
+	Preview   string   `json:"preview"`
+	Size      int      `json:"total_size"`
+	Tokens    int      `json:"total_tokens"`
+	Shape     string   `json:"shape"`
+	Count     int      `json:"count"`
+	Modes     []string `json:"available_modes"`
+	Token     string   `json:"continuation_token"`
+	ExpiresIn int      `json:"expires_in"`
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	value := numbered(500)
+	answer, err := r.Probe(t.Context(), "me", value, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := decode[probe](t, answer)
+	want := fmt.Sprintf(`{"preview":%s,"total_size":%d,"total_tokens":%d,"shape":"array of 500 {id,name,price}","count":500,`+
+		`"available_modes":["summary","paginated","filtered","query","full"],"continuation_token":"%s","expires_in":300}`,
+		marshal(string(value[:200])), len(value), counter(t, 0).Count(value, -1), p.Token)
+	if string(answer) != want {
+		t.Errorf("Probe = %s\nwant    %s", answer, want)
+	}
+	if kept, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(kept) != string(value) {
+		t.Errorf("the token gives %.50s, %v", kept, err)
+	}
+}
+
+func TestShape(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	all := "summary paginated filtered query full"
+	for _, test := range []struct {
+		value, shape string
+		count        int
+		modes        string
+	}{
+		{`[{"id":1,"name":"a"},{"id":2}]`, "array of 2 {id,name}", 2, all},
+		{`[{"id":1},2]`, "array of 2", 2, all},
+		{`["a","b"]`, "array of 2 strings", 2, "summary paginated query full"},
+		{`[1,-2.5]`, "array of 2 numbers", 2, "summary paginated query full"},
+		{`[true,false]`, "array of 2 booleans", 2, "summary paginated query full"},
+		{`[[1],[]]`, "array of 2 arrays", 2, "summary paginated query full"},
+		{`[null]`, "array of 1 nulls", 1, "summary paginated query full"},
+		{`[1,"a"]`, "array of 2", 2, "summary paginated query full"},
+		{`[]`, "array of 0", 0, "summary paginated query full"},
+		{`[{}]`, "array of 1 {}", 1, all},
+		{`{"count":500,"results":[1,2,3]}`, "object {count,results[3]}", 2, all},
+		{`{"a":[],"b":[1]}`, "object {a[0],b[1]}", 2, "summary filtered query full"},
+		{`{"a":{"b":[1]}}`, "object {a}", 1, "summary filtered query full"},
+		{`{}`, "object {}", 0, "summary filtered query full"},
+		{`{"a\"b\n":1,"é":2,"":3}`, "object {a\"b\n,é,}", 3, "summary filtered query full"},
+		{`"one line"`, "string of 1 line", 1, "summary paginated query full"},
+		{`"a\nb\r\nc"`, "string of 3 lines", 3, "summary paginated query full"},
+		{`"a\u000ab\\n\u000A"`, "string of 2 lines", 2, "summary paginated query full"},
+		{`""`, "string of 0 lines", 0, "summary paginated query full"},
+		{string(lineText(1204)), "string of 1,204 lines", 1204, "summary paginated query full"},
+		{string(numbered(12345)), "array of 12,345 {id,name,price}", 12345, all},
+		{`1.10`, "number", 1, "query full"},
+		{`-5`, "number", 1, "query full"},
+		{`true`, "boolean", 1, "query full"},
+		{`false`, "boolean", 1, "query full"},
+		{`null`, "null", 1, "query full"},
+		{` [ 1 , 2 ] `, "array of 2 numbers", 2, "summary paginated query full"},
+	} {
+		answer, err := r.Probe(t.Context(), "me", []byte(test.value), 200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := decode[probe](t, answer)
+		if p.Shape != test.shape || p.Count != test.count || strings.Join(p.Modes, " ") != test.modes {
+			t.Errorf("%.60s: %q, %d, %v\nwant %q, %d, %s", test.value, p.Shape, p.Count, p.Modes, test.shape, test.count, test.modes)
+		}
+	}
+}
+
+func TestShapeIsCut(t *testing.T) {
+	t.Parallel()
+	r := results(t, nil)
+	var object []string
+	for i := range 60 {
+		object = append(object, fmt.Sprintf(`"key%d":[1,2]`, i))
+	}
+	for _, value := range []string{
+		"{" + strings.Join(object, ",") + "}",
+		"[{" + strings.Join(object, ",") + "}]",
+		`{"` + strings.Repeat("k", 73) + `":1,"` + strings.Repeat("l", 200) + `":2}`,
+		`{"` + strings.Repeat("é", 71) + `":1,"` + strings.Repeat("l", 200) + `":2}`,
+		`{"` + strings.Repeat("k", 100_000) + `":1}`,
+	} {
+		answer, err := r.Probe(t.Context(), "me", []byte(value), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := decode[probe](t, answer).Shape
+		if utf8.RuneCountInString(shape) > 80 || !strings.HasSuffix(shape, "…}") {
+			t.Errorf("%.40s: %d characters: %s", value, utf8.RuneCountInString(shape), shape)
+		}
+	}
+}
+
+// Any probe costs at most 90 tokens and its preview, and its preview is what it should be.
+func TestProbeIsSmall(t *testing.T) {
+	t.Parallel()
+	c := counter(t, 0)
+	r := results(t, nil)
+	check := func(t rapid.TB, value string, runes int) {
+		answer, err := r.Probe(context.Background(), "me", []byte(value), runes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p probe
+		if err := json.Unmarshal(answer, &p); err != nil {
+			t.Fatalf("%s: %v", answer, err)
+		}
+		want := []rune(value)
+		want = want[:min(len(want), max(0, min(runes, 200)))]
+		if p.Preview != string(want) {
+			t.Fatalf("the preview of %s is %q", value, p.Preview)
+		}
+		quoted := string(answer[len(`{"preview":`):strings.Index(string(answer), `,"total_size":`)])
+		if n := c.Count(answer, -1) - c.Count([]byte(quoted), -1); n > 90 {
+			t.Fatalf("%d tokens besides the preview: %s", n, answer)
+		}
+	}
+	emoji := make([]string, 40)
+	for i := range emoji {
+		emoji[i] = fmt.Sprintf(`"%c%c":1`, '🙂'+rune(i), '𒀀'+rune(i))
+	}
+	check(t, "["+strings.Repeat("{"+strings.Join(emoji, ",")+"},", 200_000/40)+"{}]", 200)
+	check(t, "{"+strings.Join(emoji, ",")+"}", 200)
+	check(t, string(numbered(20_000)), 200)
+	rapid.Check(t, func(t *rapid.T) {
+		check(t, jsonText(3).Draw(t, "value"), rapid.IntRange(-1, 250).Draw(t, "runes"))
+	})
+}
+
+func TestPreviewOfBrokenUTF8(t *testing.T) {
+	t.Parallel()
+	answer, err := results(t, nil).Probe(t.Context(), "me", []byte("\"a\xff\xfeb\""), 200)
+	if err != nil || !utf8.Valid(answer) || decode[probe](t, answer).Preview != "\"a\ufffd\ufffdb\"" {
+		t.Errorf("Probe = %s, %v", answer, err)
+	}
+}
+
+func TestProbeWithin(t *testing.T) {
+	t.Parallel()
+	memory := &recording{}
+	r := results(t, nil)
+	value := numbered(500)
+	whole, err := r.ProbeWithin(t.Context(), "me", value, func([]byte) bool { return true })
+	if err != nil || len([]rune(decode[probe](t, whole).Preview)) != 200 {
+		t.Fatalf("everything fits: %s, %v", whole, err)
+	}
+	fixed := len(whole) - len(marshal(string(value[:200]))) + 2
+	for _, room := range []int{fixed, fixed + 1, fixed + 50, fixed + 100, len(whole) - 1} {
+		var longest int
+		answer, err := r.ProbeWithin(t.Context(), "me", value, func(b []byte) bool { return len(b) <= room })
+		if err != nil {
+			t.Fatalf("%d bytes: %v", room, err)
+		}
+		for n := range 201 {
+			if fixed-2+len(marshal(string(value[:n]))) <= room {
+				longest = n
+			}
+		}
+		if p := decode[probe](t, answer); len(answer) > room || len(p.Preview) != longest {
+			t.Errorf("in %d bytes: %d bytes with a preview of %d, want %d", room, len(answer), len(p.Preview), longest)
+		}
+	}
+	nothing, err := budget.NewResults(memory, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nothing.ProbeWithin(t.Context(), "me", value, func(b []byte) bool { return len(b) < fixed }); fault.CodeOf(err) != fault.BudgetTooSmall {
+		t.Errorf("when nothing fits: %v, want budget_too_small", err)
+	}
+	if memory.key != "" {
+		t.Error("a result is kept that nobody is told of")
+	}
+}

@@ -1,0 +1,235 @@
+package budget
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TokenPrefix is what every continuation token begins with, and nothing else of a request should.
+const TokenPrefix = "oc1_"
+
+// ErrNotFound is what a driver answers for a key that is absent or expired.
+var ErrNotFound = errors.New("no such result")
+
+// ErrClosed is what a driver answers after Close.
+var ErrClosed = errors.New("the store of results is closed")
+
+// Driver keeps results. It does no more than that: tokens, owners, the extension of a life, the bound of a single value
+// and the errors of callers are the work of Results. A driver
+//   - bounds all that it keeps in bytes, and gives up older results for a new one, never the new one;
+//   - answers ErrNotFound for what is absent, expired, damaged or not its own, and ErrClosed after Close;
+//   - does nothing, and answers the context's error, when the context has ended;
+//   - is safe for concurrent use, and takes any string as a key.
+//
+// Package budget/storetest holds the tests that every driver passes.
+type Driver interface {
+	// Put keeps e under key, in place of what is there. It may keep e.Value without copying it. A value that is larger
+	// than all that the driver may keep is limit_exceeded.
+	Put(ctx context.Context, key string, e Entry) error
+
+	// Get returns the entry that was put, to the millisecond at least; its Value is for reading only.
+	Get(ctx context.Context, key string) (Entry, error)
+
+	// Touch changes the time at which an entry that is there expires.
+	Touch(ctx context.Context, key string, expires time.Time) error
+
+	// Delete removes an entry; it is no error that there is none.
+	Delete(ctx context.Context, key string) error
+
+	// Close ends the use of the driver; a second Close does nothing.
+	Close() error
+}
+
+// Entry is a result as a driver keeps it.
+type Entry struct {
+	Owner            string // whose it is; opaque to the driver, at most 256 bytes
+	Created, Expires time.Time
+	Value            []byte // JSON; must not be changed by anyone
+}
+
+// ResultsOptions are the settings of Results; a zero field stands for its default.
+type ResultsOptions struct {
+	TTL      time.Duration    // the life of a result after its last use; default 5 minutes, at least 1 second
+	MaxTTL   time.Duration    // the most that use extends a life to, from its beginning; default 1 hour, at least TTL
+	MaxBytes int64            // the largest single value; default 1 GiB, -1 for none. What a store holds in all, its driver bounds
+	PageSize int              // items of a page that names no size; default 20
+	Counter  Counter          // for the sizes that a probe tells; default NewCounter("", 0)
+	Now      func() time.Time // the clock; default time.Now
+}
+
+// Defaults of ResultsOptions.
+const (
+	DefaultTTL      = 5 * time.Minute
+	DefaultMaxTTL   = time.Hour
+	DefaultMaxBytes = 1 << 30
+	DefaultPageSize = 20
+)
+
+// Results keeps large results for their owners and answers fetches. It is safe for concurrent use.
+type Results struct {
+	driver Driver
+	o      ResultsOptions
+}
+
+// NewResults makes Results on a driver, which it owns from then on. Options that are out of range are bad_request.
+func NewResults(d Driver, o *ResultsOptions) (*Results, error) {
+	r := &Results{driver: d}
+	if o != nil {
+		r.o = *o
+	}
+	return r, r.o.complete()
+}
+
+// complete fills gaps with defaults and refuses what is out of range.
+func (o *ResultsOptions) complete() error {
+	if o.TTL == 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.MaxTTL == 0 {
+		o.MaxTTL = max(DefaultMaxTTL, o.TTL)
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.PageSize == 0 {
+		o.PageSize = DefaultPageSize
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Counter == nil {
+		o.Counter, _ = NewCounter("", 0)
+	}
+	switch {
+	case o.TTL < time.Second:
+		return optionFault("/ttl", "The life of a result must be at least 1s, not %v.", o.TTL)
+	case o.MaxTTL < o.TTL:
+		return optionFault("/maxTtl", "The longest life of a result, %v, must not be below its ttl, %v.", o.MaxTTL, o.TTL)
+	case o.MaxBytes < -1:
+		return optionFault("/maxBytes", "The largest result must be a number of bytes, or -1 for no bound, not %d.", o.MaxBytes)
+	case o.PageSize < 1:
+		return optionFault("/pageSize", "The page size must be at least 1, not %d.", o.PageSize)
+	}
+	return nil
+}
+
+func optionFault(at, format string, args ...any) error {
+	e := fault.New(fault.BadRequest, format, args...)
+	e.At = at
+	return e
+}
+
+// Close closes the driver.
+func (r *Results) Close() error { return r.driver.Close() }
+
+// Keep stores a value for its owner and returns the token to fetch it by, and the time that it lives unused. The value
+// is valid JSON; it may be kept as it is, so it must not change, and should not be part of a larger buffer. A value above
+// MaxBytes is limit_exceeded; a store that fails is unavailable.
+func (r *Results) Keep(ctx context.Context, owner string, value []byte) (token string, expiresIn time.Duration, err error) {
+	token, err = newToken()
+	if err != nil {
+		return "", 0, err
+	}
+	return token, r.o.TTL, r.keep(ctx, owner, token, value)
+}
+
+func (r *Results) keep(ctx context.Context, owner, token string, value []byte) error {
+	if r.o.MaxBytes >= 0 && int64(len(value)) > r.o.MaxBytes {
+		return fault.New(fault.LimitExceeded, "The result has %s bytes and at most %s can be kept. Ask for less of it (select, filters, limits).",
+			thousands(len(value)), thousands(int(r.o.MaxBytes)))
+	}
+	now := r.o.Now()
+	e := Entry{Owner: ownerID(owner), Created: now, Expires: now.Add(r.o.TTL), Value: value}
+	if err := r.driver.Put(ctx, keyOf(token), e); err != nil {
+		return storeFault(err, "kept")
+	}
+	return nil
+}
+
+// Value returns a result that its owner kept, and the time that it lives unused from now on: its use extends it by TTL,
+// up to MaxTTL from its beginning. Whatever is not a live token of this owner is token_expired. The value is for reading
+// only.
+func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.Duration, error) {
+	if !strings.HasPrefix(token, TokenPrefix) {
+		return nil, 0, tokenExpired()
+	}
+	e, err := r.driver.Get(ctx, keyOf(token))
+	if errors.Is(err, ErrNotFound) {
+		return nil, 0, tokenExpired()
+	}
+	if err != nil {
+		return nil, 0, storeFault(err, "read")
+	}
+	now, last := r.o.Now(), e.Created.Add(r.o.MaxTTL)
+	expires := earlier(e.Expires, last)
+	if subtle.ConstantTimeCompare([]byte(e.Owner), []byte(ownerID(owner))) == 0 || !now.Before(expires) {
+		return nil, 0, tokenExpired()
+	}
+	if extended := earlier(now.Add(r.o.TTL), last); extended.After(expires) {
+		// A store that cannot extend a life has still answered the value: it then expires when it would have.
+		if r.driver.Touch(ctx, keyOf(token), extended) == nil {
+			expires = extended
+		}
+	}
+	return e.Value, expires.Sub(now), nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// tokenSpace is the number of tokens: 39 decimal digits, over 129 bits. Three digits are one token of the encoding,
+// whichever they are, so that a continuation token always costs its reader the same, and less than in any other notation.
+var tokenSpace = new(big.Int).Exp(big.NewInt(10), big.NewInt(39), nil)
+
+func newToken() (string, error) {
+	n, err := rand.Int(rand.Reader, tokenSpace)
+	if err != nil {
+		return "", &fault.Error{Code: fault.Internal, Message: "The system gave no random numbers for a continuation token.", Err: err}
+	}
+	return fmt.Sprintf("%s%039d", TokenPrefix, n), nil
+}
+
+// keyOf is the key of a token in the store: whoever can list a store's keys still has no token.
+func keyOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// ownerID stands for an owner in the store.
+func ownerID(owner string) string {
+	sum := sha256.Sum256([]byte("owner of results:" + owner))
+	return hex.EncodeToString(sum[:])
+}
+
+func tokenExpired() error {
+	return fault.New(fault.TokenExpired, "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation.")
+}
+
+// storeFault is the coded error for what a driver answered.
+func storeFault(err error, done string) error {
+	if e, ok := fault.As(err); ok {
+		return e
+	}
+	code, message := fault.Unavailable, fmt.Sprintf("The result could not be %s: the store of results failed. Try again later.", done)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		code, message = fault.Timeout, fmt.Sprintf("The time was over before the result was %s.", done)
+	case errors.Is(err, context.Canceled):
+		code, message = fault.Cancelled, fmt.Sprintf("The request was cancelled before the result was %s.", done)
+	}
+	return &fault.Error{Code: code, Message: message, Err: err}
+}

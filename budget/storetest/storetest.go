@@ -1,0 +1,288 @@
+// Package storetest holds the tests that every driver of result stores passes.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// Run tests drivers that open gives. Every call must give a new and empty store of at least 64 MiB, on the real clock;
+// Run closes it. No test waits: what has expired is put with a time in the past.
+func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, d budget.Driver)
+	}{
+		{"round trip", roundTrip},
+		{"any key", anyKey},
+		{"absent", absent},
+		{"replaced", replaced},
+		{"expired", expired},
+		{"touched", touched},
+		{"deleted", deleted},
+		{"large value", largeValue},
+		{"concurrent use", concurrentUse},
+		{"concurrent use of one key", oneKey},
+		{"ended contexts", endedContexts},
+		{"closed", closed},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t)
+			t.Cleanup(func() {
+				if err := d.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+			test.run(t, d)
+		})
+	}
+}
+
+// now is one time for all entries, so that two with the same content are equal.
+var now = time.Now()
+
+// entry is a live entry.
+func entry(owner, value string) budget.Entry {
+	return budget.Entry{Owner: owner, Created: now, Expires: now.Add(time.Hour), Value: []byte(value)}
+}
+
+func put(t *testing.T, d budget.Driver, key string, e budget.Entry) {
+	t.Helper()
+	if err := d.Put(t.Context(), key, e); err != nil {
+		t.Fatalf("Put(%.40q): %v", key, err)
+	}
+}
+
+// holds checks that the store answers an entry, times to the millisecond.
+func holds(t *testing.T, d budget.Driver, key string, want budget.Entry) {
+	t.Helper()
+	got, err := d.Get(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Get(%.40q): %v", key, err)
+	}
+	if got.Owner != want.Owner || !bytes.Equal(got.Value, want.Value) {
+		t.Errorf("Get(%.40q) = %.40q of %q, want %.40q of %q", key, got.Value, got.Owner, want.Value, want.Owner)
+	}
+	near := func(a, b time.Time) bool { return a.Sub(b).Abs() <= time.Millisecond }
+	if !near(got.Created, want.Created) || !near(got.Expires, want.Expires) {
+		t.Errorf("Get(%.40q) lives from %v to %v, want %v to %v", key, got.Created, got.Expires, want.Created, want.Expires)
+	}
+}
+
+func lacks(t *testing.T, d budget.Driver, key string) {
+	t.Helper()
+	if e, err := d.Get(t.Context(), key); !errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("Get(%.40q) = %.40q, %v, want ErrNotFound", key, e.Value, err)
+	}
+}
+
+func roundTrip(t *testing.T, d budget.Driver) {
+	values := []string{"", "null", `"x"`, `{"b":1.10,"a":717897987691852588770249}`, `["\u00e9","é",` + strings.Repeat(" ", 5000) + `1]`, "not JSON \x00\xff"}
+	for i, v := range values {
+		put(t, d, fmt.Sprint(i), entry(fmt.Sprint("owner", i), v))
+	}
+	for i, v := range values {
+		holds(t, d, fmt.Sprint(i), entry(fmt.Sprint("owner", i), v))
+	}
+	noOwner := entry("", "1")
+	put(t, d, "no owner", noOwner)
+	holds(t, d, "no owner", noOwner)
+	longest := entry(strings.Repeat("ö", 128), "1")
+	put(t, d, "long owner", longest)
+	holds(t, d, "long owner", longest)
+}
+
+func anyKey(t *testing.T, d budget.Driver) {
+	keys := []string{"", ".", "..", "../escaped", "/etc/passwd", "a/b", `a\b`, "a\x00b", "CON", "é", "A", "a", "\xff", strings.Repeat("k", 10_000), "new-1.onecall", "*", "{hash}"}
+	for i, k := range keys {
+		put(t, d, k, entry("o", fmt.Sprint(i)))
+	}
+	for i, k := range keys {
+		holds(t, d, k, entry("o", fmt.Sprint(i)))
+	}
+}
+
+func absent(t *testing.T, d budget.Driver) {
+	lacks(t, d, "nothing")
+	if err := d.Touch(t.Context(), "nothing", time.Now().Add(time.Hour)); !errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("Touch of an absent key: %v, want ErrNotFound", err)
+	}
+	if err := d.Delete(t.Context(), "nothing"); err != nil {
+		t.Errorf("Delete of an absent key: %v", err)
+	}
+	lacks(t, d, "nothing")
+}
+
+func replaced(t *testing.T, d budget.Driver) {
+	put(t, d, "k", entry("first", strings.Repeat("1", 1000)))
+	put(t, d, "k", entry("second", "2"))
+	holds(t, d, "k", entry("second", "2"))
+}
+
+func expired(t *testing.T, d budget.Driver) {
+	e := entry("o", "1")
+	e.Created, e.Expires = e.Created.Add(-2*time.Minute), e.Created.Add(-time.Minute)
+	put(t, d, "k", e)
+	lacks(t, d, "k")
+	if err := d.Touch(t.Context(), "k", time.Now().Add(time.Hour)); !errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("Touch of an expired key: %v, want ErrNotFound", err)
+	}
+	lacks(t, d, "k")
+	put(t, d, "k", entry("o", "2"))
+	holds(t, d, "k", entry("o", "2"))
+}
+
+func touched(t *testing.T, d budget.Driver) {
+	e := entry("o", `{"a":1}`)
+	put(t, d, "k", e)
+	put(t, d, "other", e)
+	for _, by := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
+		e.Expires = e.Created.Add(by)
+		if err := d.Touch(t.Context(), "k", e.Expires); err != nil {
+			t.Fatalf("Touch: %v", err)
+		}
+		holds(t, d, "k", e)
+	}
+	if err := d.Touch(t.Context(), "k", time.Now().Add(-time.Minute)); err != nil {
+		t.Fatalf("Touch to the past: %v", err)
+	}
+	lacks(t, d, "k")
+	e.Expires = e.Created.Add(time.Hour)
+	holds(t, d, "other", e)
+}
+
+func deleted(t *testing.T, d budget.Driver) {
+	put(t, d, "k", entry("o", "1"))
+	put(t, d, "other", entry("o", "2"))
+	for range 2 {
+		if err := d.Delete(t.Context(), "k"); err != nil {
+			t.Fatalf("Delete: %v", err)
+		}
+		lacks(t, d, "k")
+	}
+	holds(t, d, "other", entry("o", "2"))
+}
+
+func largeValue(t *testing.T, d budget.Driver) {
+	random := make([]byte, 8<<20) // cannot be compressed
+	rand.NewChaCha8([32]byte{1}).Read(random)
+	put(t, d, "random", entry("o", string(random)))
+	zeros := strings.Repeat("0", 32<<20) // can be compressed to almost nothing
+	put(t, d, "zeros", entry("o", zeros))
+	holds(t, d, "random", entry("o", string(random)))
+	holds(t, d, "zeros", entry("o", zeros))
+}
+
+func concurrentUse(t *testing.T, d budget.Driver) {
+	var users sync.WaitGroup
+	for user := range 8 {
+		users.Go(func() {
+			for i := range 20 {
+				key, e := fmt.Sprint(user, "-", i), entry(fmt.Sprint(user), strings.Repeat(fmt.Sprint(i), 100*user))
+				if err := d.Put(t.Context(), key, e); err != nil {
+					t.Errorf("Put: %v", err)
+				}
+				if err := d.Touch(t.Context(), key, e.Expires); err != nil {
+					t.Errorf("Touch: %v", err)
+				}
+				if got, err := d.Get(t.Context(), key); err != nil || got.Owner != e.Owner || !bytes.Equal(got.Value, e.Value) {
+					t.Errorf("Get(%s) = %.40q of %q, %v", key, got.Value, got.Owner, err)
+				}
+				if i%2 == 0 {
+					if err := d.Delete(t.Context(), key); err != nil {
+						t.Errorf("Delete: %v", err)
+					}
+				}
+			}
+		})
+	}
+	users.Wait()
+	for user := range 8 {
+		lacks(t, d, fmt.Sprint(user, "-", 18))
+		holds(t, d, fmt.Sprint(user, "-", 19), entry(fmt.Sprint(user), strings.Repeat("19", 100*user)))
+	}
+}
+
+// oneKey checks that a reader sees one of the entries that were put, whole, or none.
+func oneKey(t *testing.T, d budget.Driver) {
+	var users sync.WaitGroup
+	for user := range 4 {
+		owner := fmt.Sprint(user)
+		e := entry(owner, strings.Repeat(owner, 50_000))
+		users.Go(func() {
+			for range 20 {
+				if err := d.Put(t.Context(), "k", e); err != nil {
+					t.Errorf("Put: %v", err)
+				}
+				got, err := d.Get(t.Context(), "k")
+				if errors.Is(err, budget.ErrNotFound) {
+					continue
+				}
+				if err != nil || string(got.Value) != strings.Repeat(got.Owner, 50_000) {
+					t.Errorf("Get = %d bytes of %q, %v", len(got.Value), got.Owner, err)
+				}
+				if err := d.Touch(t.Context(), "k", e.Expires); err != nil && !errors.Is(err, budget.ErrNotFound) {
+					t.Errorf("Touch: %v", err)
+				}
+				if user == 0 {
+					if err := d.Delete(t.Context(), "k"); err != nil {
+						t.Errorf("Delete: %v", err)
+					}
+				}
+			}
+		})
+	}
+	users.Wait()
+}
+
+func endedContexts(t *testing.T, d budget.Driver) {
+	put(t, d, "k", entry("o", "1"))
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for want, ctx := range map[error]context.Context{context.Canceled: cancelled, context.DeadlineExceeded: late} {
+		for name, err := range operations(ctx, d) {
+			if !errors.Is(err, want) {
+				t.Errorf("%s in an ended context: %v, want %v", name, err, want)
+			}
+		}
+	}
+	holds(t, d, "k", entry("o", "1"))
+}
+
+func closed(t *testing.T, d budget.Driver) {
+	put(t, d, "k", entry("o", "1"))
+	for range 2 {
+		if err := d.Close(); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+	}
+	for name, err := range operations(t.Context(), d) {
+		if !errors.Is(err, budget.ErrClosed) {
+			t.Errorf("%s of a closed store: %v, want ErrClosed", name, err)
+		}
+	}
+}
+
+// operations does one of each kind, on the key k, and gives the errors.
+func operations(ctx context.Context, d budget.Driver) map[string]error {
+	_, get := d.Get(ctx, "k")
+	return map[string]error{
+		"Get":    get,
+		"Put":    d.Put(ctx, "k", entry("o", "2")),
+		"Touch":  d.Touch(ctx, "k", time.Now().Add(-time.Hour)),
+		"Delete": d.Delete(ctx, "k"),
+	}
+}

@@ -1,0 +1,274 @@
+package refs
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// decode reads valid compact JSON into the values that expressions work on: nil, bool, int, float64, string, []any and
+// map[string]any. The text of every object and array is remembered.
+func (e *evaluation) decode(raw string) (any, error) {
+	if raw[0] != '{' && raw[0] != '[' {
+		if err := e.hold(len(raw)); err != nil {
+			return nil, err
+		}
+		return decodeScalar(raw), nil
+	}
+	id := identity{unsafe.Pointer(unsafe.StringData(raw)), len(raw)}
+	if value, ok := e.decoded[id]; ok {
+		return value, nil
+	}
+	if err := e.hold(len(raw)); err != nil {
+		return nil, err
+	}
+	if e.decoded == nil {
+		e.decoded, e.origins = map[identity]any{}, map[identity]string{}
+	}
+	d := decoder{raw: raw, origins: e.origins}
+	value, err := d.value(0)
+	if err == nil {
+		e.decoded[id] = value
+	}
+	return value, err
+}
+
+// decoder reads a valid compact JSON text once, from left to right.
+type decoder struct {
+	raw     string
+	pos     int
+	origins map[identity]string
+}
+
+func (d *decoder) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fault.New(fault.BadExpression, "A value is nested deeper than %d levels.", maxDepth)
+	}
+	start := d.pos
+	switch d.raw[d.pos] {
+	case '{':
+		object := map[string]any{}
+		for d.pos++; d.raw[d.pos] != '}'; {
+			if d.raw[d.pos] == ',' {
+				d.pos++
+			}
+			key := d.string()
+			d.pos++ // the colon
+			member, err := d.value(depth + 1)
+			if err != nil {
+				return nil, err
+			}
+			if _, ok := object[key]; !ok {
+				object[key] = member
+			}
+		}
+		d.pos++
+		d.remember(reflect.ValueOf(object), start)
+		return object, nil
+	case '[':
+		array := []any{}
+		for d.pos++; d.raw[d.pos] != ']'; {
+			if d.raw[d.pos] == ',' {
+				d.pos++
+			}
+			element, err := d.value(depth + 1)
+			if err != nil {
+				return nil, err
+			}
+			array = append(array, element)
+		}
+		d.pos++
+		d.remember(reflect.ValueOf(array), start)
+		return array, nil
+	case '"':
+		return d.string(), nil
+	}
+	for d.pos < len(d.raw) && strings.IndexByte(",]}", d.raw[d.pos]) < 0 {
+		d.pos++
+	}
+	return decodeScalar(d.raw[start:d.pos]), nil
+}
+
+func (d *decoder) remember(v reflect.Value, start int) {
+	if id := identityOf(v); id.data != nil {
+		d.origins[id] = d.raw[start:d.pos]
+	}
+}
+
+func (d *decoder) string() string {
+	start := d.pos
+	d.pos = stringEnd(d.raw, start)
+	return decodeString(d.raw[start:d.pos])
+}
+
+func decodeString(raw string) string {
+	if strings.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	return unquote(raw)
+}
+
+func decodeScalar(raw string) any {
+	switch raw[0] {
+	case '"':
+		return decodeString(raw)
+	case 't':
+		return true
+	case 'f':
+		return false
+	case 'n':
+		return nil
+	}
+	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+		return int(n)
+	}
+	// Out of range it is an infinity, which cannot be answered, but compared.
+	f, _ := strconv.ParseFloat(raw, 64)
+	return f
+}
+
+// appendValue appends a value as compact JSON. Objects and arrays of the data keep their text; objects that were made
+// have their keys sorted.
+func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, error) {
+	if depth > maxDepth || len(dst) > maxMemory {
+		return dst, fault.New(fault.BadExpression, "The value is too large, or nested too deeply.")
+	}
+	switch v := value.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case string:
+		return appendString(dst, v), nil
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case float64:
+		return appendFloat(dst, v)
+	case time.Time:
+		return appendString(dst, v.Format(time.RFC3339Nano)), nil
+	case *time.Location:
+		return appendString(dst, v.String()), nil
+	case fmt.Stringer: // durations, months, weekdays
+		return appendString(dst, v.String()), nil
+	case []byte:
+		return appendString(dst, string(v)), nil
+	}
+	v := reflect.ValueOf(value)
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		if raw, ok := e.origins[identityOf(v)]; ok && !e.uniform {
+			return append(dst, raw...), nil
+		}
+		if err := e.spend(v.Len() + elementBytes); err != nil {
+			return dst, err
+		}
+		if v.Kind() == reflect.Map {
+			return e.appendMap(dst, v, depth)
+		}
+		return e.appendArray(dst, v, depth)
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(dst, v.Int(), 10), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return strconv.AppendUint(dst, v.Uint(), 10), nil
+	case reflect.Float32:
+		return appendFloat(dst, v.Float())
+	}
+	return dst, fault.New(fault.BadExpression, "The value is %s, which JSON cannot hold.", typeName(value))
+}
+
+func appendFloat(dst []byte, f float64) ([]byte, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return dst, fault.New(fault.BadExpression, "The value is no finite number, which JSON cannot hold. A division by zero gives one.")
+	}
+	raw, err := json.Marshal(f)
+	return append(dst, raw...), err
+}
+
+func (e *evaluation) appendArray(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+	dst = append(dst, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = e.appendValue(dst, v.Index(i).Interface(), depth+1); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+// appendMap appends a map by sorted keys; keys that are no strings, as groupBy makes them, are written as text.
+func (e *evaluation) appendMap(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+	members := make(map[string]reflect.Value, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		name, err := keyName(it.Key().Interface())
+		if err != nil {
+			return dst, err
+		}
+		if _, ok := members[name]; ok {
+			return dst, fault.New(fault.BadExpression, "Two keys of an object are both written %q.", clip(name))
+		}
+		members[name] = it.Value()
+	}
+	dst = append(dst, '{')
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, name), ':')
+		var err error
+		if dst, err = e.appendValue(dst, members[name].Interface(), depth+1); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+func keyName(key any) (string, error) {
+	switch k := key.(type) {
+	case string:
+		return k, nil
+	case nil:
+		return "null", nil
+	case bool, int, float64, fmt.Stringer:
+		return fmt.Sprint(k), nil
+	}
+	return "", fault.New(fault.BadExpression, "A key of an object is %s; a string is needed.", typeName(key))
+}
+
+// typeName is the JSON type of a value, in words.
+func typeName(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case time.Time:
+		return "a date"
+	case time.Duration:
+		return "a duration"
+	}
+	switch reflect.TypeOf(value).Kind() {
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Map:
+		return "an object"
+	case reflect.Func:
+		return "a function"
+	case reflect.Struct, reflect.Pointer:
+		return "an unknown value"
+	}
+	return "a number"
+}

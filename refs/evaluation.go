@@ -1,0 +1,286 @@
+package refs
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+	"unsafe"
+
+	"github.com/expr-lang/expr/vm"
+	"github.com/expr-lang/expr/vm/runtime"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Bounds of one evaluation.
+const (
+	maxIterations = 1_000_000
+	maxMemory     = 64 << 20  // bytes of values made, and of results read
+	maxWork       = 200 << 20 // bytes and elements that functions look at
+	memoryBudget  = 1_000_000 // expr-lang's own: elements of collections made
+	maxWall       = 10 * time.Second
+	maxWallAlone  = time.Second // where the context has no deadline
+	maxDepth      = 10_000      // of nested values
+)
+
+// evaluation is one run of an expression: what it has read, and what it may still spend.
+type evaluation struct {
+	ctx        context.Context
+	expression *Expression
+	scope      *Scope
+	deadline   time.Time
+
+	values  []any               // of lookups, by index
+	known   []bool              // which of values are set
+	decoded map[identity]any    // decoded objects and arrays, by their text
+	origins map[identity]string // the text of decoded objects and arrays, by value
+	weights map[identity]int    // of values weighed before
+	uniform bool                // appendValue spells equal values equally
+
+	iterations, memory, work, looked int
+}
+
+// handle hides the evaluation from expr-lang, which follows pointers.
+type handle struct{ *evaluation }
+
+// identity of an object, array or text: where its data lies. The pointer keeps the data alive, so that no other value
+// can lie there.
+type identity struct {
+	data   unsafe.Pointer
+	length int
+}
+
+func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
+	n := len(x.lookups)
+	e := &evaluation{ctx: ctx, expression: x, scope: sc, values: make([]any, n), known: make([]bool, n)}
+	now := time.Now()
+	e.deadline = now.Add(maxWallAlone)
+	if d, ok := ctx.Deadline(); ok {
+		e.deadline = now.Add(min(d.Sub(now), maxWall))
+	}
+	return e
+}
+
+func (e *evaluation) run() (any, error) {
+	if err := e.clock(); err != nil {
+		return nil, err
+	}
+	machine := vm.VM{MemoryBudget: memoryBudget}
+	return machine.Run(e.expression.code, map[string]any{evaluationName: handle{e}})
+}
+
+// tick counts an iteration.
+func (e *evaluation) tick() error {
+	e.iterations++
+	if e.iterations > maxIterations {
+		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.", maxIterations)
+	}
+	if e.iterations%64 == 0 {
+		return e.clock()
+	}
+	return nil
+}
+
+// clock ends an evaluation whose time is over.
+func (e *evaluation) clock() error {
+	switch err := e.ctx.Err(); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.Timeout, "The time for the expression is over.")
+	case err != nil:
+		return fault.New(fault.Cancelled, "The expression was cancelled.")
+	case time.Now().After(e.deadline):
+		return fault.New(fault.BadExpression, "The expression takes too long. Filter earlier, or split it over several steps.")
+	}
+	return nil
+}
+
+// spend counts bytes or elements that a function looks at.
+func (e *evaluation) spend(n int) error {
+	e.work += n
+	if n < 0 || e.work > maxWork {
+		return fault.New(fault.BadExpression, "The expression works through too much data. Filter earlier, or split it over several steps.")
+	}
+	if e.work-e.looked > 1<<20 {
+		e.looked = e.work
+		return e.clock()
+	}
+	return nil
+}
+
+// hold counts bytes of a value that is made.
+func (e *evaluation) hold(n int) error {
+	e.memory += n
+	if n < 0 || e.memory > maxMemory {
+		return fault.New(fault.BadExpression, "The expression holds more than %d MiB of values. Take less of the results.", maxMemory>>20)
+	}
+	return e.spend(n)
+}
+
+// fetch gives a lookup's value, decoded.
+func (e *evaluation) fetch(l *lookup) (any, error) {
+	if e.known[l.index] {
+		return e.values[l.index], nil
+	}
+	raw, err := e.raw(l)
+	if err != nil {
+		return nil, err
+	}
+	value, err := e.decode(raw)
+	if err == nil {
+		e.values[l.index], e.known[l.index] = value, true
+	}
+	return value, err
+}
+
+// raw walks a lookup's path in the raw value of its name; a missing key is null.
+func (e *evaluation) raw(l *lookup) (string, error) {
+	doc, err := e.root(l)
+	if err != nil {
+		return "", err
+	}
+	for i := range l.segments {
+		s := &l.segments[i]
+		next, kind := child(doc, s, l.paths[i], i+1 == len(l.segments) || l.segments[i+1].needsExact())
+		switch {
+		case kind == found:
+			doc = next
+		case kind == isNull && s.Optional:
+			return "null", nil
+		case kind == isAbsent && doc[0] == '{' && s.Kind == Quoted:
+			doc = "null"
+		default:
+			before := []byte(l.name)
+			for _, s := range l.segments[:i] {
+				before = s.appendMember(before)
+			}
+			why := kindOf(doc)
+			if kind == isAbsent && doc[0] == '[' && s.Kind == At {
+				why = "an array without that element"
+			}
+			return "", fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. Write ?. where null is expected.",
+				clip(string(before)), why, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))))
+		}
+	}
+	return doc, nil
+}
+
+// appendMember spells a segment as expressions write it.
+func (s Segment) appendMember(b []byte) []byte {
+	p := referenceParser{text: s.Key, plain: true}
+	if name, err := p.bareName(); err == nil && name == s.Key {
+		s.Kind = Name
+	}
+	return s.append(b)
+}
+
+// root gives the raw value of a lookup's name.
+func (e *evaluation) root(l *lookup) (string, error) {
+	s := e.expression.sources[l.index]
+	if s.raw != "" {
+		return s.raw, nil
+	}
+	raw, err := e.scope.root(s.root, s.number)
+	switch {
+	case err != nil:
+		return "", err
+	case len(raw) > 0:
+		return view(raw), nil
+	case e.scope.Lenient:
+		return "null", nil
+	}
+	return "", e.scope.noResult(s.number)
+}
+
+func (e *evaluation) status(l *lookup) any {
+	if n := e.expression.sources[l.index].number; n < len(e.scope.Steps) {
+		return e.scope.Steps[n].Status
+	}
+	return ""
+}
+
+// weigh counts what is inside a value as often as it stands there: a value that is put into itself many times over is
+// small in memory, yet endless to whoever walks it.
+func (e *evaluation) weigh(value any) int {
+	if s, ok := value.(string); ok {
+		return len(s)
+	}
+	v := reflect.ValueOf(value)
+	if k := v.Kind(); k != reflect.Slice && k != reflect.Array && k != reflect.Map {
+		return 1
+	}
+	id := identityOf(v)
+	if w, ok := e.weights[id]; ok && id.data != nil {
+		return w
+	}
+	w := 1
+	add := func(element reflect.Value) {
+		if w <= maxWork && element.CanInterface() {
+			w += e.weigh(element.Interface())
+		}
+	}
+	if v.Kind() == reflect.Map {
+		for it := v.MapRange(); it.Next(); {
+			add(it.Key())
+			add(it.Value())
+		}
+	} else {
+		for i := range v.Len() {
+			add(v.Index(i))
+		}
+	}
+	w = min(w, maxWork+1)
+	if id.data != nil {
+		if e.weights == nil {
+			e.weights = map[identity]int{}
+		}
+		e.weights[id] = w
+	}
+	return w
+}
+
+// identityOf a map or slice; none for an array and for what is empty, which has no place of its own.
+func identityOf(v reflect.Value) identity {
+	if k := v.Kind(); k != reflect.Map && k != reflect.Slice || v.Len() == 0 {
+		return identity{}
+	}
+	return identity{v.UnsafePointer(), v.Len()}
+}
+
+// spendDeep counts a walk through the whole of values.
+func (e *evaluation) spendDeep(values ...any) error {
+	for _, v := range values {
+		if err := e.spend(e.weigh(v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add is + where a side may be a string.
+func (e *evaluation) add(a, b any) (any, error) {
+	if s, ok := a.(string); ok {
+		if t, ok := b.(string); ok {
+			if err := e.hold(len(s) + len(t)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return runtime.Add(a, b), nil
+}
+
+func (e *evaluation) equal(a, b any) (any, error) {
+	if err := e.spendDeep(a, b); err != nil {
+		return nil, err
+	}
+	return runtime.Equal(a, b), nil
+}
+
+func (e *evaluation) in(needle, collection any) (any, error) {
+	if v := reflect.ValueOf(collection); v.Kind() == reflect.Slice || v.Kind() == reflect.Array {
+		if err := e.spendDeep(needle, collection); err != nil {
+			return nil, err
+		}
+	}
+	return runtime.In(needle, collection), nil
+}

@@ -1,0 +1,227 @@
+package refs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/file"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Expression is a compiled expression of expr-lang over the names of references. A missing key is null, a walk into
+// null is an error. A number is an integer where it fits 64 bits, else a floating point number; objects and arrays that
+// come out as they were in the data, and an expression that is nothing but a path, keep their bytes.
+//
+// It is bounded: source 4 KB, 1,000,000 iterations, 64 MiB of values made or read, and the context's deadline (at most
+// 10 seconds; one second where it has none). reduce and repeat are not available. Past a bound it fails with
+// bad_expression, past the context's end with timeout or cancelled.
+type Expression struct {
+	*program
+	at      string
+	sources []source
+}
+
+// source is what a lookup's name stands for.
+type source struct {
+	root   Root
+	number int    // of RootStep
+	raw    string // a given value, in place of a root
+}
+
+// CompileExpression compiles source: bad_expression where it is no expression or uses an unknown name or function,
+// bad_reference where it names a step that is not before this one, not_supported.
+func CompileExpression(source string, p Place) (*Expression, []*fault.Error) {
+	program, failure := compileProgram(source)
+	if failure != nil {
+		failure.At = p.At
+		return nil, []*fault.Error{failure}
+	}
+	x := &Expression{program: program, at: p.At}
+	var faults []*fault.Error
+	for _, l := range program.lookups {
+		s, err := p.source(l)
+		if err != nil {
+			err.At = p.At
+			faults = append(faults, atOffset(err, source, l.offset))
+		}
+		x.sources = append(x.sources, s)
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return x, nil
+}
+
+// source resolves a name of an expression.
+func (p *Place) source(l *lookup) (source, *fault.Error) {
+	if l.name[0] != '$' {
+		e := fault.New(fault.BadExpression, "The name %s is not known. Results and inputs begin with a dollar: $0, $input.", clip(l.name))
+		e.Available = p.names()
+		e.Nearest = fault.Nearest("$"+l.name, e.Available, 3)
+		return source{}, e
+	}
+	r, err := parseWhole(l.name, true)
+	if err != nil {
+		return source{}, err
+	}
+	root, number, err := p.resolve(r)
+	if err == nil && l.status && (root != RootStep || len(r.segments) > 0) {
+		err = fault.New(fault.BadExpression, "status takes the number of a step, status(0), or its id in quotes.")
+	}
+	return source{root: root, number: number}, err
+}
+
+// Uses lists what the expression reads, each with the part of its path that is written down, and the steps whose
+// status it asks for.
+func (x *Expression) Uses() []Use {
+	var uses []Use
+	for i, l := range x.lookups {
+		s := x.sources[i]
+		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Lenient: true, Status: l.status})
+	}
+	return uses
+}
+
+// Eval gives the expression's value as compact JSON.
+func (x *Expression) Eval(ctx context.Context, sc *Scope) ([]byte, error) {
+	e := newEvaluation(ctx, x, sc)
+	var out []byte
+	var err error
+	if x.direct {
+		var raw string
+		if raw, err = e.raw(x.lookups[0]); err == nil {
+			return []byte(raw), nil
+		}
+	} else {
+		var value any
+		if value, err = e.run(); err == nil {
+			if out, err = e.appendValue(nil, value, 0); err == nil {
+				return out, nil
+			}
+		}
+	}
+	return nil, x.failed(err)
+}
+
+// True evaluates a condition. A value that is no boolean is an error (bad_expression) that names what it was.
+func (x *Expression) True(ctx context.Context, sc *Scope) (bool, error) {
+	value, err := newEvaluation(ctx, x, sc).run()
+	if err != nil {
+		return false, x.failed(err)
+	}
+	b, ok := value.(bool)
+	if !ok {
+		return false, x.failed(fault.New(fault.BadExpression, "A condition must be true or false; this is %s. Compare it, as in $0.count > 0 or $0.name != nil.", typeName(value)))
+	}
+	return b, nil
+}
+
+// failed gives an evaluation's error its place.
+func (x *Expression) failed(err error) *fault.Error {
+	e, ok := fault.As(err)
+	if ok {
+		c := *e
+		e = &c
+	} else {
+		e = fault.New(fault.BadExpression, "The expression failed: %s.", plainMessage(err))
+	}
+	e.At = x.at
+	var place *file.Error
+	if e.Source == "" {
+		offset := 0
+		if errors.As(err, &place) {
+			offset = byteOffset(x.source, place.From)
+		}
+		atOffset(e, x.source, offset)
+	}
+	return e
+}
+
+// plainMessage takes Go's words out of a run-time error of expr-lang's.
+func plainMessage(err error) string {
+	message := err.Error()
+	var f *file.Error
+	if errors.As(err, &f) {
+		message = f.Message
+	}
+	message, _, _ = strings.Cut(message, "\n")
+	if types, ok := strings.CutPrefix(message, "interface conversion: interface {} is "); ok {
+		got, want, _ := strings.Cut(types, ", not ")
+		message = "there is " + goType(got) + " where " + goType(want) + " is needed"
+	}
+	return clipMessage(goTypes.Replace(message))
+}
+
+var goTypes = strings.NewReplacer("map[string]interface {}", "object", "[]interface {}", "array")
+
+// goType says a Go type in JSON's words.
+func goType(name string) string {
+	switch name {
+	case "nil":
+		return "null"
+	case "bool":
+		return "a boolean"
+	case "int", "float64":
+		return "a number"
+	case "map[string]interface {}":
+		return "an object"
+	case "[]interface {}":
+		return "an array"
+	}
+	return "a " + name
+}
+
+func clipMessage(s string) string {
+	const most = 300
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// EvalFree evaluates source over variables, a JSON object whose keys are plain names of the expression (`price * count`).
+// The same bounds hold; errors are bad_expression (also for a name that variables lacks), bad_arguments where variables
+// is no object, timeout and cancelled.
+func EvalFree(ctx context.Context, source string, variables []byte) ([]byte, error) {
+	if len(variables) == 0 {
+		variables = []byte("{}")
+	}
+	var object bytes.Buffer
+	if json.Compact(&object, variables) != nil || object.Bytes()[0] != '{' {
+		return nil, fault.New(fault.BadArguments, "The variables must be a JSON object.")
+	}
+	program, failure := compileProgram(source)
+	if failure != nil {
+		return nil, failure
+	}
+	x := &Expression{program: program}
+	for _, l := range program.lookups {
+		s, err := freeSource(object.String(), l)
+		if err != nil {
+			return nil, atOffset(err, source, l.offset)
+		}
+		x.sources = append(x.sources, s)
+	}
+	return x.Eval(ctx, &Scope{})
+}
+
+// freeSource resolves a name among variables.
+func freeSource(variables string, l *lookup) (source, *fault.Error) {
+	if l.name[0] == '$' || l.status {
+		return source{}, fault.New(fault.BadExpression, "%s is not known here: pass its value as a variable and write the variable's name.", clip(l.name))
+	}
+	if raw, kind := whole(variables, gjson.Escape(l.name)); kind == found {
+		return source{raw: raw}, nil
+	}
+	e := fault.New(fault.BadExpression, "The name %s is not known.", clip(l.name))
+	var all []string
+	e.Available, all = keys(variables)
+	e.Nearest = fault.Nearest(l.name, slices.Clone(all), 3)
+	return source{}, e
+}

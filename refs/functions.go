@@ -1,0 +1,375 @@
+package refs
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/bits"
+	"reflect"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/vm/runtime"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// refused are the functions of expr-lang that cannot be bounded, with what to do instead.
+var refused = map[string]string{
+	"reduce": "Use sum, join, groupBy, or several steps.",
+	"repeat": "Write the text out, or make it in a step.",
+}
+
+// native are those that run as they are: their cost and what they make are small, or bounded by what is there already.
+// A test holds that every function of expr-lang is in native, in guarded, in refused, or takes a predicate, in which
+// iterations are counted.
+var native = []string{"len", "type", "abs", "ceil", "floor", "round", "int", "float", "indexOf", "lastIndexOf", "hasPrefix",
+	"hasSuffix", "now", "duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
+	"bitshl", "bitshr", "bitushr", "bitnot"}
+
+// function is a guarded function of expressions: it counts what it costs before it does it.
+type function func(e *evaluation, args []any) (any, error)
+
+// Bytes that an element of an array or object takes, for hold.
+const elementBytes, memberBytes = 16, 64
+
+var guarded = map[string]function{
+	"trim":       counted(0, "trim"),
+	"trimPrefix": counted(0, "trimPrefix"),
+	"trimSuffix": counted(0, "trimSuffix"),
+	"upper":      counted(1, "upper"),
+	"lower":      counted(1, "lower"),
+	"toBase64":   counted(2, "toBase64"),
+	"fromBase64": counted(1, "fromBase64"),
+	"keys":       members("keys", func(key string, _ any) any { return key }),
+	"values":     members("values", func(_ string, value any) any { return value }),
+	"toPairs":    members("toPairs", func(key string, value any) any { return []any{key, value} }),
+	"fromPairs":  counted(memberBytes, "fromPairs"),
+	"reverse":    counted(elementBytes, "reverse"),
+	"concat":     counted(elementBytes, "concat"),
+	"split":      splitter("split"),
+	"splitAfter": splitter("splitAfter"),
+	"replace":    replace,
+	"join":       join,
+	"sort":       sorted,
+	"flatten":    deep("flatten"),
+	"min":        deep("min"),
+	"max":        deep("max"),
+	"mean":       deep("mean"),
+	"median":     deep("median"),
+	"uniq":       uniq,
+	"string":     text,
+	"toJSON":     toJSON,
+	"fromJSON":   fromJSON,
+}
+
+// guardFunctions is what the guard's calls name, for expr-lang.
+var guardFunctions = makeGuardFunctions()
+
+func makeGuardFunctions() map[string]*builtin.Function {
+	all := map[string]function{
+		"tick":    func(e *evaluation, _ []any) (any, error) { return nil, e.tick() },
+		"fetch":   func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
+		"status":  func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
+		"add":     func(e *evaluation, a []any) (any, error) { return e.add(a[0], a[1]) },
+		"equal":   func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
+		"in":      func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
+		"matches": matches,
+		"keep":    func(e *evaluation, a []any) (any, error) { return a[0], e.hold(size(a[0])) },
+		"scan": func(e *evaluation, a []any) (any, error) {
+			n := size(a[0])
+			return a[0], e.spend(n * bits.Len(uint(n)))
+		},
+	}
+	for name, f := range guarded {
+		all[name] = f
+	}
+	functions := map[string]*builtin.Function{}
+	for name, f := range all {
+		name = " " + name
+		functions[name] = &builtin.Function{Name: name, Func: func(args ...any) (any, error) {
+			return f(args[0].(handle).evaluation, args[1:])
+		}}
+	}
+	return functions
+}
+
+// size is the length of a string, array or object, 1 for all else.
+func size(value any) int {
+	switch v := value.(type) {
+	case string:
+		return len(v)
+	case []any:
+		return len(v)
+	case map[string]any:
+		return len(v)
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return v.Len()
+	}
+	return 1
+}
+
+// call runs expr-lang's function of that name.
+func call(name string, args []any) (any, error) {
+	f := builtin.Builtins[builtin.Index[name]]
+	switch {
+	case f.Fast != nil:
+		return f.Fast(args[0]), nil
+	case f.Safe != nil:
+		value, _, err := f.Safe(args...)
+		return value, err
+	}
+	return f.Func(args...)
+}
+
+// counted is expr-lang's function, which makes a value of that many bytes for each byte, element or member given.
+func counted(each int, name string) function {
+	return func(e *evaluation, args []any) (any, error) {
+		for _, a := range args {
+			n := size(a)
+			if err := e.hold(n * each); err != nil {
+				return nil, err
+			}
+			if err := e.spend(n); err != nil {
+				return nil, err
+			}
+		}
+		return call(name, args)
+	}
+}
+
+// deep is expr-lang's function, which walks through the whole of its arguments.
+func deep(name string) function {
+	return func(e *evaluation, args []any) (any, error) {
+		for _, a := range args {
+			w := e.weigh(a)
+			if err := e.spend(w); err != nil {
+				return nil, err
+			}
+			if err := e.hold(w * elementBytes); err != nil {
+				return nil, err
+			}
+		}
+		return call(name, args)
+	}
+}
+
+// members lists an object's members in the order of the data, or of their keys where the object was made; expr-lang's
+// order is a new one each time.
+func members(name string, item func(key string, value any) any) function {
+	return func(e *evaluation, args []any) (any, error) {
+		if err := e.hold(size(args[0]) * memberBytes); err != nil {
+			return nil, err
+		}
+		object, ok := args[0].(map[string]any)
+		if !ok {
+			return call(name, args)
+		}
+		names := slices.Sorted(maps.Keys(object))
+		if raw, ok := e.origins[identityOf(reflect.ValueOf(object))]; ok {
+			names = keyOrder(raw, len(object))
+		}
+		list := make([]any, len(names))
+		for i, key := range names {
+			list[i] = item(key, object[key])
+		}
+		return list, nil
+	}
+}
+
+// keyOrder lists the n different keys of an object in the order of its text.
+func keyOrder(raw string, n int) []string {
+	names := make([]string, 0, n)
+	seen := make(map[string]bool, n)
+	gjson.Result{Type: gjson.JSON, Raw: raw}.ForEach(func(key, _ gjson.Result) bool {
+		if name := decodeString(key.Raw); !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+		return true
+	})
+	return names
+}
+
+func splitter(name string) function {
+	return func(e *evaluation, args []any) (any, error) {
+		s, separator := args[0].(string), args[1].(string)
+		if err := e.spend(len(s) + len(separator)); err != nil {
+			return nil, err
+		}
+		if err := e.hold((strings.Count(s, separator) + 1) * elementBytes); err != nil {
+			return nil, err
+		}
+		return call(name, args)
+	}
+}
+
+func replace(e *evaluation, args []any) (any, error) {
+	s, old, by := args[0].(string), args[1].(string), args[2].(string)
+	if err := e.spend(len(s) + len(old)); err != nil {
+		return nil, err
+	}
+	if err := e.hold(len(s) + strings.Count(s, old)*len(by)); err != nil {
+		return nil, err
+	}
+	return call("replace", args)
+}
+
+func join(e *evaluation, args []any) (any, error) {
+	n := size(args[0]) * elementBytes
+	if len(args) > 1 {
+		n += size(args[0]) * len(args[1].(string))
+	}
+	switch list := args[0].(type) {
+	case []any:
+		for _, s := range list {
+			n += size(s)
+		}
+	case []string:
+		for _, s := range list {
+			n += len(s)
+		}
+	}
+	if err := e.hold(n); err != nil {
+		return nil, err
+	}
+	return call("join", args)
+}
+
+func sorted(e *evaluation, args []any) (any, error) {
+	n := size(args[0])
+	if err := e.hold(n * elementBytes); err != nil {
+		return nil, err
+	}
+	if err := e.spend(n * bits.Len(uint(n))); err != nil {
+		return nil, err
+	}
+	return call("sort", args)
+}
+
+// uniq keeps the first of equal elements. expr-lang's compares each with each.
+func uniq(e *evaluation, args []any) (any, error) {
+	v := reflect.ValueOf(args[0])
+	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
+		return nil, fault.New(fault.BadExpression, "uniq takes an array; this is %s.", typeName(args[0]))
+	}
+	if err := e.hold(v.Len() * memberBytes); err != nil {
+		return nil, err
+	}
+	seen := make(map[string]bool, v.Len())
+	kept := []any{}
+	for i := range v.Len() {
+		element := v.Index(i).Interface()
+		key, err := e.spelled(element, true)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[string(key)] {
+			seen[string(key)] = true
+			kept = append(kept, element)
+		}
+	}
+	return kept, nil
+}
+
+// spelled is a value's JSON, counted; uniform spells equal values equally.
+func (e *evaluation) spelled(value any, uniform bool) ([]byte, error) {
+	before := e.uniform
+	e.uniform = uniform
+	raw, err := e.appendValue(nil, value, 0)
+	e.uniform = before
+	if err == nil {
+		err = e.hold(len(raw))
+	}
+	return raw, err
+}
+
+// text is string(x): a string as it is, another value as its JSON, as in a text with ${…}.
+func text(e *evaluation, args []any) (any, error) {
+	if s, ok := args[0].(string); ok {
+		return s, nil
+	}
+	return toJSON(e, args)
+}
+
+// toJSON gives compact JSON; what came out of the data keeps its bytes.
+func toJSON(e *evaluation, args []any) (any, error) {
+	raw, err := e.spelled(args[0], false)
+	return string(raw), err
+}
+
+// fromJSON reads a text; like results, what it holds keeps its bytes.
+func fromJSON(e *evaluation, args []any) (any, error) {
+	s := args[0].(string)
+	if err := e.hold(len(s)); err != nil {
+		return nil, err
+	}
+	var compact bytes.Buffer
+	if !utf8.ValidString(s) || json.Compact(&compact, []byte(s)) != nil {
+		return nil, fault.New(fault.BadExpression, "fromJSON was given a text that is not JSON: %q.", clip(s))
+	}
+	return e.decode(compact.String())
+}
+
+// maxPattern bounds a regular expression that is made while the expression runs.
+const maxPattern = 1000
+
+// pattern is a compiled regular expression; size is how many instructions it has.
+type pattern struct {
+	*regexp.Regexp
+	size int
+}
+
+func newPattern(s string) (*pattern, error) {
+	parsed, err := syntax.Parse(s, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := regexp.Compile(s)
+	return &pattern{compiled, len(machine.Inst)}, err
+}
+
+func patternProblem(err error) string {
+	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+}
+
+// matches is RE2: its cost is at most the product of the text's length and the pattern's size.
+func matches(e *evaluation, args []any) (any, error) {
+	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
+		return false, nil
+	}
+	s, ok := args[0].(string)
+	if !ok {
+		return nil, fault.New(fault.BadExpression, "matches takes a string; this is %s.", typeName(args[0]))
+	}
+	p, ok := args[1].(*pattern)
+	if !ok {
+		source, ok := args[1].(string)
+		if !ok || len(source) > maxPattern {
+			return nil, fault.New(fault.BadExpression, "matches takes a regular expression of at most %d bytes.", maxPattern)
+		}
+		var err error
+		if p, err = newPattern(source); err != nil {
+			return nil, fault.New(fault.BadExpression, "The regular expression is not valid: %s.", clip(patternProblem(err)))
+		}
+		if err := e.spend(p.size * elementBytes); err != nil {
+			return nil, err
+		}
+	}
+	// Most texts and patterns run far below that product: an eighth of it is counted.
+	if err := e.spend(len(s) + len(s)/8*p.size); err != nil {
+		return nil, err
+	}
+	return p.MatchString(s), nil
+}

@@ -1,0 +1,303 @@
+package refs
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// survey counts the nodes as a walk meets them, panics where they are too many, and notes what the guard must
+// not take for a reference.
+type survey struct {
+	visits    int
+	callees   map[ast.Node]bool
+	variables map[string]bool // declared by let
+}
+
+func (s *survey) Visit(node *ast.Node) {
+	if s.visits++; s.visits > maxVisits {
+		panic("it is too large; split it over several steps") // newProgram turns it into a fault
+	}
+	switch n := (*node).(type) {
+	case *ast.CallNode:
+		s.callees[n.Callee] = true
+	case *ast.VariableDeclaratorNode:
+		s.variables[n.Name] = true
+	}
+}
+
+// collector lists the lookups that are left in a tree.
+type collector struct{ lookups []*lookup }
+
+func (c *collector) Visit(node *ast.Node) {
+	if n, ok := (*node).(*ast.ConstantNode); ok {
+		if l, ok := n.Value.(*lookup); ok && !slices.Contains(c.lookups, l) {
+			l.index = len(c.lookups)
+			c.lookups = append(c.lookups, l)
+		}
+	}
+}
+
+// evaluationName is the variable that holds the running evaluation. Like the guard's functions it begins with a
+// blank, so that no source can name it.
+const evaluationName = " evaluation"
+
+// guard rewrites a tree, children first: names become lookups that take only what is needed from the raw results, and
+// whatever could run without a bound goes through a function that counts. It may meet a shared node more than once, and
+// then counts more than needed.
+type guard struct {
+	survey
+	source  string
+	found   map[ast.Node]*lookup // the calls that stand for lookups
+	failure *fault.Error         // the first
+}
+
+func (g *guard) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		g.identifier(node, n)
+	case *ast.MemberNode:
+		g.member(node, n)
+	case *ast.CallNode:
+		g.call(node, n)
+	case *ast.BuiltinNode:
+		g.builtin(node, n)
+	case *ast.BinaryNode:
+		g.binary(node, n)
+	case *ast.PredicateNode:
+		tick := guardCall("tick")
+		tick.SetLocation(n.Location())
+		body := &ast.SequenceNode{Nodes: []ast.Node{tick, n.Node}}
+		body.SetLocation(n.Location())
+		n.Node = body
+	}
+}
+
+// guardCall calls a guard function with the evaluation and arguments.
+func guardCall(name string, arguments ...ast.Node) *ast.CallNode {
+	return &ast.CallNode{
+		Callee:    &ast.IdentifierNode{Value: " " + name},
+		Arguments: append([]ast.Node{&ast.IdentifierNode{Value: evaluationName}}, arguments...),
+	}
+}
+
+func (g *guard) lookup(node *ast.Node, l *lookup) {
+	name := "fetch"
+	if l.status {
+		name = "status"
+	}
+	call := guardCall(name, &ast.ConstantNode{Value: l})
+	g.found[call] = l
+	ast.Patch(node, call)
+}
+
+// fail notes the first fault of a tree, at a node.
+func (g *guard) fail(at ast.Node, format string, args ...any) {
+	g.failNear(at, nil, format, args...)
+}
+
+func (g *guard) failNear(at ast.Node, nearest []string, format string, args ...any) {
+	if g.failure == nil {
+		g.failure = atOffset(fault.New(fault.BadExpression, format, args...), g.source, byteOffset(g.source, at.Location().From))
+		g.failure.Nearest = nearest
+	}
+}
+
+func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
+	switch {
+	case g.callees[n] || n.Value[0] == ' ':
+	case n.Value == "$env":
+		g.fail(n, "The environment cannot be read. Pass the value as $input.")
+	case g.variables[n.Value]:
+		if n.Value[0] == '$' {
+			g.fail(n, "let cannot declare %s: names with a dollar are references.", n.Value)
+		}
+	default:
+		g.lookup(node, &lookup{name: n.Value, offset: byteOffset(g.source, n.Location().From)})
+	}
+}
+
+// member makes the lookup longer where a fixed member is taken of one.
+func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
+	l := g.found[n.Node]
+	if l == nil || l.status || n.Method || len(l.segments) == maxSegments {
+		return
+	}
+	s := Segment{Kind: Quoted, Optional: n.Optional}
+	switch p := n.Property.(type) {
+	case *ast.StringNode:
+		s.Key = p.Value
+	case *ast.IntegerNode:
+		s.Kind, s.Index = At, p.Value
+	case *ast.UnaryNode:
+		i, ok := p.Node.(*ast.IntegerNode)
+		if !ok || p.Operator != "-" {
+			return
+		}
+		s.Kind, s.Index = At, -i.Value
+	default:
+		return
+	}
+	g.lookup(node, &lookup{name: l.name, offset: l.offset, walker: newWalker(append(slices.Clone(l.segments), s))})
+}
+
+func (g *guard) call(node *ast.Node, n *ast.CallNode) {
+	callee, ok := n.Callee.(*ast.IdentifierNode)
+	if !ok {
+		// A method of a date or duration: what its arguments hold is counted, as it may be kept.
+		for i, a := range n.Arguments {
+			charged := guardCall("keep", a)
+			charged.SetLocation(a.Location())
+			n.Arguments[i] = charged
+		}
+		return
+	}
+	switch {
+	case callee.Value[0] == ' ':
+	case callee.Value == "status":
+		g.status(node, n)
+	default:
+		nearest := fault.Nearest(callee.Value, append([]string{"status"}, builtin.Names...), 3)
+		g.failNear(n, nearest, "There is no function %s in expressions.", clip(callee.Value))
+	}
+}
+
+// status takes a step's number or id that is written down, so that what a step waits for is known before it runs.
+func (g *guard) status(node *ast.Node, n *ast.CallNode) {
+	if len(n.Arguments) == 1 {
+		switch a := n.Arguments[0].(type) {
+		case *ast.IntegerNode:
+			g.lookup(node, &lookup{name: fmt.Sprintf("$%d", a.Value), offset: byteOffset(g.source, a.Location().From), status: true})
+			return
+		case *ast.StringNode:
+			g.lookup(node, &lookup{name: "$" + a.Value, offset: byteOffset(g.source, a.Location().From), status: true})
+			return
+		}
+	}
+	g.fail(n, "status takes the number of a step, status(0), or its id in quotes.")
+}
+
+func (g *guard) builtin(node *ast.Node, n *ast.BuiltinNode) {
+	switch {
+	case refused[n.Name] != "":
+		g.fail(n, "%s is not available in expressions. %s", n.Name, refused[n.Name])
+	case guarded[n.Name] != nil:
+		if problem := checkArguments(n); problem != "" {
+			g.fail(n, "%s: %s.", n.Name, problem)
+			return
+		}
+		ast.Patch(node, guardCall(n.Name, n.Arguments...))
+	case n.Name == "sortBy" || len(n.Arguments) == 1 && (n.Name == "count" || n.Name == "sum"):
+		// These go through the whole collection by themselves.
+		counted := guardCall("scan", n.Arguments[0])
+		counted.SetLocation(n.Arguments[0].Location())
+		n.Arguments[0] = counted
+	}
+}
+
+// checkArguments tells what is wrong with a call of a guarded function. expr-lang's own check tries one signature after
+// the other and looks at all arguments each time, which is exponential in nested calls.
+func checkArguments(n *ast.BuiltinNode) string {
+	f := builtin.Builtins[builtin.Index[n.Name]]
+	types := make([]reflect.Type, len(n.Arguments))
+	for i, a := range n.Arguments {
+		types[i] = literalType(a)
+	}
+	if f.Validate != nil {
+		if _, err := f.Validate(types); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	problem := ""
+	for _, t := range f.Types {
+		if problem = mismatch(t, types); problem == "" {
+			return ""
+		}
+	}
+	return problem
+}
+
+func mismatch(signature reflect.Type, types []reflect.Type) string {
+	if signature.NumIn() != len(types) {
+		return "wrong number of arguments"
+	}
+	for i, t := range types {
+		if in := signature.In(i); t != anyType && !t.AssignableTo(in) {
+			return fmt.Sprintf("argument %d is %s, %s is needed", i+1, typeName(reflect.Zero(t).Interface()), typeName(reflect.Zero(in).Interface()))
+		}
+	}
+	return ""
+}
+
+var anyType = reflect.TypeFor[any]()
+
+// literalType is the type of a literal, any for all else.
+func literalType(n ast.Node) reflect.Type {
+	switch n.(type) {
+	case *ast.StringNode:
+		return reflect.TypeFor[string]()
+	case *ast.IntegerNode:
+		return reflect.TypeFor[int]()
+	case *ast.FloatNode:
+		return reflect.TypeFor[float64]()
+	case *ast.BoolNode:
+		return reflect.TypeFor[bool]()
+	}
+	return anyType
+}
+
+func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
+	switch n.Operator {
+	case "+":
+		if !isNumber(n.Left) && !isNumber(n.Right) {
+			ast.Patch(node, guardCall("add", n.Left, n.Right))
+		}
+	case "==", "!=":
+		if isScalarLiteral(n.Left) || isScalarLiteral(n.Right) {
+			return
+		}
+		var equal ast.Node = guardCall("equal", n.Left, n.Right)
+		if n.Operator == "!=" {
+			equal.SetLocation(n.Location())
+			equal = &ast.UnaryNode{Operator: "not", Node: equal}
+		}
+		ast.Patch(node, equal)
+	case "in":
+		if a, ok := n.Right.(*ast.ArrayNode); !ok || slices.ContainsFunc(a.Nodes, func(e ast.Node) bool { return !isScalarLiteral(e) }) {
+			ast.Patch(node, guardCall("in", n.Left, n.Right))
+		}
+	case "matches":
+		pattern := n.Right
+		if s, ok := pattern.(*ast.StringNode); ok {
+			c, err := newPattern(s.Value)
+			if err != nil {
+				g.fail(s, "The regular expression is not valid: %s.", clip(patternProblem(err)))
+				return
+			}
+			pattern = &ast.ConstantNode{Value: c}
+		}
+		ast.Patch(node, guardCall("matches", n.Left, pattern))
+	}
+}
+
+func isNumber(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return true
+	}
+	return false
+}
+
+func isScalarLiteral(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.StringNode, *ast.BoolNode, *ast.NilNode:
+		return true
+	}
+	return isNumber(n)
+}

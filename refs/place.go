@@ -1,0 +1,136 @@
+package refs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Place says which names are legal where a text stands.
+type Place struct {
+	At     string         // JSON Pointer of the value; every fault's At begins with it
+	Step   int            // number of the step that the text belongs to: steps 0 to Step-1 may be named, $prev is Step-1; for `return`, Steps
+	Steps  int            // steps of the chain: tells a reference that points forward from one that points nowhere
+	IDs    map[string]int // the steps' ids and their numbers
+	Item   bool           // $item and $index are in scope
+	Result bool           // $result is in scope
+
+	// State and Secret admit $state and $secret; where they are false such a reference is a fault (not_supported).
+	State, Secret bool
+}
+
+// Use is one reference found in a template, a selector or an expression.
+type Use struct {
+	At      string // full JSON Pointer of the string that holds it
+	Root    Root   // never RootPrev: that is turned into RootStep
+	Step    int    // of RootStep
+	Path    []Segment
+	Whole   bool // the value keeps its type; false where it is put into a text, and in expressions
+	Lenient bool // a missing value is no error: it has a default or a ?, or stands in an expression
+	Status  bool // status(n) of an expression: it needs the step's end, not its success
+}
+
+// bound is a reference whose root is resolved and whose keys are ready for gjson.
+type bound struct {
+	Reference
+	number int // of RootStep
+	walker walker
+}
+
+// bind resolves r's root.
+func (p *Place) bind(r Reference) (*bound, *fault.Error) {
+	root, number, err := p.resolve(r)
+	if err != nil {
+		return nil, err
+	}
+	r.root = root
+	return &bound{Reference: r, number: number, walker: newWalker(r.segments)}, nil
+}
+
+// resolve gives what r starts from; the number is that of a step.
+func (p *Place) resolve(r Reference) (Root, int, *fault.Error) {
+	switch r.root {
+	case RootStep:
+		n, err := p.step(r)
+		return RootStep, n, err
+	case RootPrev:
+		if p.Step == 0 {
+			return 0, 0, fault.New(fault.BadReference, "$prev names the step before, and there is none before step 0.")
+		}
+		return RootStep, p.Step - 1, nil
+	case RootItem, RootIndex:
+		if !p.Item {
+			return 0, 0, fault.New(fault.BadReference, "$%s is known only in a step with forEach.", r.root.name())
+		}
+	case RootResult:
+		if !p.Result {
+			return 0, 0, fault.New(fault.BadReference, "$result is known only in select, repeat and undo, and in args of a step with repeat.")
+		}
+	case RootState, RootSecret:
+		if r.root == RootState && !p.State || r.root == RootSecret && !p.Secret {
+			return 0, 0, fault.New(fault.NotSupported, "$%s is not supported by this version. Pass the value as $input.", r.root.name())
+		}
+	}
+	return r.root, 0, nil
+}
+
+func (p *Place) step(r Reference) (int, *fault.Error) {
+	n, name := r.step, strconv.Itoa(r.step)
+	if r.id != "" {
+		name = r.id
+		var ok bool
+		if n, ok = p.IDs[r.id]; !ok {
+			e := fault.New(fault.BadReference, "No step has the id %q.", clip(r.id))
+			e.Available = p.names()
+			e.Nearest = fault.Nearest("$"+r.id, e.Available, 3)
+			return 0, e
+		}
+	}
+	switch {
+	case n < p.Step:
+		return n, nil
+	case n >= p.Steps:
+		return 0, fault.New(fault.BadReference, "There is no step %s: %s.", name, p.earlier())
+	case n == p.Step:
+		return 0, fault.New(fault.BadReference, "$%s is this step itself; only earlier steps can be named.", name)
+	}
+	return 0, fault.New(fault.BadReference, "$%s points forward: step %d runs after this one. Only earlier steps can be named; change the order of the steps.", name, n)
+}
+
+func (p *Place) earlier() string {
+	switch p.Step {
+	case 0:
+		return "no step stands before this one"
+	case 1:
+		return "only step 0 stands before this one"
+	}
+	return fmt.Sprintf("steps 0 to %d stand before this one", p.Step-1)
+}
+
+// names lists what a reference may begin with here: ids of earlier steps, then the fixed names.
+func (p *Place) names() []string {
+	var names []string
+	for id, n := range p.IDs {
+		if n < p.Step {
+			names = append(names, "$"+id)
+		}
+	}
+	slices.Sort(names)
+	names = append(names, "$input")
+	if p.Step > 0 {
+		names = append(names, "$prev")
+	}
+	if p.Item {
+		names = append(names, "$item", "$index")
+	}
+	if p.Result {
+		names = append(names, "$result")
+	}
+	return names
+}
+
+func (b *bound) use(at string, whole bool) Use {
+	return Use{At: at, Root: b.root, Step: b.number, Path: b.segments, Whole: whole, Lenient: b.lenient()}
+}

@@ -1,0 +1,135 @@
+package refs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Bounds of an expression's source. The first keeps expr-lang's parser, which has no bound on nesting, far from the end
+// of its stack; the second bounds the tree as it is walked: expr-lang shares nodes between parents (a ?: b, a < b < c),
+// so that a short source can be a tree of exponential size.
+const (
+	maxSource = 4096
+	maxNodes  = 2000
+	maxVisits = 10000
+)
+
+// program is a compiled source. Which values its names stand for is left to the Expression.
+type program struct {
+	code    *vm.Program
+	source  string
+	lookups []*lookup
+	direct  bool // the whole expression is lookups[0]
+}
+
+// lookup is a name with the members taken of it, `$0.items[0].id`, or a status call.
+type lookup struct {
+	name   string
+	offset int // of the name in the source
+	status bool
+	index  int // in program.lookups
+	walker
+}
+
+// programs holds compiled sources, by source.
+var programs = struct {
+	sync.Mutex
+	m map[string]*program
+}{m: map[string]*program{}}
+
+const maxPrograms = 1000
+
+func compileProgram(source string) (*program, *fault.Error) {
+	programs.Lock()
+	p := programs.m[source]
+	programs.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := newProgram(source)
+	if err != nil {
+		return nil, err
+	}
+	programs.Lock()
+	defer programs.Unlock()
+	if len(programs.m) >= maxPrograms {
+		clear(programs.m)
+	}
+	programs.m[source] = p
+	return p, nil
+}
+
+func newProgram(source string) (p *program, failure *fault.Error) {
+	switch {
+	case strings.TrimSpace(source) == "":
+		return nil, fault.New(fault.BadExpression, "The expression is empty.")
+	case len(source) > maxSource:
+		return nil, fault.New(fault.BadExpression, "The expression has %d bytes; at most %d are allowed. Split it over several steps.", len(source), maxSource)
+	case !utf8.ValidString(source):
+		return nil, fault.New(fault.BadExpression, "The expression is not UTF-8.")
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			p, failure = nil, fault.New(fault.BadExpression, "The expression does not compile: %s.", clip(fmt.Sprint(r)))
+		}
+	}()
+	config := conf.CreateNew()
+	config.WithEnv(map[string]any{evaluationName: handle{}})
+	config.Functions = guardFunctions
+	config.Optimize = false
+	config.MaxNodes = maxNodes
+	tree, err := parser.ParseWithConfig(source, config)
+	if err != nil {
+		return nil, compileFault(source, err)
+	}
+	s := survey{callees: map[ast.Node]bool{}, variables: map[string]bool{}}
+	ast.Walk(&tree.Node, &s)
+	g := guard{survey: s, source: source, found: map[ast.Node]*lookup{}}
+	if ast.Walk(&tree.Node, &g); g.failure != nil {
+		return nil, g.failure
+	}
+	if _, err := checker.Check(tree, config); err != nil {
+		return nil, compileFault(source, err)
+	}
+	code, err := compiler.Compile(tree, config)
+	if err != nil {
+		return nil, compileFault(source, err)
+	}
+	var c collector
+	ast.Walk(&tree.Node, &c)
+	return &program{code, source, c.lookups, g.found[tree.Node] != nil && !c.lookups[0].status}, nil
+}
+
+// compileFault makes the fault of an error of expr-lang's, without its drawing of the source.
+func compileFault(source string, err error) *fault.Error {
+	var e *file.Error
+	if !errors.As(err, &e) {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return fault.New(fault.BadExpression, "The expression does not compile: %s.", clip(line))
+	}
+	return atOffset(fault.New(fault.BadExpression, "The expression does not compile: %s.", e.Message), source, byteOffset(source, e.From))
+}
+
+// byteOffset turns an offset in characters into one in bytes.
+func byteOffset(source string, characters int) int {
+	for i := range source {
+		if characters == 0 {
+			return i
+		}
+		characters--
+	}
+	return len(source)
+}

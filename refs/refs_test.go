@@ -1,0 +1,40 @@
+package refs
+
+import (
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// place is that of step 3 of 5, with all names in scope.
+func place() Place {
+	return Place{At: "/args", Step: 3, Steps: 5, IDs: map[string]int{"search": 1, "later": 4, "self": 3}, Item: true, Result: true}
+}
+
+// scopeOf holds results of steps 0, 1, 2.
+func scopeOf(results ...string) *Scope {
+	s := &Scope{Input: []byte(`{"limit":3}`), Item: []byte(`{"id":"i1"}`), Index: 2, Result: []byte(`{"done":true}`)}
+	for _, r := range results {
+		s.Steps = append(s.Steps, StepResult{Raw: []byte(r), Status: "ok"})
+	}
+	return s
+}
+
+func compileExpression(tb testing.TB, source string) *Expression {
+	tb.Helper()
+	x, faults := CompileExpression(source, place())
+	if len(faults) > 0 {
+		tb.Fatalf("%s: %v", source, faults[0])
+	}
+	return x
+}
+
+// wantCode fails the test unless err carries the code.
+func wantCode(tb testing.TB, err error, code fault.Code) *fault.Error {
+	tb.Helper()
+	e, ok := fault.As(err)
+	if !ok || e.Code != code {
+		tb.Fatalf("error is %v, want the code %s", err, code)
+	}
+	return e
+}

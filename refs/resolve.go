@@ -1,0 +1,378 @@
+package refs
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// resolve appends the value of b; at is the place that an error names.
+func (b *bound) resolve(dst []byte, s *Scope, at string) ([]byte, error) {
+	raw, err := s.root(b.root, b.number)
+	if err != nil {
+		err.At = at
+		return dst, err
+	}
+	if len(raw) == 0 {
+		switch {
+		case b.fallback != "":
+			return append(dst, b.fallback...), nil
+		case s.Lenient:
+			return append(dst, "null"...), nil
+		}
+		err := s.noResult(b.number)
+		err.At = at
+		return dst, err
+	}
+	start := len(dst)
+	w := b.walker
+	w.limit = start + s.maxBytes()
+	dst, _, gone := w.append(dst, view(raw), 0, len(w.segments))
+	switch {
+	case gone != nil && b.fallback != "" && gone.kind <= isNull:
+		return append(dst[:start], b.fallback...), nil
+	case gone != nil:
+		err := b.missing(view(raw), gone)
+		err.At = at
+		return dst[:start], err
+	case b.fallback != "" && string(dst[start:]) == "null":
+		return append(dst[:start], b.fallback...), nil
+	}
+	return dst, nil
+}
+
+// view reads raw as a string without a copy; raw is never written to, and no part of the string outlives the call
+// that made it.
+func view(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) }
+
+// walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no
+// other part of gjson's path language can be reached, and the first of duplicate keys wins.
+type walker struct {
+	segments []Segment
+	paths    []string // gjson's path of each segment
+	exact    bool     // find the end of every value on the way, for a diagnosis
+	limit    int      // length that the output must not pass
+}
+
+func newWalker(segments []Segment) walker {
+	w := walker{segments: segments, paths: make([]string, len(segments))}
+	for i, s := range segments {
+		if s.Kind == At {
+			w.paths[i] = strconv.Itoa(s.Index)
+		} else {
+			w.paths[i] = gjson.Escape(s.Key)
+		}
+	}
+	return w
+}
+
+// outcome of one step of a walk.
+type outcome uint8
+
+const (
+	found    outcome = iota
+	isAbsent         // the object or array has no such key or element
+	isNull           // it is null, where an object or array is needed
+	isScalar         // it is a string, number or boolean
+	notArray         // [*] or [**] on an object or scalar
+	tooLong          // the output passes its limit
+)
+
+// absence tells where and why a walk found nothing.
+type absence struct {
+	segment int
+	kind    outcome
+	value   string // what the segment was applied to: exact if the walker is
+}
+
+// append appends the value that segments from (inclusive) to (exclusive) find in doc, which
+// holds one value and nothing behind it. short tells that a ? ended the walk, and null was appended.
+func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short bool, gone *absence) {
+	for k := to - 1; k >= from; k-- {
+		if w.segments[k].Kind == Flat {
+			return w.appendFlat(dst, doc, from, k, to)
+		}
+	}
+	value, i, short, gone := w.walk(doc, from, to)
+	switch {
+	case gone != nil:
+		return dst, false, gone
+	case short:
+		return append(dst, "null"...), true, nil
+	case i == to:
+		dst = append(dst, value...)
+	default:
+		dst, gone = w.appendEach(dst, i, to, func(add func(string)) { elements(value, add) })
+	}
+	if gone == nil && len(dst) > w.limit {
+		gone = &absence{i, tooLong, ""}
+	}
+	return dst, false, gone
+}
+
+// appendFlat takes the whole value before segment k, splices its elements, and maps the segments behind k over them.
+func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte, short bool, gone *absence) {
+	value, i, short, gone := w.walk(doc, from, k+1)
+	if gone == nil && !short && i < k {
+		// A map stands before k: its whole value is made first.
+		var whole []byte
+		whole, short, gone = w.append(nil, doc, from, k)
+		value = string(whole)
+		if gone == nil && !short {
+			short, gone = w.checkArray(value, k)
+		}
+	}
+	switch {
+	case gone != nil:
+		return dst, false, gone
+	case short:
+		return append(dst, "null"...), true, nil
+	}
+	dst, gone = w.appendEach(dst, k, to, func(add func(string)) {
+		elements(value, func(e string) {
+			if e[0] == '[' {
+				elements(e, add)
+			} else {
+				add(e)
+			}
+		})
+	})
+	return dst, false, gone
+}
+
+// appendEach appends the array of what the segments behind k find in each element that list gives.
+func (w *walker) appendEach(dst []byte, k, to int, list func(add func(string))) ([]byte, *absence) {
+	var gone *absence
+	dst = append(dst, '[')
+	start := len(dst)
+	list(func(e string) {
+		if gone != nil {
+			return
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst, _, gone = w.append(dst, e, k+1, to)
+		if gone == nil && len(dst) > w.limit {
+			gone = &absence{k, tooLong, ""}
+		}
+	})
+	return append(dst, ']'), gone
+}
+
+// elements calls add with each element of an exact array.
+func elements(array string, add func(string)) {
+	gjson.Result{Type: gjson.JSON, Raw: array}.ForEach(func(_, e gjson.Result) bool {
+		add(e.Raw)
+		return true
+	})
+}
+
+// walk goes from segment to segment and stops before to, or at the first [*] or [**], whose array it gives. The value
+// is exact.
+func (w *walker) walk(doc string, from, to int) (value string, i int, short bool, gone *absence) {
+	for i = from; i < to; i++ {
+		s := &w.segments[i]
+		if s.Kind >= Each {
+			short, gone = w.checkArray(doc, i)
+			return doc, i, short, gone
+		}
+		next, kind := child(doc, s, w.paths[i], w.exact || i+1 == len(w.segments) || w.segments[i+1].needsExact())
+		if kind != found {
+			forgiven := s.Optional && kind <= isNull ||
+				kind == isAbsent && i+1 < len(w.segments) && w.segments[i+1].Optional
+			if forgiven {
+				return "", i, true, nil
+			}
+			return "", i, false, &absence{i, kind, doc}
+		}
+		doc = next
+	}
+	return doc, i, false, nil
+}
+
+// checkArray tells whether [*] or [**] at segment i can take value.
+func (w *walker) checkArray(value string, i int) (short bool, gone *absence) {
+	switch value[0] {
+	case '[':
+		return false, nil
+	case 'n':
+		if w.segments[i].Optional {
+			return true, nil
+		}
+		return false, &absence{i, isNull, value}
+	}
+	return false, &absence{i, notArray, value}
+}
+
+// needsExact tells whether the segment can only be applied to a value whose end is known.
+func (s *Segment) needsExact() bool {
+	return s.Kind >= Each || s.lossy()
+}
+
+// lossy tells whether gjson may read the key's escapes otherwise than this package: lone surrogates.
+func (s *Segment) lossy() bool { return strings.ContainsRune(s.Key, utf8.RuneError) }
+
+// child applies one segment (not [*] or [**]) to the value that doc begins with. Unless end is asked for, what it gives
+// may reach beyond the value that it begins with.
+func child(doc string, s *Segment, path string, end bool) (string, outcome) {
+	switch doc[0] {
+	case '{':
+		if s.Kind == At {
+			return "", isAbsent
+		}
+		if s.lossy() {
+			return lossyMember(doc, s.Key)
+		}
+		return member(doc, path, end)
+	case '[':
+		if s.Kind == Quoted || s.Kind == Name && !isIndex(s.Key) {
+			return "", isAbsent
+		}
+		if s.Kind == At && s.Index < 0 {
+			path = strconv.Itoa(int(gjson.Get(doc, "#").Int()) + s.Index)
+		}
+		return whole(doc, path)
+	case 'n':
+		return "", isNull
+	}
+	return "", isScalar
+}
+
+// isIndex tells whether a name is an index: digits without a leading zero, of a length that an array can have.
+func isIndex(name string) bool {
+	if name == "" || len(name) > 18 || name[0] == '0' && len(name) > 1 {
+		return false
+	}
+	for i := range len(name) {
+		if !isDigit(name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole finds one element or member, whole.
+func whole(doc, path string) (string, outcome) {
+	if r := gjson.Get(doc, path); r.Exists() {
+		return r.Raw, found
+	}
+	return "", isAbsent
+}
+
+// Windows of member: a key that stands early is found without a look at the rest of the document.
+const firstWindow, windowGrowth = 1 << 10, 8
+
+// member finds a member. gjson scans a value to its end before it gives it; where the end is not needed, ever larger
+// parts of the document are given to it instead, and only the beginning is taken.
+func member(doc, path string, end bool) (string, outcome) {
+	if end {
+		return whole(doc, path)
+	}
+	for n := firstWindow; n < len(doc); n *= windowGrowth {
+		if r := gjson.Get(doc[:n], path); r.Exists() {
+			return doc[r.Index:], found
+		}
+	}
+	r := gjson.Get(doc, path)
+	if !r.Exists() {
+		return "", isAbsent
+	}
+	return doc[r.Index:], found
+}
+
+// lossyMember finds a member of an exact object by its key as encoding/json reads it.
+func lossyMember(doc, want string) (member string, kind outcome) {
+	kind = isAbsent
+	gjson.Result{Type: gjson.JSON, Raw: doc}.ForEach(func(key, value gjson.Result) bool {
+		var name string
+		if json.Unmarshal([]byte(key.Raw), &name) == nil && name == want {
+			member, kind = value.Raw, found
+			return false
+		}
+		return true
+	})
+	return member, kind
+}
+
+// Bounds of what an error of a missing value lists.
+const maxAvailable, maxLooked = 50, 5000
+
+// missing makes the error for a walk that found nothing, with what would have been there.
+func (b *bound) missing(doc string, gone *absence) *fault.Error {
+	text, offsets := b.spell()
+	if gone.kind == tooLong {
+		return fault.New(fault.LimitExceeded, "%s resolves to more bytes than are allowed. Refer to less of the result.", clip(text))
+	}
+	// Again, with the end of every value, to list what is there.
+	w := b.walker
+	w.exact, w.limit = true, math.MaxInt
+	if _, _, again := w.append(nil, doc, 0, len(w.segments)); again != nil {
+		gone = again
+	}
+	offset := offsets[gone.segment]
+	e := describe(text[:offset], &b.segments[gone.segment], gone)
+	return atOffset(e, text, offset)
+}
+
+// describe tells what is wrong with applying s to gone.value, which the reference text before it found.
+func describe(before string, s *Segment, gone *absence) *fault.Error {
+	miss := func(format string, args ...any) *fault.Error {
+		return fault.New(fault.ReferenceMissing, format, args...)
+	}
+	before = clip(before)
+	written := clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.append(nil)))
+	switch {
+	case gone.kind == isNull:
+		return miss("%s is null, so %s cannot be taken of it. Write ? before the segment, or a default with ??, where null is expected.", before, written)
+	case gone.kind == isScalar || gone.kind == notArray:
+		return miss("%s is %s, so %s cannot be taken of it.", before, kindOf(gone.value), written)
+	case gone.value[0] == '[':
+		n := gjson.Get(gone.value, "#").Int()
+		if s.Kind == Name && !isIndex(s.Key) || s.Kind == Quoted {
+			return miss("%s is an array of length %d and has no key %q. Take an element with [0], or all with [*].", before, n, clip(s.Key))
+		}
+		return miss("%s has no element %s: its length is %d.", before, written, n)
+	case s.Kind == At:
+		e := miss("%s is an object, and %s takes an array's element.", before, written)
+		e.Available, _ = keys(gone.value)
+		return e
+	}
+	e := miss("%s has no key %q.", before, clip(s.Key))
+	var all []string
+	e.Available, all = keys(gone.value)
+	e.Nearest = fault.Nearest(s.Key, all, 3)
+	return e
+}
+
+// keys lists the keys of an exact object: the first to show, and more of them to compare with.
+func keys(object string) (shown, all []string) {
+	gjson.Result{Type: gjson.JSON, Raw: object}.ForEach(func(key, _ gjson.Result) bool {
+		all = append(all, strings.Clone(key.String()))
+		return len(all) < maxLooked
+	})
+	return all[:min(len(all), maxAvailable)], all
+}
+
+func kindOf(raw string) string {
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}

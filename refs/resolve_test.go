@@ -1,0 +1,232 @@
+package refs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// node is a generated JSON value that knows its own text: the model that references are held against.
+type node struct {
+	raw      string
+	keys     []string // of an object, as encoding/json reads them
+	children []node
+}
+
+// rawKeys are keys as they stand in documents; each has something that a path language stumbles over.
+var rawKeys = []string{`""`, `"a"`, `"b c"`, `" a "`, `"a.b"`, `"a..b"`, `"."`, `"*"`, `"a*"`, `"?"`, `"#"`, `"#.a"`, `"@this"`, `"@"`, `"|"`,
+	`"a|b"`, `"!"`, `"!a"`, `"{a}"`, `"["`, `"[0]"`, `"]"`, `"(a)"`, `"=="`, `"<a>"`, `"%"`, `"~"`, `"\\"`, `"a\\.b"`, `"\""`, `"'"`, `"\n"`, `"\u0000"`,
+	`"\u00e9"`, `"é"`, `"e\u0301"`, `"日本"`, `"\ud83d\ude00"`, `"😀"`, `"\ud800"`, `"\ud800\u0041"`, `"\ufffd"`, `"\/"`, `"/"`, `"~0"`, `"0"`, `"1"`, `"-1"`, `"01"`, `"00"`, `"115129368099999999999"`,
+	`"length"`, `"toString"`, `"__proto__"`, `"$0"`, `"${0.a}"`, `"\u0061"`, `":"`, `","`, `"\u2028"`, `"<"`, `"&"`}
+
+var scalars = []string{`null`, `true`, `false`, `0`, `-0`, `1.10`, `717897987691852588770249`, `1e999`, `1E+2`, `""`, `"a"`, `"\u00e9\/\"]}"`, `"{[\"a\":1,"`, `[]`, `{}`}
+
+func genNode(t *rapid.T, depth int) node {
+	kind := rapid.IntRange(0, 9).Draw(t, "kind")
+	switch {
+	case kind < 3 || depth == 0:
+		return node{raw: rapid.SampledFrom(scalars).Draw(t, "scalar")}
+	case kind == 3: // longer than the first windows
+		return node{raw: `"` + strings.Repeat(`x\"]}`, rapid.SampledFrom([]int{200, 300, 3000}).Draw(t, "length")) + `"`}
+	}
+	n := rapid.IntRange(0, 6).Draw(t, "n")
+	var parts []string
+	var v node
+	for range n {
+		c := genNode(t, depth-1)
+		v.children = append(v.children, c)
+		if kind < 7 {
+			parts = append(parts, c.raw)
+			continue
+		}
+		key := rapid.SampledFrom(rawKeys).Draw(t, "key")
+		v.keys = append(v.keys, decodeKey(key))
+		parts = append(parts, key+":"+c.raw)
+	}
+	if kind < 7 {
+		v.raw = "[" + strings.Join(parts, ",") + "]"
+	} else {
+		v.raw = "{" + strings.Join(parts, ",") + "}"
+		if n == 0 {
+			v.keys = []string{}
+		}
+	}
+	return v
+}
+
+func decodeKey(raw string) string {
+	var key string
+	if err := json.Unmarshal([]byte(raw), &key); err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// visit calls check with every node that a reference can reach, a reference's segments in a random spelling, and an
+// expression's.
+func visit(t *rapid.T, v node, reference, expression string, check func(v node, reference, expression string)) {
+	check(v, reference, expression)
+	for i, c := range v.children {
+		if v.keys == nil {
+			spellings := []string{fmt.Sprintf("[%d]", i), fmt.Sprintf(".%d", i), fmt.Sprintf("[%d]", i-len(v.children)), fmt.Sprintf("?.[%d]", i)}
+			visit(t, c, reference+rapid.SampledFrom(spellings).Draw(t, "spelling"), fmt.Sprintf("%s[%d]", expression, i), check)
+			continue
+		}
+		key := v.keys[i]
+		if slices.Index(v.keys, key) < i {
+			continue // the first of duplicate keys wins
+		}
+		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)), "?['" + strings.ReplaceAll(string(appendEscaped(nil, key)), "'", `\'`) + "']"}
+		if r, err := Parse("$0." + key); err == nil && len(r.segments) == 1 && r.segments[0].Kind == Name && r.fallback == "" {
+			spellings = append(spellings, "."+key)
+		}
+		visit(t, c, reference+rapid.SampledFrom(spellings).Draw(t, "spelling"), expression+"["+strconv.QuoteToASCII(key)+"]", check)
+	}
+}
+
+// TestEveryNode: a reference to each node of a random document gives exactly the node's bytes, as does an expression
+// that is that path.
+func TestEveryNode(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := genNode(t, 4)
+		if !json.Valid([]byte(doc.raw)) {
+			t.Fatalf("the model made no JSON: %s", doc.raw)
+		}
+		s := scopeOf(doc.raw)
+		visit(t, doc, "$0", "$0", func(v node, reference, expression string) {
+			text, _ := json.Marshal(reference)
+			tpl, faults, _ := CompileTemplate(text, place())
+			if len(faults) > 0 {
+				t.Fatalf("%s: %v", reference, faults[0])
+			}
+			got, err := tpl.Resolve(nil, s)
+			if err != nil || string(got) != v.raw {
+				t.Fatalf("%s in %s gives %s, %v; want %s", reference, doc.raw, got, err, v.raw)
+			}
+			x, faults := CompileExpression(expression, place())
+			if len(faults) > 0 {
+				t.Fatalf("%s: %v", expression, faults[0])
+			}
+			if got, err := x.Eval(context.Background(), s); err != nil || string(got) != v.raw {
+				t.Fatalf("%s in %s gives %s, %v; want %s", expression, doc.raw, got, err, v.raw)
+			}
+		})
+	})
+}
+
+// TestNoOther: a key or index that is not there is never found, however the document looks.
+func TestNoOther(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := genNode(t, 3)
+		key := decodeKey(rapid.SampledFrom(rawKeys).Draw(t, "missing"))
+		s := scopeOf(doc.raw)
+		visit(t, doc, "$0", "$0", func(v node, reference, _ string) {
+			segment := Segment{Key: key, Kind: Quoted}
+			if v.keys != nil && slices.Contains(v.keys, key) {
+				segment = Segment{Kind: At}
+			} else if v.keys == nil && rapid.Bool().Draw(t, "index") {
+				segment = Segment{Kind: At, Index: rapid.SampledFrom([]int{len(v.children), -len(v.children) - 1, 1 << 40}).Draw(t, "far")}
+			}
+			text, _ := json.Marshal(reference + string(segment.append(nil)))
+			tpl, faults, _ := CompileTemplate(text, place())
+			if len(faults) > 0 {
+				t.Fatalf("%s: %v", text, faults[0])
+			}
+			got, err := tpl.Resolve(nil, s)
+			if err == nil && strings.Contains(reference, "?") && string(got) == "null" {
+				return
+			}
+			if fault.CodeOf(err) != fault.ReferenceMissing {
+				t.Fatalf("%s in %s gives %s, %v", text, doc.raw, got, err)
+			}
+		})
+	})
+}
+
+// TestMaps holds [*] and [**] against the model.
+func TestMaps(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := genNode(t, 4)
+		each, flat := []string{}, []string{}
+		for _, c := range doc.children {
+			each = append(each, c.raw)
+			if strings.HasPrefix(c.raw, "[") {
+				for _, g := range c.children {
+					flat = append(flat, g.raw)
+				}
+			} else {
+				flat = append(flat, c.raw)
+			}
+		}
+		for text, want := range map[string][]string{"$0[*]": each, "$0[**]": flat, "$0[*][**]": flat, "$0[*][*][**]": nil} {
+			value, _ := json.Marshal(text)
+			tpl, faults, _ := CompileTemplate(value, place())
+			if len(faults) > 0 {
+				t.Fatal(faults[0])
+			}
+			got, err := tpl.Resolve(nil, scopeOf(doc.raw))
+			switch {
+			case err != nil:
+				if doc.raw[0] == '[' && want != nil {
+					t.Fatalf("%s in %s: %v", text, doc.raw, err)
+				}
+				if fault.CodeOf(err) != fault.ReferenceMissing {
+					t.Fatal(err)
+				}
+			case doc.raw[0] != '[':
+				t.Fatalf("%s in %s gives %s", text, doc.raw, got)
+			case !json.Valid(got) || want != nil && string(got) != "["+strings.Join(want, ",")+"]":
+				t.Fatalf("%s in %s gives %s, want %s", text, doc.raw, got, want)
+			}
+		}
+	})
+}
+
+func TestDuplicateKeys(t *testing.T) {
+	t.Parallel()
+	doc := `{"a":{"x":1},"a":{"x":2,"b":3},"c":[{"d":4,"d":5}],"e":6,"e":{"f":7}}`
+	for text, want := range map[string]string{`$0.a.x`: `1`, `$0.c[0].d`: `4`, `$0.e`: `6`, `$0.a.b ?? "none"`: `"none"`} {
+		if got, err := compileWhole(t, text).Resolve(nil, scopeOf(doc)); err != nil || string(got) != want {
+			t.Errorf("%s gives %s, %v; want %s", text, got, err, want)
+		}
+	}
+	_, err := compileWhole(t, `$0.e.f`).Resolve(nil, scopeOf(doc))
+	wantCode(t, err, fault.ReferenceMissing)
+	for source, want := range map[string]string{`let c = $0.c; c[0].d`: `4`, `keys($0)`: `["a","c","e"]`, `$0.a.b`: `null`} {
+		if got, err := compileExpression(t, source).Eval(context.Background(), scopeOf(doc)); err != nil || string(got) != want {
+			t.Errorf("%s gives %s, %v; want %s", source, got, err, want)
+		}
+	}
+}
+
+// TestLossyKey: the walk does not look beyond the object.
+func TestLossyKey(t *testing.T) {
+	t.Parallel()
+	_, err := compileWhole(t, `$0.a["\ufffd"]`).Resolve(nil, scopeOf(`{"a":{"x":1},"\ufffd":2}`))
+	wantCode(t, err, fault.ReferenceMissing)
+}
+
+// TestManyKeys: an error in a huge object stays small.
+func TestManyKeys(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&b, `"key%d":%d,`, i, i)
+	}
+	_, err := compileWhole(t, `$0.kex77`).Resolve(nil, scopeOf(`{`+b.String()+`"last":1}`))
+	e := wantCode(t, err, fault.ReferenceMissing)
+	if len(e.Available) != maxAvailable || !slices.Contains(e.Nearest, "key77") {
+		t.Errorf("%d available, nearest %q", len(e.Available), e.Nearest)
+	}
+}

@@ -1,0 +1,76 @@
+package refs
+
+import (
+	"strconv"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Scope is what a text sees while it is resolved: values that are valid compact JSON. It is cheap to copy.
+type Scope struct {
+	Input  []byte       // the chain's input; nil is {}
+	Steps  []StepResult // by step number
+	Item   []byte       // the element of forEach
+	Index  int          // its number
+	Result []byte       // the step's own result; nil is null
+
+	// Lenient makes a reference to a step that has no result null instead of an error, as in `return`.
+	Lenient bool
+
+	// MaxBytes bounds what one template or reference resolves to (limit_exceeded past it); 0 is 256 MiB.
+	MaxBytes int
+}
+
+// StepResult is what is known of a step.
+type StepResult struct {
+	Raw    []byte // nil: the step has no result
+	Status string // ok, failed, skipped, reused; "" while it has not ended
+}
+
+const defaultMaxBytes = 256 << 20
+
+func (s *Scope) maxBytes() int {
+	if s.MaxBytes > 0 {
+		return s.MaxBytes
+	}
+	return defaultMaxBytes
+}
+
+// root gives the value that a reference starts from; nil where a step has no result.
+func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
+	switch root {
+	case RootStep:
+		if number < len(s.Steps) {
+			return s.Steps[number].Raw, nil
+		}
+		return nil, nil
+	case RootInput:
+		if len(s.Input) == 0 {
+			return []byte("{}"), nil
+		}
+		return s.Input, nil
+	case RootItem:
+		return orNull(s.Item), nil
+	case RootIndex:
+		return strconv.AppendInt(nil, int64(s.Index), 10), nil
+	case RootResult:
+		return orNull(s.Result), nil
+	}
+	return nil, fault.New(fault.NotSupported, "$%s is not supported by this version.", root.name())
+}
+
+func orNull(raw []byte) []byte {
+	if len(raw) == 0 {
+		return []byte("null")
+	}
+	return raw
+}
+
+// noResult is the error of a reference to a step that has no result.
+func (s *Scope) noResult(number int) *fault.Error {
+	why := "has not ended"
+	if number < len(s.Steps) && s.Steps[number].Status != "" {
+		why = "has the status " + s.Steps[number].Status
+	}
+	return fault.New(fault.ReferenceMissing, "Step %d has no result: it %s. Give a default with ?? where that is expected.", number, why)
+}

@@ -1,0 +1,171 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// grace is how long a function may take to return after its context is done, before it is abandoned.
+const grace = 100 * time.Millisecond
+
+// Call validates the arguments and calls the function. args must not be changed before the function has returned, also
+// when Call returned earlier because the function did not heed its context. The result is one JSON value, compact, at
+// most MaxResultBytes long. Every error is a *fault.Error:
+//
+//   - bad_arguments: args are no JSON object or do not fit the input schema; the function was not called;
+//   - timeout, cancelled: ctx ended before an answer came; a *fault.Error given as its cause (context.Cause) comes back
+//     instead. What the function answers within 100 ms of the end still counts, so that a write that was done is known
+//     as done; a function that takes longer is abandoned, and its answer is dropped;
+//   - limit_exceeded: the result is too long;
+//   - internal: the function panicked, or its result is no JSON value; the cause (Err) tells more than the message;
+//   - the code that the function gave; function_failed where it gave an error without a code.
+func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
+	args, f := e.accept(args)
+	if f != nil {
+		return nil, f
+	}
+	if ctx.Err() != nil {
+		return nil, e.stopped(ctx)
+	}
+	var result []byte
+	if ctx.Done() == nil {
+		result, f = e.perform(ctx, args)
+	} else {
+		result, f = e.watch(ctx, args)
+	}
+	if f != nil {
+		return nil, f
+	}
+	return result, nil
+}
+
+// outcome is what a call came to.
+type outcome struct {
+	result []byte
+	fault  *fault.Error
+}
+
+// watch calls on a goroutine of its own, so that the caller can leave a function that does not heed its context.
+func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
+	done := make(chan outcome, 1)
+	go e.deliver(ctx, args, done)
+	select {
+	case o := <-done:
+		return o.result, o.fault
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.result, o.fault
+	case <-timer.C:
+		return nil, e.stopped(ctx)
+	}
+}
+
+// deliver sends exactly one outcome, also when the function ends its goroutine (runtime.Goexit).
+func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
+	var o outcome
+	returned := false
+	defer func() {
+		if !returned {
+			o.fault = fault.New(fault.Internal, "%s ended without an answer", e.spec.Name)
+		}
+		done <- o
+	}()
+	o.result, o.fault = e.perform(ctx, args)
+	returned = true
+}
+
+// perform calls the function within its wrappings.
+func (e *Entry) perform(ctx context.Context, args []byte) (result []byte, f *fault.Error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, f = nil, e.panicked(v)
+		}
+	}()
+	result, err := e.call(ctx, args)
+	if err != nil {
+		return nil, e.coded(ctx, err)
+	}
+	if len(result) == 0 {
+		return nil, fault.New(fault.Internal, "%s answered nothing", e.spec.Name)
+	}
+	return result, nil
+}
+
+// guard makes a function's raw call keep what Registry.Wrap promises of it.
+func (c *compiled) guard(raw Call) Call {
+	return func(ctx context.Context, args []byte) (result []byte, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				result, err = nil, c.panicked(v)
+			}
+		}()
+		if result, err = raw(ctx, args); err != nil {
+			return nil, c.coded(ctx, err)
+		}
+		compact, f := compactJSON(result)
+		switch {
+		case f != nil:
+			f.Code, f.Message = fault.Internal, c.spec.Name+" answered what is not JSON: "+f.Message
+			return nil, f
+		case c.maxResult >= 0 && int64(len(compact)) > c.maxResult:
+			return nil, fault.New(fault.LimitExceeded, "%s answered %d bytes, the limit for a result is %d: ask for less or raise limits.maxResultBytes",
+				c.spec.Name, len(compact), c.maxResult)
+		}
+		return compact, nil
+	}
+}
+
+// panicked hides the value and the stack from the caller; the cause keeps them for logs.
+func (c *compiled) panicked(v any) *fault.Error {
+	f := fault.New(fault.Internal, "%s failed with a panic: this is a defect of the function", c.spec.Name)
+	f.Err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+	return f
+}
+
+// coded gives every error a code. An error that only says that ctx ended becomes what ended it.
+func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
+	f, ok := fault.As(err)
+	if ok && f == nil {
+		return fault.New(fault.Internal, "%s failed without saying how", c.spec.Name)
+	}
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case ended && ctx.Err() != nil:
+		stopped := c.stopped(ctx)
+		stopped.Err = err
+		return stopped
+	case ok:
+		return f
+	}
+	f = fault.New(fault.FunctionFailed, "%s: %s", c.spec.Name, bounded(strings.TrimSpace(err.Error())))
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.Code = fault.Timeout
+	}
+	f.Err = err
+	return f
+}
+
+// stopped is the fault for a context that has ended.
+func (c *compiled) stopped(ctx context.Context) *fault.Error {
+	cause := context.Cause(ctx)
+	if f, ok := fault.As(cause); ok && f != nil {
+		given := *f
+		return &given
+	}
+	f := fault.New(fault.Cancelled, "%s was cancelled", c.spec.Name)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f = fault.New(fault.Timeout, "%s did not answer in time", c.spec.Name)
+	}
+	f.Err = cause
+	return f
+}

@@ -1,0 +1,81 @@
+package steps
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Entry is a function in a registry, compiled. It may be used by many goroutines.
+type Entry struct {
+	*compiled      // shared by all views
+	call      Call // the guarded call of the function, within the registry's wrappings
+}
+
+// compiled is what is worked out of a function once, at registration or at first use.
+type compiled struct {
+	spec       *Spec
+	input      *jsonschema.Schema // nil: any object
+	maxResult  int64
+	properties func() []string
+	signature  func() string
+	output     func() *jsonschema.Schema // nil: any result
+}
+
+func newEntry(fn *Function, o *RegistryOptions) *Entry {
+	spec := fn.Spec
+	c := &compiled{spec: &spec, maxResult: o.MaxResultBytes}
+	warn := func(which, what string) {
+		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
+	}
+	var notes string
+	if spec.Output, notes = soundSchema(spec.Output); notes != "" {
+		warn("output", notes)
+	}
+	if spec.Input, notes = soundSchema(spec.Input); notes == "" {
+		c.input, notes = compileSchema(spec.Input)
+	}
+	if notes != "" {
+		warn("input", notes)
+	}
+	c.properties = sync.OnceValue(func() []string { return declared(spec.Input) })
+	c.signature = sync.OnceValue(func() string { return signature(&spec) })
+	c.output = sync.OnceValue(func() *jsonschema.Schema {
+		compiled, _ := compileSchema(spec.Output)
+		return compiled
+	})
+	return &Entry{compiled: c, call: c.guard(fn.Call)}
+}
+
+// Spec is what is known of the function. It must not be changed. Its schemas are compact; one that was not JSON is
+// empty.
+func (e *Entry) Spec() *Spec { return e.spec }
+
+// Signature is one line that tells an agent how to call the function and what it gets, in the manner of TypeScript:
+//
+//	fs.grep(pattern: string, path?: string = ".", limit?: integer = 100): {count: integer, files: {path: string}[]}
+//
+// Required arguments come first. It is about 400 characters at most: what is deeper or longer is "…". The result is left
+// out where it is not known.
+func (e *Entry) Signature() string { return e.signature() }
+
+// Declares tells whether the input schema declares this top-level property, in any of its branches.
+func (e *Entry) Declares(arg string) bool { return slices.Contains(e.properties(), arg) }
+
+// Properties are the top-level properties that the input schema declares in any of its branches, in its order. The
+// slice must not be changed.
+func (e *Entry) Properties() []string { return e.properties() }
+
+// CheckResult tells where a result does not fit the output schema, as Check does for arguments; nothing where there is no
+// output schema. Calls do not make this check: an answer that its source documents wrongly is an answer still. It is
+// for tests of sources.
+func (e *Entry) CheckResult(result []byte) []*fault.Error {
+	compact, f := compactJSON(result)
+	if f != nil {
+		return []*fault.Error{f}
+	}
+	return violations(e.spec, e.spec.Output, e.output(), compact, nil)
+}

@@ -1,0 +1,123 @@
+package exprs
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func replace(ctx context.Context, args []byte) ([]byte, error) {
+	var a struct {
+		Text    *string `json:"text"`
+		Pattern *string `json:"pattern"`
+		With    *string `json:"with"`
+	}
+	if err := decode(args, &a); err != nil {
+		return nil, err
+	}
+	switch {
+	case a.Text == nil:
+		return nil, missing("text")
+	case a.Pattern == nil:
+		return nil, missing("pattern")
+	case a.With == nil:
+		return nil, missing("with")
+	}
+	text := *a.Text
+	p, err := compile(*a.Pattern, text)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := parseReplacement(*a.With, p.first.SubexpNames())
+	if err != nil {
+		return nil, err
+	}
+	var out strings.Builder
+	count, copied := 0, 0
+	for indexes := range p.matches(text) {
+		out.WriteString(text[copied:indexes[0]])
+		for _, part := range parts {
+			out.WriteString(part.literal)
+			if start := indexes[2*part.group]; part.isGroup && start >= 0 {
+				out.WriteString(text[start:indexes[2*part.group+1]])
+			}
+		}
+		copied = indexes[1]
+		if err := bounded(ctx, count, out.Len()); err != nil {
+			return nil, err
+		}
+		count++
+	}
+	out.WriteString(text[copied:])
+	return marshal(out.String())
+}
+
+// part of a replacement: a literal, then a group where isGroup.
+type part struct {
+	literal string
+	group   int
+	isGroup bool
+}
+
+// parseReplacement reads \1, \g<name>, \g<1>, \\ and \$. A group is not written with a dollar, because a chain would take
+// `$1` for its step 1; the notation of other languages is refused with the remedy instead of being taken as text.
+func parseReplacement(with string, names []string) ([]part, error) {
+	var parts []part
+	var literal strings.Builder
+	for rest := with; rest != ""; {
+		at := strings.IndexAny(rest, `\$`)
+		if at < 0 {
+			literal.WriteString(rest)
+			break
+		}
+		literal.WriteString(rest[:at])
+		mark, tail := rest[at], rest[at+1:]
+		switch {
+		case mark == '$' && tail != "" && strings.IndexByte("0123456789{<&", tail[0]) >= 0:
+			return nil, badReplacement(`a group is written \1 or \g<name>; write \$ for a dollar sign before a digit or bracket`)
+		case mark == '$':
+			literal.WriteByte('$')
+			rest = tail
+		case strings.HasPrefix(tail, `\`), strings.HasPrefix(tail, `$`):
+			literal.WriteByte(tail[0])
+			rest = tail[1:]
+		default:
+			group, after, err := parseGroup(tail, names)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, part{literal: literal.String(), group: group, isGroup: true})
+			literal.Reset()
+			rest = after
+		}
+	}
+	return append(parts, part{literal: literal.String()}), nil
+}
+
+// parseGroup reads what follows the backslash: one or two digits, or g<name>. It returns the group's number and the text
+// after it.
+func parseGroup(text string, names []string) (group int, rest string, err error) {
+	name, digits := "", 0
+	for digits < len(text) && digits < 2 && text[digits] >= '0' && text[digits] <= '9' {
+		digits++
+	}
+	if name, rest = text[:digits], text[digits:]; digits == 0 {
+		inside, after, found := strings.Cut(text, ">")
+		if !found || !strings.HasPrefix(inside, "g<") {
+			return 0, "", badReplacement(`after a backslash stands a group's number, g<name>, a dollar sign or another backslash`)
+		}
+		name, rest = inside[len("g<"):], after
+	}
+	for i, known := range names {
+		if name == known && name != "" || name == strconv.Itoa(i) {
+			return i, rest, nil
+		}
+	}
+	return 0, "", badReplacement("the pattern has no group " + strconv.Quote(name))
+}
+
+func badReplacement(message string) *fault.Error {
+	return &fault.Error{Code: fault.BadArguments, Message: message, At: "/with"}
+}

@@ -1,0 +1,219 @@
+package exprs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+func invoke(ctx context.Context, s *Source, name, args string) (string, error) {
+	for _, fn := range s.Functions() {
+		if fn.Name == name {
+			result, err := fn.Call(ctx, []byte(args))
+			return string(result), err
+		}
+	}
+	return "", fmt.Errorf("no function %s", name)
+}
+
+func TestConformance(t *testing.T) {
+	stepstest.Run(t, stepstest.Options{
+		New: func(*testing.T) steps.Source { return New() },
+		Args: map[string]string{
+			"expr.eval":    `{"expression":"a + 1","vars":{"a":2}}`,
+			"text.match":   `{"text":"a1b2","pattern":"[a-z](\\d)","all":true}`,
+			"text.replace": `{"text":"a1b2","pattern":"\\d","with":"#"}`,
+		},
+		Fails: map[string][]string{
+			"expr.eval":    {`{"expression":"a +"}`},
+			"text.match":   {`{"text":"a","pattern":"("}`},
+			"text.replace": {`{"text":"a","pattern":"(","with":""}`, `{"text":"a","pattern":"a","with":"$1"}`},
+		},
+	})
+}
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		fn, args, want string
+		code           fault.Code
+		at             string
+	}{
+		{fn: "expr.eval", args: `{"expression":"a + b","vars":{"a":1,"b":2}}`, want: `3`},
+		{fn: "expr.eval", args: `{"expression":"1 + 2"}`, want: `3`},
+		{fn: "expr.eval", args: `{"expression":"xs[0].n > 1 && len(xs) == 2","vars":{"xs":[{"n":2},{}]}}`, want: `true`},
+		{fn: "expr.eval", args: `{"expression":"a +","vars":{"a":1}}`, code: fault.BadExpression},
+		{fn: "expr.eval", args: `{"expression":""}`, code: fault.BadExpression},
+		{fn: "expr.eval", args: `{"vars":{}}`, code: fault.BadArguments},
+		{fn: "expr.eval", args: `{"expression":"1","vars":[]}`, code: fault.BadArguments, at: "/vars"},
+		{fn: "expr.eval", args: `{"expression":"1","vars":null}`, code: fault.BadArguments, at: "/vars"},
+		{fn: "expr.eval", args: `{"expression":1}`, code: fault.BadArguments},
+		{fn: "expr.eval", args: `{"expression":"1","x":2}`, code: fault.BadArguments},
+		{fn: "expr.eval", args: ``, code: fault.BadArguments},
+
+		{fn: "text.match", args: `{"text":"on 2024-05-06","pattern":"(?P<y>\\d+)-(\\d+)"}`,
+			want: `{"match":"2024-05","groups":["2024","05"],"named":{"y":"2024"}}`},
+		{fn: "text.match", args: `{"text":"<b>&","pattern":"<.>|(x)"}`, want: `{"match":"<b>","groups":[null],"named":{}}`},
+		{fn: "text.match", args: `{"text":"abc","pattern":"x"}`, want: `null`},
+		{fn: "text.match", args: `{"text":"abc","pattern":"x","all":true}`, want: `[]`},
+		{fn: "text.match", args: `{"text":"","pattern":""}`, want: `{"match":"","groups":[],"named":{}}`},
+		{fn: "text.match", args: `{"text":"äb cd","pattern":"(?i)\\b[A-Z]","all":true}`,
+			want: `[{"match":"b","groups":[],"named":{}},{"match":"c","groups":[],"named":{}}]`},
+		{fn: "text.match", args: `{"text":"a","pattern":"(?=a)"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"("}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"((((a{1000}){1000}){1000}){1000})"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("a", maxPattern+1) + `"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 2<<20) + `","pattern":"(a{500}){2}"}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"pattern":"a"}`, code: fault.BadArguments},
+		{fn: "text.match", args: `{"text":"a"}`, code: fault.BadArguments},
+
+		{fn: "text.replace", args: `{"text":"a1b22","pattern":"(?P<l>[a-z])(\\d+)","with":"\\2\\g<l>-"}`, want: `"1a-22b-"`},
+		{fn: "text.replace", args: `{"text":"abc","pattern":"","with":"-"}`, want: `"-a-b-c-"`},
+		{fn: "text.replace", args: `{"text":"äöü","pattern":"ö|(x)","with":"<\\0\\1>"}`, want: `"ä<ö>ü"`},
+		{fn: "text.replace", args: `{"text":"a","pattern":"a","with":"\\\\1 \\$1 $ US$"}`, want: `"\\1 $1 $ US$"`},
+		{fn: "text.replace", args: `{"text":"aaa","pattern":"a","with":"\\g<0>\\g<0>"}`, want: `"aaaaaa"`},
+		{fn: "text.replace", args: `{"text":"none","pattern":"x","with":"y"}`, want: `"none"`},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"$1"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"x${n}"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\2"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<n>"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<>"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<1"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\n"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"` + strings.Repeat("a", 100_000) + `","pattern":"a","with":"` + strings.Repeat("b", 1000) + `"}`, code: fault.LimitExceeded},
+		{fn: "text.replace", args: `{"text":"a","pattern":"a"}`, code: fault.BadArguments},
+	}
+	s := New()
+	for _, test := range tests {
+		got, err := invoke(t.Context(), s, test.fn, test.args)
+		if fault.CodeOf(err) != test.code || got != test.want {
+			t.Errorf("%s %.100s: got %.200s, %v; want %s%s", test.fn, test.args, got, err, test.want, test.code)
+		}
+		if f, ok := fault.As(err); ok && f.At != test.at {
+			t.Errorf("%s %.100s: at %q, want %q", test.fn, test.args, f.At, test.at)
+		}
+	}
+}
+
+// patterns for the comparison with the standard library, some of which look back over the place where a search goes on.
+var patterns = []string{`a`, `a*`, `a*?`, ``, `\b`, `\B`, `^`, `(?m)^`, `(?m)$`, `$`, `\z`, `\Aa`, `(?m)^a|b`, `(a)(b)?`, `\bä`, `a|ab`, `ab|a`,
+	`(?i)A+`, `[^a]`, `(?s).`, `.*`, `.+?`, `\w+`, `(a|b)*`, `x*|b`, `\Qa`, `(?P<n>a)|(?P<m>b)`, `(?U)a+`, `a$|\n`}
+
+func TestMatchesAsTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		source := rapid.SampledFrom(patterns).Draw(t, "pattern")
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("abä \n日A_")), 0, 12, -1).Draw(t, "text")
+		p, err := compile(source, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [][]int
+		for indexes := range p.matches(text) {
+			got = append(got, append([]int(nil), indexes...))
+		}
+		want := regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%q in %q: got %v, want %v", source, text, got, want)
+		}
+	})
+}
+
+// ending is a context that ends at the third look at it.
+type ending struct {
+	context.Context
+	looks *int
+}
+
+func (e ending) Err() error {
+	if *e.looks++; *e.looks > 2 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSearchIsStopped has a pattern for which a search over the whole text takes the square of its length, here some
+// hours: the context must end it between two matches.
+func TestSearchIsStopped(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1<<18)
+	for fn, more := range map[string]string{"text.replace": `"with":""`, "text.match": `"all":true`} {
+		_, err := invoke(ending{t.Context(), new(int)}, New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", fn, err)
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s := New()
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := invoke(t.Context(), s, "expr.eval", `{"expression":"1"}`); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzReplacement(f *testing.F) {
+	for _, with := range []string{`\1`, `\g<n>`, `\\`, `\$1`, `$`, `$1`, `\g<`, `x\0y`, `\12`} {
+		f.Add(with)
+	}
+	f.Fuzz(func(t *testing.T, with string) {
+		args, err := json.Marshal(map[string]string{"text": "abab", "pattern": "(?P<n>a)b", "with": with})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := invoke(t.Context(), New(), "text.replace", string(args))
+		if err != nil && fault.CodeOf(err) != fault.BadArguments {
+			t.Fatalf("%q: %v", with, err)
+		}
+		if err == nil && !json.Valid([]byte(result)) {
+			t.Fatalf("%q: %s", with, result)
+		}
+	})
+}
+
+func BenchmarkMatchAll(b *testing.B) {
+	text := strings.Repeat("level=info user=alice id=42 took=12ms\n", 10_000)
+	const source = `user=(\w+) id=(\d+)`
+	b.Run("matches", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			p, err := compile(source, text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n := 0
+			for range p.matches(text) {
+				n++
+			}
+			if n != 10_000 {
+				b.Fatal(n)
+			}
+		}
+	})
+	b.Run("baseline/regexp", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			if n := len(regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)); n != 10_000 {
+				b.Fatal(n)
+			}
+		}
+	})
+}

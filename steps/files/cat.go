@@ -1,0 +1,253 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+type catArgs struct {
+	Path                 string
+	Head, Tail, From, To *integer
+}
+
+type catResult struct {
+	Path        string  `json:"path"`
+	Size        int64   `json:"size"`            // of the file, in bytes
+	Lines       *int    `json:"lines,omitempty"` // of the file; not known where only a part was read
+	From        *int    `json:"from,omitempty"`  // first line in text
+	To          *int    `json:"to,omitempty"`    // last line in text; From-1 when there is none
+	Encoding    string  `json:"encoding,omitempty"`
+	InvalidUTF8 bool    `json:"invalidUTF8,omitempty"`
+	Binary      bool    `json:"binary,omitempty"`
+	Type        string  `json:"type,omitempty"` // media type of a binary file
+	Truncated   bool    `json:"truncated,omitempty"`
+	Next        int     `json:"next,omitempty"` // the line to go on from
+	Text        *string `json:"text,omitempty"`
+}
+
+// lineRange is the lines that are asked for.
+type lineRange struct {
+	from, to int  // to: lastLine for all that follow
+	tail     int  // the last so many instead; -1: not asked for
+	whole    bool // no range was given
+}
+
+// lastLine is above the number of any line, with room to count on from it.
+const lastLine = math.MaxInt / 4
+
+func (a *catArgs) lineRange() (lineRange, error) {
+	r := lineRange{from: 1, to: lastLine, tail: -1}
+	given := 0
+	for _, n := range []struct {
+		name  string
+		value *integer
+		least integer
+		set   func(int)
+	}{
+		{"head", a.Head, 0, func(n int) { r.to = n }},
+		{"tail", a.Tail, 0, func(n int) { r.tail = n }},
+		{"from", a.From, 1, func(n int) { r.from = n }},
+		{"to", a.To, 1, func(n int) { r.to = n }},
+	} {
+		if n.value == nil {
+			continue
+		}
+		if *n.value < n.least {
+			return r, badArgument(n.name, "%s is %d or more", n.name, n.least)
+		}
+		n.set(int(*n.value))
+		given++
+	}
+	if pair := a.From != nil && a.To != nil; given > 2 || given == 2 && !pair {
+		return r, fault.New(fault.BadArguments, "give one of head, tail, or from and to")
+	}
+	if a.From != nil && r.to < r.from {
+		return r, badArgument("to", "to is the last line: it is not below from")
+	}
+	r.whole = given == 0
+	return r, nil
+}
+
+func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
+	lines, err := a.lineRange()
+	if err != nil {
+		return nil, err
+	}
+	rel, info, err := s.locate(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.IsDir():
+		return nil, atPath(fault.New(fault.FunctionFailed, "%q is a folder: fs.list shows what it holds", shorten(rel)))
+	case !info.Mode().IsRegular():
+		return nil, notRegular(rel)
+	}
+	f, info, err := openRegular(s.root, rel)
+	if errors.Is(err, errNotRegular) {
+		return nil, notRegular(rel)
+	}
+	if err != nil {
+		return nil, s.unreachable(rel, err)
+	}
+	defer f.Close()
+	c := &catResult{Path: rel, Size: info.Size()}
+	switch large := c.Size > s.maxFileBytes; {
+	case !large:
+		err = c.readWhole(f, lines, s.maxFileBytes)
+	case lines.whole:
+		err = c.tooLarge(s.maxFileBytes)
+	case lines.tail >= 0:
+		err = c.readTail(ctx, f, lines.tail, s.maxFileBytes)
+	default:
+		err = c.readLines(ctx, f, lines, s.maxFileBytes)
+	}
+	switch _, coded := fault.As(err); {
+	case errors.Is(err, errBinary):
+		return c.describe(f)
+	case ctx.Err() != nil:
+		return nil, stopped(ctx.Err())
+	case err != nil && !coded:
+		return nil, s.unreachable(rel, err)
+	case err != nil:
+		return nil, err
+	}
+	return c, nil
+}
+
+func notRegular(rel string) *fault.Error {
+	return atPath(fault.New(fault.FunctionFailed, "%q is neither file nor folder, but a FIFO, socket or device: these are not read", shorten(rel)))
+}
+
+func (c *catResult) tooLarge(most int64) *fault.Error {
+	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, tail, or from and to", shorten(c.Path), c.Size, most))
+}
+
+// readWhole reads a file within the bound, so that all its lines are counted, and takes the lines asked for.
+func (c *catResult) readWhole(f *os.File, lines lineRange, most int64) error {
+	r, encoding := textReader(f)
+	var b bytes.Buffer
+	b.Grow(int(c.Size) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r, most+1)); err != nil {
+		return err
+	}
+	text := b.Bytes()
+	if bytes.IndexByte(text, 0) >= 0 {
+		return errBinary
+	}
+	if int64(len(text)) > most { // it has grown, or does not know its size
+		return c.tooLarge(most)
+	}
+	count := countLines(text)
+	from, to := lines.from, lines.to
+	if lines.tail >= 0 {
+		from, to = max(1, count-lines.tail+1), lastLine
+	}
+	c.Encoding, c.Lines = encoding, &count
+	start := lineStart(text, from)
+	c.show(text[start:start+lineStart(text[start:], to-from+2)], from)
+	return nil
+}
+
+// readLines reads a file that is larger than the bound up to the last line asked for, and holds only those lines.
+func (c *catResult) readLines(ctx context.Context, f *os.File, lines lineRange, most int64) error {
+	r, encoding := textReader(f)
+	c.Encoding = encoding
+	var text []byte
+	line, lineHeld, midLine := 1, 0, false // the line that is read, where it begins in text, whether some of it was read
+	for line <= lines.to && ctx.Err() == nil {
+		piece, err := r.ReadSlice('\n')
+		if bytes.IndexByte(piece, 0) >= 0 {
+			return errBinary
+		}
+		if line >= lines.from {
+			text = append(text, piece...)
+		}
+		if int64(len(text)) > most {
+			if lineHeld == 0 {
+				return atPath(fault.New(fault.LimitExceeded, "line %d of %q is longer than %d bytes, the most that is read at once", line, shorten(c.Path), most))
+			}
+			c.Truncated, c.Next = true, line
+			text = text[:lineHeld]
+			break
+		}
+		if err == io.EOF {
+			if len(piece) == 0 && !midLine {
+				line--
+			}
+			c.Lines = &line
+			break
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		if midLine = err != nil; !midLine {
+			line++
+			lineHeld = len(text)
+		}
+	}
+	c.show(text, lines.from)
+	return nil
+}
+
+// readTail reads the last n lines of a file that is larger than the bound, from its end.
+func (c *catResult) readTail(ctx context.Context, f *os.File, n int, most int64) error {
+	head := make([]byte, len(utf8BOM))
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return err
+	}
+	if encodingOf(head) != "" {
+		return atPath(fault.New(fault.LimitExceeded, "the tail of UTF-16 text is read only up to %d bytes: ask for lines by from and to", most))
+	}
+	var text []byte
+	for size := int64(tailBytes); ; size = min(2*size, most) {
+		text = make([]byte, size)
+		if _, err := f.ReadAt(text, c.Size-size); err != nil && err != io.EOF {
+			return err
+		}
+		if bytes.IndexByte(text, 0) >= 0 {
+			return errBinary
+		}
+		if count := countLines(text); count > n {
+			c.setText(text[lineStart(text, count-n+1):])
+			return nil
+		}
+		if size == most {
+			return atPath(fault.New(fault.LimitExceeded, "the last %d lines of %q have more than %d bytes, the most that is read at once", n, shorten(c.Path), most))
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// tailBytes is what is read first for a tail.
+const tailBytes = least
+
+// describe is the result for a binary file: what it is, and no text.
+func (c *catResult) describe(f *os.File) (*catResult, error) {
+	head := make([]byte, 512) // what the media type is told from
+	n, _ := f.ReadAt(head, 0)
+	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n])}, nil
+}
+
+// show sets the text, and the numbers of its lines, the first of which is from.
+func (c *catResult) show(text []byte, from int) {
+	to := from - 1 + countLines(text)
+	c.From, c.To = &from, &to
+	c.setText(text)
+}
+
+func (c *catResult) setText(text []byte) {
+	shown := string(text)
+	c.Text, c.InvalidUTF8 = &shown, !utf8.Valid(text)
+}

@@ -1,0 +1,119 @@
+// Package files offers the embedded file functions: fs.list, fs.find, fs.grep and fs.cat. All four only read, and only
+// below one root folder: nothing outside of it is reachable by "..", by absolute paths or by symbolic links, also when
+// the tree changes meanwhile (os.Root). FIFOs, sockets and devices are never read.
+//
+// fs.find and fs.grep leave out what .gitignore files name and hidden files unless asked otherwise; fs.grep matches line
+// by line with Go's RE2 syntax and counts matching lines. Lists come in pages: a result that is not whole says
+// "truncated" and gives the "next" offset, and its counts are the true totals.
+package files
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The values of Options that are taken where a field is zero.
+const (
+	DefaultMaxFileBytes   = 16 << 20
+	DefaultMaxResultBytes = 32 << 20
+)
+
+// Options tell which files the functions see and how much they hold in memory. nil and the zero value work.
+type Options struct {
+	// Root is the folder below which all files lie. "" means ".", the working directory.
+	Root string
+	// MaxFileBytes is the most of one file that is held in memory: fs.cat reads a larger file only by head, tail or from
+	// and to, and fs.grep gives up a file at a line that is longer. 0 means DefaultMaxFileBytes, least 1024.
+	MaxFileBytes int64
+	// MaxResultBytes bounds the text in one page of fs.grep; a page that reaches it ends there and tells where the next
+	// begins. 0 means DefaultMaxResultBytes, least 1024.
+	MaxResultBytes int64
+}
+
+// least is the smallest bound in bytes that Options accept: below it not even a line would fit.
+const least = 1024
+
+// Source offers the file functions. It implements steps.Source.
+type Source struct {
+	root           *os.Root
+	names          []string // absolute spellings of the root: as given, and with its links resolved
+	maxFileBytes   int64
+	maxResultBytes int64
+}
+
+// New opens the root folder. It fails with bad_request when that is not a folder that can be read, or a bound is too
+// small. The caller closes the source.
+func New(o *Options) (*Source, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Source{maxFileBytes: o.MaxFileBytes, maxResultBytes: o.MaxResultBytes}
+	if s.maxFileBytes == 0 {
+		s.maxFileBytes = DefaultMaxFileBytes
+	}
+	if s.maxResultBytes == 0 {
+		s.maxResultBytes = DefaultMaxResultBytes
+	}
+	if s.maxFileBytes < least || s.maxResultBytes < least {
+		return nil, fault.New(fault.BadRequest, "the file functions need bounds of at least %d bytes", least)
+	}
+	name := o.Root
+	if name == "" {
+		name = "."
+	}
+	absolute, err := filepath.Abs(name)
+	if err == nil {
+		s.root, err = os.OpenRoot(absolute)
+	}
+	if err != nil {
+		f := fault.New(fault.BadRequest, "the root of the file functions, %q, is not a folder that can be read", name)
+		f.Err = err
+		return nil, f
+	}
+	s.names = append(s.names, absolute)
+	if resolved, err := filepath.EvalSymlinks(absolute); err == nil && resolved != absolute {
+		s.names = append(s.names, resolved)
+	}
+	return s, nil
+}
+
+// Close closes the root folder; calls after it fail with unavailable.
+func (s *Source) Close() error { return s.root.Close() }
+
+// Functions returns fs.list, fs.find, fs.grep and fs.cat.
+func (s *Source) Functions() []steps.Function {
+	calls := map[string]steps.Call{
+		"fs.list": call(s.list, listArgs{Path: ".", Depth: 1, Limit: defaultPage}),
+		"fs.find": call(s.find, findArgs{Path: ".", Type: "file", Limit: defaultPage}),
+		"fs.grep": call(s.grep, grepArgs{Path: ".", Limit: defaultPage}),
+		"fs.cat":  call(s.cat, catArgs{}),
+	}
+	functions := slices.Clone(functions)
+	for i := range functions {
+		functions[i].Call = calls[functions[i].Name]
+	}
+	return functions
+}
+
+// call makes a raw call of a typed one: args begin as the defaults, and the result is written as compact JSON.
+func call[A, R any](typed func(context.Context, A) (R, error), defaults A) steps.Call {
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		a := defaults
+		if err := decode(args, &a); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, stopped(err)
+		}
+		result, err := typed(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		return encode(result)
+	}
+}

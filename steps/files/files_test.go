@@ -1,0 +1,267 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+// writeTree makes files below a folder; a name that ends in "/" is an empty folder.
+func writeTree(t testing.TB, root string, tree map[string]string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		at := filepath.Join(root, filepath.FromSlash(name))
+		if strings.HasSuffix(name, "/") {
+			must(t, os.MkdirAll(at, 0o755))
+			continue
+		}
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must(t, os.WriteFile(at, []byte(tree[name]), 0o644))
+	}
+}
+
+func must(t tester, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open makes a source over a tree in a new folder.
+func open(t testing.TB, tree map[string]string) (*Source, string) {
+	t.Helper()
+	root := t.TempDir()
+	writeTree(t, root, tree)
+	return openAt(t, &Options{Root: root}), root
+}
+
+func openAt(t testing.TB, o *Options) *Source {
+	t.Helper()
+	s, err := New(o)
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// outputs are the compiled output schemas by function name.
+var outputs = sync.OnceValue(func() map[string]*jsonschema.Schema {
+	c, all := jsonschema.NewCompiler(), map[string]*jsonschema.Schema{}
+	for _, f := range functions {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.Output))
+		if err == nil {
+			err = c.AddResource(f.Name, doc)
+		}
+		if err != nil {
+			panic(err)
+		}
+		all[f.Name] = c.MustCompile(f.Name)
+	}
+	return all
+})
+
+// tester is what testing.TB and rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// do calls a function and decodes its result, which must fit the function's output schema. args are JSON.
+func do[R any](t tester, s *Source, fn, args string) R {
+	t.Helper()
+	raw, err := rawCall(t, s, fn, args)
+	if err != nil {
+		t.Fatalf("%s %s: %v", fn, args, err)
+	}
+	var result R
+	must(t, json.Unmarshal(raw, &result))
+	return result
+}
+
+func rawCall(t tester, s *Source, fn, args string) ([]byte, error) {
+	t.Helper()
+	raw, err := function(s, fn).Call(context.Background(), []byte(args))
+	if err != nil {
+		if _, coded := fault.As(err); !coded {
+			t.Fatalf("%s %s: the error has no code: %v", fn, args, err)
+		}
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	must(t, err)
+	if err := outputs()[fn].Validate(doc); err != nil {
+		t.Fatalf("%s %s: the result does not fit the output schema: %v\n%s", fn, args, err, raw)
+	}
+	return raw, nil
+}
+
+func function(s *Source, name string) steps.Function {
+	all := s.Functions()
+	return all[slices.IndexFunc(all, func(f steps.Function) bool { return f.Name == name })]
+}
+
+// fails calls a function that must fail with a code.
+func fails(t tester, s *Source, fn, args string, code fault.Code) {
+	t.Helper()
+	_ = failure(t, s, fn, args, code)
+}
+
+// failure is fails, and returns the error.
+func failure(t tester, s *Source, fn, args string, code fault.Code) *fault.Error {
+	t.Helper()
+	raw, err := rawCall(t, s, fn, args)
+	if fault.CodeOf(err) != code {
+		t.Fatalf("%s %s: got %s, %v, want the code %s", fn, args, raw, err, code)
+	}
+	f, _ := fault.As(err)
+	return f
+}
+
+func args(t tester, pairs ...any) string {
+	t.Helper()
+	m := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i].(string)] = pairs[i+1]
+	}
+	b, err := json.Marshal(m)
+	must(t, err)
+	return string(b)
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	for _, o := range []*Options{{Root: file}, {Root: file + "/nowhere"}, {MaxFileBytes: 1}, {MaxFileBytes: -1}, {MaxResultBytes: 5}} {
+		if s, err := New(o); fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("New(%+v) = %v, %v", o, s, err)
+		}
+	}
+	s, err := New(nil)
+	must(t, err)
+	must(t, s.Close())
+	must(t, s.Close())
+	for fn, args := range map[string]string{"fs.list": `{}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"x"}`, "fs.cat": `{"path":"files.go"}`} {
+		fails(t, s, fn, args, fault.Unavailable)
+	}
+}
+
+// TestSpecs checks what agents and the registry rely on: plain root objects, reads, and schemas that fit what the
+// functions accept.
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	var names []string
+	for _, f := range s.Functions() {
+		names = append(names, f.Name)
+		if f.Effect != steps.Read || !f.EffectDeclared || f.Call == nil {
+			t.Errorf("%s is not a declared read", f.Name)
+		}
+		for what, schema := range map[string][]byte{"input": f.Input, "output": f.Output} {
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+			must(t, err)
+			c := jsonschema.NewCompiler()
+			must(t, c.AddResource(what, doc))
+			if _, err := c.Compile(what); err != nil {
+				t.Errorf("%s %s: %v", f.Name, what, err)
+			}
+			root := doc.(map[string]any)
+			if root["type"] != "object" || root["additionalProperties"] != false {
+				t.Errorf("%s: the %s schema is no plain closed object", f.Name, what)
+			}
+		}
+	}
+	if want := []string{"fs.list", "fs.find", "fs.grep", "fs.cat"}; !slices.Equal(names, want) {
+		t.Errorf("functions %v, want %v", names, want)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	writeTree(t, root, map[string]string{"a/file.txt": "text\n", "top.txt": "text\n"})
+	stepstest.Run(t, stepstest.Options{
+		New: func(t *testing.T) steps.Source { return openAt(t, &Options{Root: root}) },
+		Args: map[string]string{
+			"fs.list": `{"depth":2}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"te.t","context":1}`, "fs.cat": `{"path":"a/file.txt"}`,
+		},
+		Fails: map[string][]string{
+			"fs.list": {`{"path":"nowhere"}`, `{"path":".."}`}, "fs.find": {`{"pattern":"["}`}, "fs.grep": {`{"pattern":"("}`, `{"pattern":"x","path":"/"}`},
+			"fs.cat": {`{"path":"a"}`, `{"path":"nowhere"}`, `{"path":"top.txt","head":1,"tail":1}`},
+		},
+	})
+}
+
+// countdown is a context that is cancelled when it has been asked a number of times: work in the middle of a call.
+type countdown struct {
+	context.Context
+	mu   sync.Mutex
+	left int
+}
+
+func (c *countdown) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestCancellation(t *testing.T) {
+	t.Parallel()
+	tree := map[string]string{"big": strings.Repeat("a line\n", 100_000)}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		tree[name+"/"+name+"/file"] = "a line\n"
+	}
+	s, _ := open(t, tree)
+	s.maxFileBytes = 100_000 // fs.cat streams
+	for fn, args := range map[string]string{"fs.list": `{"depth":5}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"line","path":"big"}`,
+		"fs.cat": `{"path":"big","from":90000,"to":90001}`} {
+		for _, after := range []int{0, 1, 3} {
+			_, err := function(s, fn).Call(&countdown{Context: context.Background(), left: after}, []byte(args))
+			if fault.CodeOf(err) != fault.Cancelled {
+				t.Errorf("%s cancelled after %d questions: %v", fn, after, err)
+			}
+		}
+		expired, cancel := context.WithTimeout(context.Background(), 0)
+		if _, err := function(s, fn).Call(expired, []byte(args)); fault.CodeOf(err) != fault.Timeout {
+			t.Errorf("%s after its deadline: %v", fn, err)
+		}
+		cancel()
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.grep(cancelled, grepArgs{Pattern: "line", Path: ".", Limit: 1}); fault.CodeOf(err) != fault.Cancelled {
+		t.Errorf("fs.grep of a tree in a cancelled context: %v", err)
+	}
+}
+
+func TestIntegers(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, map[string]string{"f": "1\n2\n3\n"})
+	for _, spelling := range []string{"2", "2.0", "2e0"} {
+		if got := do[catResult](t, s, "fs.cat", `{"path":"f","head":`+spelling+`}`); *got.Text != "1\n2\n" {
+			t.Errorf("head %s gave %q", spelling, *got.Text)
+		}
+	}
+	for _, bad := range []string{`{"path":"f","head":1.5}`, `{"path":"f","head":"2"}`, `{"path":"f","head":1e300}`, `[]`, `{`} {
+		fails(t, s, "fs.cat", bad, fault.BadArguments)
+	}
+	for _, bad := range []string{`{"limit":0}`, `{"limit":100001}`, `{"offset":-1}`, `{"depth":0}`} {
+		fails(t, s, "fs.list", bad, fault.BadArguments)
+	}
+}

@@ -1,0 +1,137 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+type findArgs struct {
+	Pattern         string
+	Path            string
+	Type            string
+	ExcludePatterns []string
+	Hidden, Ignored bool
+	Limit, Offset   integer
+}
+
+type findResult struct {
+	Count   int           `json:"count"`
+	Files   []string      `json:"files"`
+	Folders []folderCount `json:"folders,omitempty"` // where a page does not hold all
+	page
+	Skipped []skip `json:"skipped,omitempty"`
+}
+
+type folderCount struct {
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+}
+
+func (s *Source) find(ctx context.Context, a findArgs) (*findResult, error) {
+	if err := checkPage(a.Limit, a.Offset); err != nil {
+		return nil, err
+	}
+	pattern, err := argumentRule("pattern", a.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := newFilter(a.ExcludePatterns, a.Hidden, a.Ignored)
+	if err != nil {
+		return nil, err
+	}
+	rel, info, err := s.locate(a.Path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.find looks into folders", shorten(rel)))
+	}
+	if pattern.dirOnly && a.Type == "file" {
+		a.Type = "dir" // what a pattern that ends in "/" can only mean
+	}
+	result, skipped := &findResult{Files: []string{}}, &skipped{}
+	var counts folderCounts
+	w := walk{filter: filter, depth: -1, skipped: skipped}
+	w.visit = func(in *folder, at string, e fs.DirEntry) error {
+		if a.Type != "any" && kind(e.Type()) != a.Type || !pattern.match(at[w.start:], e.Name(), e.IsDir()) {
+			return nil
+		}
+		result.Count++
+		counts.add(in.path)
+		if result.Count > int(a.Offset) && len(result.Files) < int(a.Limit) {
+			result.Files = append(result.Files, at)
+		}
+		return nil
+	}
+	if err := w.run(ctx, s, rel); err != nil {
+		return nil, err
+	}
+	if len(result.Files) < result.Count {
+		result.Folders = counts.top(rel)
+	}
+	result.page = pageAfter(int(a.Offset)+len(result.Files), result.Count)
+	result.Skipped = skipped.list()
+	return result, nil
+}
+
+// maxFolders is the most folders that a result counts one by one.
+const maxFolders = 50
+
+// folderCounts counts what was found by the folder that holds it.
+type folderCounts struct {
+	folders []folderCount // in the order of a walk: entries of one folder may come in several runs
+}
+
+func (c *folderCounts) add(folder string) {
+	if n := len(c.folders); n > 0 && c.folders[n-1].Path == folder {
+		c.folders[n-1].Count++
+		return
+	}
+	c.folders = append(c.folders, folderCount{folder, 1})
+}
+
+// top sums the counts up to folders one level below the deepest folder that holds all, at or below from. The largest
+// come first; of more than maxFolders the rest is one sum under the path of that deepest folder with "/…" at its end.
+func (c *folderCounts) top(from string) []folderCount {
+	common := c.folders[0].Path
+	for _, f := range c.folders {
+		for common != from && f.Path != common && !strings.HasPrefix(f.Path, common+"/") {
+			common = path.Dir(common)
+		}
+	}
+	sums := map[string]int{}
+	for _, f := range c.folders {
+		sums[firstBelow(common, f.Path)] += f.Count
+	}
+	all := make([]folderCount, 0, len(sums))
+	for path, count := range sums {
+		all = append(all, folderCount{path, count})
+	}
+	slices.SortFunc(all, func(a, b folderCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Path, b.Path))
+	})
+	if len(all) > maxFolders {
+		rest := folderCount{Path: join(common, "…")}
+		for _, f := range all[maxFolders-1:] {
+			rest.Count += f.Count
+		}
+		all = append(all[:maxFolders-1], rest)
+	}
+	return all
+}
+
+// firstBelow is the folder directly below common that holds folder, or common itself.
+func firstBelow(common, folder string) string {
+	if folder == common {
+		return common
+	}
+	start := len(join(common, ""))
+	name, _, _ := strings.Cut(folder[start:], "/")
+	return folder[:start] + name
+}

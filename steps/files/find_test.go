@@ -1,0 +1,145 @@
+package files
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, map[string]string{"b.txt": "12345", "a/x/deep.txt": "", "a-b": "", ".hidden": "", ".git/config": "", "node/.gitignore": "*"})
+	names := func(args string) string {
+		var names []string
+		for _, e := range do[listResult](t, s, "fs.list", args).Entries {
+			names = append(names, e.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	for args, want := range map[string]string{
+		`{}`:                      ".git .hidden a-b a b.txt node",
+		`{"depth":2}`:             ".git .hidden a-b a a/x b.txt node node/.gitignore",
+		`{"depth":9}`:             ".git .hidden a-b a a/x a/x/deep.txt b.txt node node/.gitignore",
+		`{"path":"a","depth":2}`:  "x x/deep.txt",
+		`{"limit":2,"offset":1}`:  ".hidden a-b",
+		`{"limit":2,"offset":99}`: "",
+	} {
+		if got := names(args); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+	}
+	got := do[listResult](t, s, "fs.list", `{"path":"a","depth":2,"limit":1}`)
+	if got.Count != 2 || !got.Truncated || got.Next != 1 || got.Entries[0].Path != "a/x" || got.Entries[0].Size != nil {
+		t.Errorf("%+v", got)
+	}
+	for _, e := range do[listResult](t, s, "fs.list", `{}`).Entries {
+		if e.Name == "b.txt" && (e.Size == nil || *e.Size != 5 || e.Type != "file") {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, map[string]string{
+		"main.go": "", "main_test.go": "", "src/a.go": "", "src/b.ts": "", "src/c.tsx": "", "src/sub/a.go": "", "src/.hidden.go": "", ".config/x.go": "",
+		"vendor/v.go": "", ".gitignore": "vendor/\n*.log\n!keep.log\n!.shown\n", "x.log": "", "keep.log": "", ".shown": "", "src/.gitignore": "sub\n", ".git/x.go": "",
+		"lit[1].txt": "", "sub/.git/HEAD": "", "sub/x.log": "",
+	})
+	for args, want := range map[string]string{
+		`{"pattern":"*.go"}`:                                          "main.go main_test.go src/a.go",
+		`{"pattern":"/*.go"}`:                                         "main.go main_test.go",
+		`{"pattern":"src/*.go"}`:                                      "src/a.go",
+		`{"pattern":"**/*.go"}`:                                       "main.go main_test.go src/a.go",
+		`{"pattern":"src/**","ignored":true}`:                         "src/a.go src/b.ts src/c.tsx src/sub/a.go",
+		`{"pattern":"*.{ts,tsx}"}`:                                    "src/b.ts src/c.tsx",
+		`{"pattern":"*.go","path":"src"}`:                             "src/a.go",
+		`{"pattern":"*.go","ignored":true}`:                           "main.go main_test.go src/a.go src/sub/a.go vendor/v.go",
+		`{"pattern":"*.go","hidden":true}`:                            ".config/x.go main.go main_test.go src/.hidden.go src/a.go",
+		`{"pattern":"*.go","path":"vendor"}`:                          "vendor/v.go",
+		`{"pattern":"*.go","path":"src/sub"}`:                         "src/sub/a.go",
+		`{"pattern":"*.go","excludePatterns":["*_test.go"]}`:          "main.go src/a.go",
+		`{"pattern":"*.go","excludePatterns":["src"]}`:                "main.go main_test.go",
+		`{"pattern":"*.go","excludePatterns":["src/"]}`:               "main.go main_test.go",
+		`{"pattern":"*.go","path":"src","excludePatterns":["/a.go"]}`: "",
+		`{"pattern":"*.log"}`:                                         "keep.log sub/x.log",
+		`{"pattern":".*"}`:                                            ".shown",
+		`{"pattern":"*","type":"dir"}`:                                "src sub",
+		`{"pattern":"src/"}`:                                          "src",
+		`{"pattern":"s*","type":"any"}`:                               "src sub",
+		`{"pattern":"lit\\[1\\].txt"}`:                                "lit[1].txt",
+		`{"pattern":"main.go"}`:                                       "main.go",
+		`{"pattern":"MAIN.go"}`:                                       "",
+	} {
+		got := do[findResult](t, s, "fs.find", args)
+		if strings.Join(got.Files, " ") != want || got.Count != len(got.Files) {
+			t.Errorf("%s: %d %s, want %s", args, got.Count, got.Files, want)
+		}
+	}
+	for _, pattern := range []string{"", "/", "[", "a{b", `x\`, "!x", strings.Repeat("x", 1001), strings.Repeat("{a,b,c}", 20)} {
+		fails(t, s, "fs.find", args(t, "pattern", pattern), fault.BadArguments)
+	}
+	f := failure(t, s, "fs.find", `{"pattern":"*","excludePatterns":["a","["]}`, fault.BadArguments)
+	if f.At != "/excludePatterns/1" {
+		t.Errorf("the fault is at %s", f.At)
+	}
+}
+
+// TestFindMany checks that the pages joined are all files, and that the counts by folder add up.
+func TestFindMany(t *testing.T) {
+	t.Parallel()
+	tree, want := map[string]string{}, []string{}
+	for i := range 70 {
+		for _, sub := range []string{"", "x/", "x/y/"} {
+			name := fmt.Sprintf("top/dir%02d/%sfile", i, sub)
+			tree[name] = ""
+			want = append(want, name)
+		}
+	}
+	tree["top/file"] = ""
+	want = append(want, "top/file")
+	slices.Sort(want)
+	s, _ := open(t, tree)
+	for _, limit := range []int{1, 17, 210, 211, 500} {
+		var joined []string
+		for offset := 0; ; {
+			got := do[findResult](t, s, "fs.find", args(t, "pattern", "file", "limit", limit, "offset", offset))
+			joined = append(joined, got.Files...)
+			sum := 0
+			for _, f := range got.Folders {
+				sum += f.Count
+			}
+			if len(got.Files) < got.Count && (sum != got.Count || len(got.Folders) > maxFolders) {
+				t.Fatalf("limit %d offset %d: %d in %d folders, of %d", limit, offset, sum, len(got.Folders), got.Count)
+			}
+			if !got.Truncated {
+				break
+			}
+			offset = got.Next
+		}
+		if !slices.Equal(joined, want) {
+			t.Errorf("limit %d: the pages joined are %d files, want %d", limit, len(joined), len(want))
+		}
+	}
+	got := do[findResult](t, s, "fs.find", `{"pattern":"file","path":"top/dir03","limit":1}`)
+	if want := []folderCount{{"top/dir03/x", 2}, {"top/dir03", 1}}; !slices.Equal(got.Folders, want) {
+		t.Errorf("folders %v, want %v", got.Folders, want)
+	}
+}
+
+func TestDeepTree(t *testing.T) {
+	t.Parallel()
+	s, root := open(t, nil)
+	writeTree(t, root, map[string]string{strings.Repeat("d/", maxDepth+5) + "file": "needle", "file": "needle"})
+	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`)
+	if got.Count != 1 || len(got.Skipped) != 1 || got.Skipped[0].Reason != tooDeep {
+		t.Errorf("%+v", got)
+	}
+	below := strings.TrimSuffix(strings.Repeat("d/", maxDepth), "/")
+	if got := do[grepResult](t, s, "fs.grep", args(t, "pattern", "needle", "path", below)); got.Count != 1 {
+		t.Errorf("the file below the bound is not reached by a path: %+v", got)
+	}
+}

@@ -1,0 +1,335 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxContext bounds the lines shown around a match; maxHits the files with matches that one call ranks; batchFiles is
+// how many files of a folder a worker takes at once.
+const maxContext, maxHits, batchFiles = 100, 1_000_000, 32
+
+type grepArgs struct {
+	Pattern                   string
+	Path                      string
+	Glob                      *string
+	ExcludePatterns           []string
+	IgnoreCase, Word, Literal bool
+	Context                   integer
+	Hidden, Ignored           bool
+	Limit, Offset             integer
+}
+
+type grepResult struct {
+	Count     int        `json:"count"`     // matching lines
+	FileCount int        `json:"fileCount"` // files that hold them
+	Files     []grepFile `json:"files"`
+	page
+	Skipped []skip `json:"skipped,omitempty"`
+}
+
+type grepFile struct {
+	Path        string      `json:"path"`
+	Count       int         `json:"count"`
+	InvalidUTF8 bool        `json:"invalidUTF8,omitempty"`
+	Matches     []grepMatch `json:"matches"`
+}
+
+type grepMatch struct {
+	Line   int      `json:"line"`
+	Text   string   `json:"text"`
+	Cut    bool     `json:"cut,omitempty"`
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
+}
+
+// grep reads the tree twice: all of it to count and rank, holding a few words for each file with matches, then those
+// files again of which the page shows matches. So memory is bounded by the page, and counts are those of the tree.
+func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
+	if err := checkPage(a.Limit, a.Offset); err != nil {
+		return nil, err
+	}
+	if a.Context < 0 || a.Context > maxContext {
+		return nil, badArgument("context", "context is 0 to %d lines", maxContext)
+	}
+	p, err := compilePattern(&a)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := newFilter(a.ExcludePatterns, a.Hidden, a.Ignored)
+	if err != nil {
+		return nil, err
+	}
+	if a.Glob != nil {
+		include, err := argumentRule("glob", *a.Glob)
+		if err != nil {
+			return nil, err
+		}
+		if include.dirOnly {
+			return nil, badArgument("glob", `glob names files: write "**" after the "/" for those of a folder`)
+		}
+		filter.include = &include
+	}
+	skipped := &skipped{}
+	hits, err := s.hits(ctx, a.Path, p, filter, skipped)
+	if err != nil {
+		return nil, err
+	}
+	result := &grepResult{FileCount: len(hits), Files: []grepFile{}}
+	for _, h := range hits {
+		result.Count += h.count
+	}
+	if err := s.showMatches(ctx, &a, p, hits, result, skipped); err != nil {
+		return nil, err
+	}
+	result.Skipped = skipped.list()
+	return result, nil
+}
+
+// batch is some files of one folder, which the batch holds open.
+type batch struct {
+	in    *folder
+	names []string
+}
+
+// hits gives the files below a path that hold matches, ranked.
+func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filter, skipped *skipped) ([]hit, error) {
+	rel, info, err := s.locate(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.Mode().IsRegular():
+		return s.hitsOfFile(ctx, rel, p, skipped)
+	case !info.IsDir():
+		return nil, notRegular(rel)
+	}
+	workers := runtime.GOMAXPROCS(0)
+	batches := make(chan batch, workers)
+	found := make([][]hit, workers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(batches)
+		return s.sendBatches(ctx, rel, filter, skipped, batches)
+	})
+	for i := range workers {
+		group.Go(func() (err error) {
+			found[i], err = s.search(ctx, p, batches, skipped)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	hits := slices.Concat(found...)
+	slices.SortFunc(hits, compareHits)
+	return hits, nil
+}
+
+// sendBatches walks the tree and sends its files to the workers.
+func (s *Source) sendBatches(ctx context.Context, rel string, filter *filter, skipped *skipped, batches chan<- batch) error {
+	var b batch // holds its folder as long as it has names
+	defer func() {
+		if b.names != nil {
+			b.in.release()
+		}
+	}()
+	send := func() error {
+		if b.names == nil {
+			return nil
+		}
+		select {
+		case batches <- b:
+			b = batch{}
+			return nil
+		case <-ctx.Done():
+			return stopped(ctx.Err())
+		}
+	}
+	w := walk{filter: filter, depth: -1, skipped: skipped}
+	w.visit = func(in *folder, at string, e fs.DirEntry) error {
+		if b.in != in || len(b.names) == batchFiles {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		if !e.Type().IsRegular() {
+			return nil
+		}
+		if b.names == nil {
+			b.in = in
+			in.hold()
+		}
+		b.names = append(b.names, e.Name())
+		return nil
+	}
+	if err := w.run(ctx, s, rel); err != nil {
+		return err
+	}
+	return send()
+}
+
+// search counts the matches of the files in batches. After an error it still takes the batches, to release them.
+func (s *Source) search(ctx context.Context, p *pattern, batches <-chan batch, skipped *skipped) (hits []hit, err error) {
+	scanner := newScanner(p, s.maxFileBytes)
+	for b := range batches {
+		for _, name := range b.names {
+			if err != nil {
+				break
+			}
+			var h hit
+			if h, err = scanner.count(ctx, b.in.root, name, join(b.in.path, name), skipped); h.count > 0 {
+				hits = append(hits, h)
+			}
+			if len(hits) > maxHits {
+				err = fault.New(fault.LimitExceeded, "more than %d files match: narrow path or glob", maxHits)
+			}
+		}
+		b.in.release()
+	}
+	return hits, err
+}
+
+func (s *Source) hitsOfFile(ctx context.Context, rel string, p *pattern, skipped *skipped) ([]hit, error) {
+	h, err := newScanner(p, s.maxFileBytes).count(ctx, s.root, rel, rel, skipped)
+	if err != nil || h.count == 0 {
+		return nil, err
+	}
+	return []hit{h}, nil
+}
+
+// count counts the matching lines of one file. What cannot be searched is skipped, not an error.
+func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, skipped *skipped) (hit, error) {
+	h := hit{path: at}
+	prose := isProse(name)
+	err := s.open(ctx, root, name, 0, func(text []byte, l line) bool {
+		h.count++
+		h.definition = h.definition || !prose && isDefinition(text, l)
+		return true
+	})
+	if errors.Is(err, errBinary) {
+		h.count = 0
+	}
+	if h.count > 0 {
+		h.test = isTest(at)
+	}
+	return h, skipOrStop(ctx, err, at, skipped)
+}
+
+func (s *scanner) open(ctx context.Context, root *os.Root, name string, around int, visit func([]byte, line) bool) error {
+	f, info, err := openRegular(root, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.file(ctx, f, info.Size(), around, visit)
+}
+
+// skipOrStop notes why a file was not searched whole; only a context that is done ends the call.
+func skipOrStop(ctx context.Context, err error, at string, skipped *skipped) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return stopped(ctx.Err())
+	case errors.Is(err, errBinary):
+		skipped.add(binary, at)
+	case errors.Is(err, errLongLine):
+		skipped.add(longLine, at)
+	default:
+		skipped.add(unreadable, at)
+	}
+	return nil
+}
+
+// showMatches reads the page's matches out of the ranked files.
+func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipped) error {
+	scanner := newScanner(p, s.maxFileBytes)
+	end, from := 0, int(a.Offset) // matches before the file at hand; where the page goes on
+	left, leftBytes := int(a.Limit), s.maxResultBytes
+	for _, h := range hits {
+		end += h.count
+		if from >= end {
+			continue
+		}
+		if left <= 0 || leftBytes <= 0 {
+			break
+		}
+		file := grepFile{Path: h.path, Count: h.count, Matches: []grepMatch{}}
+		pass, take := h.count-(end-from), min(left, end-from)
+		err := scanner.open(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
+			if pass > 0 {
+				pass--
+				return true
+			}
+			m := showMatch(text, l, int(a.Context), &leftBytes, &file.InvalidUTF8)
+			m.Line = scanner.number(l.start)
+			file.Matches = append(file.Matches, m)
+			take--
+			return take > 0 && leftBytes > 0
+		})
+		if ctx.Err() != nil {
+			return stopped(ctx.Err())
+		}
+		if len(file.Matches) == 0 && err != nil {
+			skipped.add(unreadable, h.path) // readable when it was counted
+		}
+		left -= len(file.Matches)
+		if from += len(file.Matches); leftBytes > 0 && left > 0 {
+			from = end // also where a file has fewer matches by now than were counted
+		}
+		result.Files = append(result.Files, file)
+	}
+	result.page = pageAfter(from, result.Count)
+	return nil
+}
+
+// showMatch shows a matching line and those around it, and takes their bytes off what is left.
+func showMatch(text []byte, l line, around int, left *int64, invalid *bool) grepMatch {
+	var m grepMatch
+	show := func(from, end, at int) (string, bool) {
+		shown, cut := cutAround(text[from:end], at-from)
+		*left -= int64(len(shown))
+		*invalid = *invalid || !utf8.ValidString(shown)
+		return shown, cut
+	}
+	m.Text, m.Cut = show(l.start, l.end, l.matchStart)
+	for start := linesBefore(text, l.start, around); start < l.start; {
+		end := lineEnd(text, start)
+		shown, _ := show(start, trimCR(text, start, end), start)
+		m.Before = append(m.Before, shown)
+		start = end + 1
+	}
+	for start := l.next; start < len(text) && len(m.After) < around; {
+		end := lineEnd(text, start)
+		shown, _ := show(start, trimCR(text, start, end), start)
+		m.After = append(m.After, shown)
+		start = end + 1
+	}
+	return m
+}
+
+// lineEnd is the place of the line break that ends the line at start.
+func lineEnd(text []byte, start int) int {
+	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
+		return start + i
+	}
+	return len(text)
+}
+
+func trimCR(text []byte, start, end int) int {
+	if end > start && text[end-1] == '\r' {
+		end--
+	}
+	return end
+}

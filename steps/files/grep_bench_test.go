@@ -1,0 +1,112 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkGrep searches the Go module cache, tens of thousands of files, beside ripgrep over the same files. The
+// counts of matching lines and of files must be equal. Each arm's time is a metric of the same run: rounds alternate.
+func BenchmarkGrep(b *testing.B) {
+	tree := moduleCache(b)
+	if _, err := exec.LookPath("rg"); err != nil {
+		b.Skip("rg is not installed")
+	}
+	s, err := New(&Options{Root: tree})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct{ name, pattern string }{
+		{"literal", `ServeHTTP`},
+		{"literal-common", `return`},
+		{"literal-regexp", `func \w+Handler\(`},
+		{"alternatives", `TODO|FIXME`},
+		{"ignore-case", `(?i)unmarshaljson`},
+		{"no-literal", `[0-9]{5,}`},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var ours, theirs time.Duration
+			for b.Loop() {
+				start := time.Now()
+				count, files := onecallCount(b, s, c.pattern)
+				ours += time.Since(start)
+				start = time.Now()
+				rgCount, rgFiles := rgCount(b, tree, c.pattern)
+				theirs += time.Since(start)
+				if count == 0 || count != rgCount || files != rgFiles {
+					b.Fatalf("%d lines in %d files, rg: %d in %d", count, files, rgCount, rgFiles)
+				}
+			}
+			n := float64(b.N)
+			b.ReportMetric(ours.Seconds()*1000/n, "onecall-ms/op")
+			b.ReportMetric(theirs.Seconds()*1000/n, "rg-ms/op")
+			b.ReportMetric(ours.Seconds()/theirs.Seconds(), "ratio")
+		})
+	}
+}
+
+// moduleCache is a large tree of source files that is on every machine that builds this module.
+func moduleCache(b *testing.B) string {
+	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	tree := strings.TrimSpace(string(out))
+	if err != nil || tree == "" {
+		b.Skip("there is no Go module cache")
+	}
+	if entries, err := os.ReadDir(filepath.Join(tree, "github.com")); err != nil || len(entries) == 0 {
+		b.Skip("the Go module cache is empty")
+	}
+	return tree
+}
+
+func onecallCount(b *testing.B, s *Source, pattern string) (count, files int) {
+	args, err := json.Marshal(map[string]any{"pattern": pattern})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range s.Functions() {
+		if f.Name != "fs.grep" {
+			continue
+		}
+		raw, err := f.Call(context.Background(), args)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var result struct{ Count, FileCount int }
+		if err := json.Unmarshal(raw, &result); err != nil {
+			b.Fatal(err)
+		}
+		return result.Count, result.FileCount
+	}
+	b.Fatal(errors.New("there is no fs.grep"))
+	return 0, 0
+}
+
+// rgCount runs ripgrep with what differs from fs.grep by design set alike: .gitignore files count without a repository
+// too, and ignore files of ripgrep's own and of the user do not.
+func rgCount(b *testing.B, tree, pattern string) (count, files int) {
+	cmd := exec.Command("rg", "--no-config", "--no-require-git", "--no-ignore-dot", "--no-ignore-global", "-c", "--", pattern, ".")
+	cmd.Dir = tree
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ':')+1:]))
+		if err != nil {
+			b.Fatal(fmt.Errorf("rg: %w", err))
+		}
+		count += n
+		files++
+	}
+	return count, files
+}

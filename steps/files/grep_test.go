@@ -1,0 +1,226 @@
+package files
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestGrep(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, map[string]string{
+		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n", "sub/c.md": "one\ntwo Needle\nthree\n",
+		".hidden": "needle", "ignored": "needle", ".gitignore": "ignored", "bin": "needle\x00", "latin": "needle caf\xe9 \xff\n", "a+b": "1+1=2 needle",
+	})
+	flat := func(args string) string {
+		var b strings.Builder
+		got := do[grepResult](t, s, "fs.grep", args)
+		count := 0
+		for _, f := range got.Files {
+			fmt.Fprintf(&b, "%s", f.Path)
+			for _, m := range f.Matches {
+				fmt.Fprintf(&b, ":%d", m.Line)
+			}
+			b.WriteString(" ")
+			count += f.Count
+		}
+		if count != got.Count || len(got.Files) != got.FileCount {
+			t.Errorf("%s: counts %d and %d, shown %d and %d", args, got.Count, got.FileCount, count, len(got.Files))
+		}
+		return strings.TrimSpace(b.String())
+	}
+	for args, want := range map[string]string{
+		`{"pattern":"needle"}`: "b.ts:1:2 a+b:1 a.go:5 latin:1",
+		`{"pattern":"Needle"}`: "a.go:3 sub/c.md:2",
+		`{"pattern":"needle","ignoreCase":true,"glob":"*.{go,md}"}`: "a.go:3:5 sub/c.md:2",
+		`{"pattern":"needle","word":true}`:                          "a+b:1 a.go:5 b.ts:1 latin:1",
+		`{"pattern":"needle","word":true,"glob":"*.ts"}`:            "b.ts:1",
+		`{"pattern":"1+1","literal":true}`:                          "a+b:1",
+		`{"pattern":"1+1"}`:                                         "",
+		`{"pattern":"needles$"}`:                                    "b.ts:2",
+		`{"pattern":"needle","hidden":true,"ignored":true,"excludePatterns":["*.*","bin","a+b","latin"]}`: "ignored:1",
+		`{"pattern":"needle","hidden":true,"excludePatterns":["*.ts","*.go","bin","a+b","latin"]}`:        ".hidden:1",
+		`{"pattern":"needle","path":".hidden"}`:                                                           ".hidden:1",
+		`{"pattern":"needle","path":"ignored"}`:                                                           "ignored:1",
+		`{"pattern":"Needle","path":"sub"}`:                                                               "sub/c.md:2",
+		`{"pattern":"nothing of it"}`:                                                                     "",
+	} {
+		if got := flat(args); got != want {
+			t.Errorf("%s\n got %s\nwant %s", args, got, want)
+		}
+	}
+	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`)
+	if len(got.Skipped) != 1 || got.Skipped[0] != (skip{binary, 1, "bin"}) {
+		t.Errorf("skipped %v", got.Skipped)
+	}
+	raw, err := rawCall(t, s, "fs.grep", `{"pattern":"Needle","path":"sub","context":1}`)
+	if want := `{"count":1,"fileCount":1,"files":[{"path":"sub/c.md","count":1,"matches":[{"line":2,"text":"two Needle","before":["one"],"after":["three"]}]}]}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v, want %s", raw, err, want)
+	}
+	latin := do[grepResult](t, s, "fs.grep", `{"pattern":"caf","path":"latin"}`).Files[0]
+	if !latin.InvalidUTF8 || latin.Matches[0].Text != "needle caf\uFFFD \uFFFD" {
+		t.Errorf("%+v", latin)
+	}
+	for _, bad := range []string{`{"pattern":"("}`, `{"pattern":"(?=x)"}`, `{"pattern":"a\nb"}`, `{"pattern":"x","glob":"["}`, `{"pattern":"x","glob":"dir/"}`,
+		`{"pattern":"x","context":101}`, `{"pattern":"x","context":-1}`, `{"pattern":"x","limit":0}`, `{"pattern":"(a{1000}){1000}"}`, `{"pattern":"(a{100}){100}"}`, `{"pattern":"` + strings.Repeat("x", 10_001) + `"}`} {
+		fails(t, s, "fs.grep", bad, fault.BadArguments)
+	}
+	if f := failure(t, s, "fs.grep", `{"pattern":"ab(?=x)"}`, fault.BadArguments); f.At != "/pattern" || f.Offset != 2 || !strings.Contains(f.Message, "look-around") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestGrepRanks checks the order of files: definitions, then what is no test, then more matches, then the path.
+func TestGrepRanks(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, map[string]string{
+		"z/def.go": "func (s *Server) Render(x int) {\n", "z/type.ts": "export class Render {}\n", "a/many.go": "Render Render\nRender\nRender\n", "a/one.go": "Render()\n",
+		"a/def_test.go": "func Render() {}\n", "a/one_test.go": "Render()\nRender()\nRender()\nRender()\n", "tests/x.py": "Render()\n", "a/readme.md": "the class Render is\n",
+		"a/longer.go": "func RenderAll() {}\n", "a/comment.go": "// func Render does\n",
+	})
+	paths := func(args string) string {
+		var names []string
+		for _, f := range do[grepResult](t, s, "fs.grep", args).Files {
+			names = append(names, f.Path)
+		}
+		return strings.Join(names, " ")
+	}
+	rest := " a/many.go a/comment.go a/longer.go a/one.go a/readme.md a/one_test.go tests/x.py"
+	if got, want := paths(`{"pattern":"Render"}`), "z/def.go z/type.ts a/def_test.go"+rest; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got, want := paths(`{"pattern":"func Render"}`), "a/def_test.go a/comment.go a/longer.go"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for text, want := range map[string]bool{
+		"func Name(": true, "func (s *T) Name(": true, "type Name struct": true, "class Name:": true, "def Name(": true, "async def Name(": true, "#define Name 1": true,
+		"pub fn Name(": true, "export const Name =": true, "interface Name": true, "    var Name int": true, "struct *Name": true, "func Named(": false, "x := Name": false,
+		"return Name": false, "// type Name": false, "type: Name": false, "typeName": false, "func (f func(Name)) x": false, "func (s *T) x() { Name": false, "x.class Name": true,
+	} {
+		at := strings.Index(text, "Name")
+		if got := isDefinition([]byte(text), line{start: 0, end: len(text), matchStart: at, matchEnd: at + 4}); got != want {
+			t.Errorf("%q is a definition: %v", text, got)
+		}
+	}
+	for path, want := range map[string]bool{"a_test.go": true, "test_a.py": true, "a.test.ts": true, "a.spec.js": true, "test/a.go": true, "x/__tests__/a.js": true, "FooTest.java": true,
+		"x_spec.rb": true, "testdata/a": true, "latest.go": false, "contest/a.go": false, "attest.go": false, "a.go": false, "test.go": false} {
+		if isTest(path) != want {
+			t.Errorf("%s is a test: %v", path, !want)
+		}
+	}
+}
+
+// TestGrepOnlyTests: matches that are all in tests are shown like any others, and every one is reachable.
+func TestGrepOnlyTests(t *testing.T) {
+	t.Parallel()
+	tree := map[string]string{}
+	for i := range 40 {
+		tree[fmt.Sprintf("pkg/x%02d_test.go", i)] = strings.Repeat("needle\n", 32)
+	}
+	s, _ := open(t, tree)
+	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`)
+	shown := 0
+	for _, f := range got.Files {
+		shown += len(f.Matches)
+	}
+	if got.Count != 1280 || got.FileCount != 40 || shown != 1000 || !got.Truncated || got.Next != 1000 {
+		t.Fatalf("count %d in %d files, shown %d, next %d", got.Count, got.FileCount, shown, got.Next)
+	}
+	got = do[grepResult](t, s, "fs.grep", `{"pattern":"needle","offset":1000}`)
+	for _, f := range got.Files {
+		shown += len(f.Matches)
+	}
+	if shown != 1280 || got.Truncated {
+		t.Errorf("both pages show %d", shown)
+	}
+}
+
+// TestGrepPages: whatever the limit and the bound in bytes, the pages joined are the whole result, in its order.
+func TestGrepPages(t *testing.T) {
+	t.Parallel()
+	tree := map[string]string{}
+	for i := range 12 {
+		tree[fmt.Sprintf("d%d/f%d.txt", i%3, i)] = strings.Repeat("x\nneedle "+strings.Repeat("y", i*20)+"\n", i)
+	}
+	s, root := open(t, tree)
+	type place struct {
+		path string
+		line int
+	}
+	pages := func(t tester, s *Source, limit int) (all []place, count int) {
+		for offset := 0; ; {
+			raw, err := rawCall(t, s, "fs.grep", args(t, "pattern", "needle", "limit", limit, "offset", offset, "context", 1))
+			must(t, err)
+			var got grepResult
+			must(t, json.Unmarshal(raw, &got))
+			n := 0
+			for _, f := range got.Files {
+				for _, m := range f.Matches {
+					all = append(all, place{f.Path, m.Line})
+					n++
+				}
+			}
+			if n > limit || got.Truncated != (offset+n < got.Count) || got.Truncated && (n == 0 || got.Next != offset+n) {
+				t.Fatalf("limit %d offset %d: %s", limit, offset, raw)
+			}
+			if !got.Truncated {
+				return all, got.Count
+			}
+			offset = got.Next
+		}
+	}
+	want, count := pages(t, s, maxPage)
+	if count != 66 || len(want) != 66 {
+		t.Fatalf("%d of %d matches", len(want), count)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bounded, err := New(&Options{Root: root, MaxResultBytes: int64(rapid.IntRange(least, 4*least).Draw(t, "bytes"))})
+		must(t, err)
+		defer bounded.Close()
+		got, _ := pages(t, bounded, rapid.IntRange(1, 70).Draw(t, "limit"))
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("pages joined\n%v, want\n%v", got, want)
+		}
+	})
+}
+
+func TestGrepLongLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 200_000) + "needle" + strings.Repeat("y", 500_000)
+	s, root := open(t, map[string]string{"long": "short needle\n" + long + "\nlast needle\n"})
+	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle","context":1}`)
+	matches := got.Files[0].Matches
+	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != maxShown+2 || !strings.Contains(matches[1].Text, "needle") || matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
+		t.Errorf("%+v", got)
+	}
+	// A sparse file of a terabyte is seen to be binary at once.
+	f, err := os.Create(filepath.Join(root, "sparse"))
+	must(t, err)
+	must(t, f.Truncate(1<<40))
+	must(t, f.Close())
+	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 3 || got.Skipped[0].Example != "sparse" {
+		t.Errorf("%+v", got.Skipped)
+	}
+}
+
+// TestGrepSystemFiles reads files that do not know their size.
+func TestGrepSystemFiles(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("there is no /proc")
+	}
+	s := openAt(t, &Options{Root: "/proc/self"})
+	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"^Name:","path":"status"}`); got.Count != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := do[catResult](t, s, "fs.cat", `{"path":"status","head":1}`); !strings.HasPrefix(*got.Text, "Name:") {
+		t.Errorf("%s", got.inWords())
+	}
+}

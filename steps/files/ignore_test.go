@@ -1,0 +1,105 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// gitUnignored lists the files of a repository that Git does not ignore.
+func gitUnignored(t tester, root string) []string {
+	cmd := exec.Command("git", "-c", "core.excludesFile=", "-c", "core.quotePath=false", "ls-files", "-z", "--others", "--exclude-standard")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	slices.Sort(names)
+	return names
+}
+
+func needGit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+}
+
+func gitInit(t tester, root string) {
+	cmd := exec.Command("git", "init", "-q", "--template=", root)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+}
+
+// TestIgnoreAsGit compares what fs.find lets through with what Git itself does not ignore, on random trees with random
+// rules in nested .gitignore files and .git/info/exclude.
+func TestIgnoreAsGit(t *testing.T) {
+	t.Parallel()
+	needGit(t)
+	base := t.TempDir()
+	n := 0
+	names := []string{"a", "b", "ab", "abc", "a.o", "b.o", "x y", "{a}", "[a]", "build", "#h", "!n", "A1", "t ", `q\r`}
+	rule := rapid.OneOf(
+		rapid.SampledFrom([]string{"*.o", "/a", "a/", "!a", "!*.o", "build/", "a/b", "/a/b/", "**/a", "a/**", "a/**/b", "**/a/b", "!a/b", "*", "!*/", "/*",
+			"{a}", "[a]", `\[a]`, `\#h`, "#h", `\!n`, "!n", "x y", "x y ", `t\ `, "t ", "a?", "?", "[!a]", "[^a]b", "[a-c]", "[]a]", "a[", "[[:alpha:]]", "[[:upper:][:digit:]]*",
+			"a**", "**b", "a**c", "***", "**", "**/", "/**", "a/*", "a/*/b", "!/a", "/", "//", "", "  ", `q\\r`, `\`, `a\`, "[a-]", "[!]a]*", "a/***/b", "build/**/a.o", "*/a", "?/b", "[ab]/[ab]"}),
+		rapid.StringOfN(rapid.SampledFrom([]rune(`aabb**/?![]c.o\ {}^-`)), 1, 7, -1),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		root := filepath.Join(base, fmt.Sprint(n))
+		gitInit(t, root)
+		write := func(name, text string) {
+			at := filepath.Join(root, name)
+			if os.MkdirAll(filepath.Dir(at), 0o755) == nil {
+				_ = os.WriteFile(at, []byte(text), 0o644) // fails where a folder has the name already
+			}
+		}
+		name := rapid.SampledFrom(names)
+		for range rapid.IntRange(1, 25).Draw(t, "files") {
+			write(strings.Join(rapid.SliceOfN(name, 1, 4).Draw(t, "path"), "/"), "x")
+		}
+		rules := func(label string) string {
+			lines := rapid.SliceOfN(rule, 0, 5).Draw(t, label)
+			return strings.Join(lines, rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "break")) + "\n"
+		}
+		write(".gitignore", rules("root"))
+		write(".git/info/exclude", rules("exclude"))
+		for range rapid.IntRange(0, 3).Draw(t, "nested") {
+			dir := filepath.Join(root, filepath.Join(rapid.SliceOfN(name, 1, 2).Draw(t, "folder")...))
+			if info, err := os.Stat(dir); err == nil && info.IsDir() {
+				_ = os.WriteFile(filepath.Join(dir, ".gitignore"), []byte(rules("nested")), 0o644)
+			}
+		}
+		want := gitUnignored(t, root)
+		s, err := New(&Options{Root: root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		got := do[findResult](t, s, "fs.find", `{"pattern":"*","hidden":true}`).Files
+		if len(got) == 0 {
+			got = []string{""}
+		}
+		if !slices.Equal(got, want) {
+			var b bytes.Buffer
+			_ = filepath.Walk(root, func(at string, info os.FileInfo, _ error) error {
+				if strings.HasSuffix(at, ".gitignore") || strings.HasSuffix(at, "exclude") {
+					text, _ := os.ReadFile(at)
+					fmt.Fprintf(&b, "%s: %q\n", at, text)
+				}
+				return nil
+			})
+			t.Fatalf("fs.find %q\ngit     %q\n%s", got, want, b.String())
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxPathBytes is the longest path argument: Linux's own bound.
+const maxPathBytes = 4096
+
+// maxNames bounds the names of a folder that are compared with one that does not exist.
+const maxNames = 5000
+
+// relative makes a path argument relative to the root, clean and with "/". An absolute path below the root is
+// accepted; one that leads out is denied. It looks at the text alone: links are os.Root's concern.
+func (s *Source) relative(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", badArgument("path", `the path is empty: "." is the root`)
+	case len(name) > maxPathBytes:
+		return "", badArgument("path", "the path has %d bytes: at most %d", len(name), maxPathBytes)
+	case strings.IndexByte(name, 0) >= 0:
+		return "", badArgument("path", "the path holds a NUL character")
+	}
+	local := filepath.FromSlash(name)
+	if filepath.IsAbs(local) {
+		local = s.belowRoot(local)
+	}
+	if !filepath.IsLocal(local) {
+		return "", leadsOut(name)
+	}
+	return filepath.ToSlash(filepath.Clean(local)), nil
+}
+
+// belowRoot makes an absolute path relative to the root; ".." where it does not lie below it.
+func (s *Source) belowRoot(absolute string) string {
+	for _, root := range s.names {
+		if rel, err := filepath.Rel(root, absolute); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return ".."
+}
+
+func leadsOut(name string) *fault.Error {
+	return atPath(fault.New(fault.Denied, "%q leads out of the folder that the file functions may read", shorten(name)))
+}
+
+func atPath(f *fault.Error) *fault.Error {
+	f.At = "/path"
+	return f
+}
+
+// locate finds what a path argument names, following links inside the root.
+func (s *Source) locate(name string) (string, fs.FileInfo, error) {
+	rel, err := s.relative(name)
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := s.root.Stat(rel)
+	if err != nil {
+		return "", nil, s.unreachable(rel, err)
+	}
+	return rel, info, nil
+}
+
+// unreachable is the coded error for a path argument that could not be opened.
+func (s *Source) unreachable(rel string, err error) error {
+	var f *fault.Error
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f = s.missing(rel)
+	case errors.Is(err, fs.ErrPermission):
+		f = fault.New(fault.Denied, "the system does not let onecall read %q", shorten(rel))
+	case errors.Is(err, fs.ErrClosed):
+		f = fault.New(fault.Unavailable, "the file functions are closed")
+	case errors.Is(err, syscall.ENOTDIR):
+		f = fault.New(fault.FunctionFailed, "%q goes through something that is not a folder", shorten(rel))
+	case errors.As(err, &errno):
+		f = fault.New(fault.FunctionFailed, "%q cannot be read: %s", shorten(rel), errno.Error())
+	default: // os.Root's own refusal, which has no exported name and is no system error
+		f = leadsOut(rel)
+	}
+	f.Err = err
+	return atPath(f)
+}
+
+// missing names the part of a path that does not exist, and what its folder holds that is like it.
+func (s *Source) missing(rel string) *fault.Error {
+	folder, name := path.Split(rel)
+	for folder = path.Clean("./" + folder); folder != "."; folder = path.Dir(folder) {
+		if info, err := s.root.Stat(folder); err == nil && info.IsDir() {
+			break
+		}
+		name = path.Base(folder)
+	}
+	f := fault.New(fault.FunctionFailed, "%q does not exist: the folder %q has no %q", shorten(rel), shorten(folder), shorten(name))
+	if d, err := s.root.OpenFile(folder, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+		defer d.Close()
+		names, _ := d.Readdirnames(maxNames)
+		if f.Nearest = fault.Nearest(name, names, 3); len(f.Nearest) > 0 {
+			f.Message += "; nearest: " + strings.Join(f.Nearest, ", ")
+		}
+	}
+	return f
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// openRegular opens a file for reading, and never waits for it: a FIFO that has taken the file's place since it was
+// looked at is opened without blocking, seen, and closed.
+func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// openFolder opens a folder below root as a root of its own. The final "." makes the system refuse at once what is not
+// a folder: opening a FIFO by its own name would wait for a writer.
+func openFolder(root *os.Root, name string) (*os.Root, error) { return root.OpenRoot(name + "/.") }
+
+// kind is the word for a file's type: file, dir, link or other.
+func kind(mode fs.FileMode) string {
+	switch mode.Type() {
+	case 0:
+		return "file"
+	case fs.ModeDir:
+		return "dir"
+	case fs.ModeSymlink:
+		return "link"
+	}
+	return "other"
+}
+
+// shorten cuts a name for a message.
+func shorten(name string) string {
+	const most = 200
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "…"
+}

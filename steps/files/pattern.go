@@ -1,0 +1,335 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxPatternBytes and maxInstructions bound a regular expression, whose time for a byte grows with its instructions;
+// maxLiterals bounds the literals that are looked for side by side.
+const maxPatternBytes, maxInstructions, maxLiterals = 10_000, 10_000, 16
+
+// pattern is a compiled search. Where every match must hold one of a few literals, only lines that hold one are given
+// to the regular expression. It is read by many goroutines at once; each searches with a finder of its own.
+type pattern struct {
+	re       *regexp.Regexp
+	literals []literal // nil: every line must be looked at
+	exact    bool      // a literal found is a match: the expression says nothing more
+}
+
+func compilePattern(a *grepArgs) (*pattern, error) {
+	source := a.Pattern
+	if len(source) > maxPatternBytes {
+		return nil, badArgument("pattern", "the pattern has %d bytes: at most %d", len(source), maxPatternBytes)
+	}
+	if a.Literal {
+		source = regexp.QuoteMeta(source)
+	}
+	if a.Word {
+		source = `\b(?:` + source + `)\b`
+	}
+	if a.IgnoreCase {
+		source = `(?i:` + source + `)`
+	}
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return nil, badPattern(a.Pattern, err)
+	}
+	if holdsNewline(tree) {
+		return nil, badArgument("pattern", "the pattern holds a line break: matches lie within one line; context shows the lines around")
+	}
+	tree = tree.Simplify()
+	if program, err := syntax.Compile(tree); err != nil || len(program.Inst) > maxInstructions {
+		return nil, badArgument("pattern", "the pattern is too large when its repetitions are written out: more than %d instructions", maxInstructions)
+	}
+	re, err := regexp.Compile(source)
+	if err != nil {
+		return nil, badPattern(a.Pattern, err)
+	}
+	p := &pattern{re: re}
+	p.literals, p.exact = required(tree)
+	return p, nil
+}
+
+func badPattern(pattern string, err error) *fault.Error {
+	f := badArgument("pattern", "the pattern is not a regular expression in RE2 syntax")
+	var s *syntax.Error
+	if errors.As(err, &s) {
+		f.Message += ": " + string(s.Code)
+		if at := strings.Index(pattern, s.Expr); at >= 0 && s.Expr != "" {
+			f.Source, f.Offset = pattern, at
+			f.Message += " at " + s.Expr
+		}
+		if s.Code == syntax.ErrInvalidPerlOp {
+			f.Message += " (RE2 has no look-around)"
+		}
+	}
+	f.Message += "; literal: true takes it as plain text"
+	f.Err = err
+	return f
+}
+
+func holdsNewline(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, holdsNewline)
+}
+
+// required gives literals of which every match holds at least one, nil when there are none; exact tells whether each
+// place of such a literal is a match by itself.
+func required(re *syntax.Regexp) (literals []literal, exact bool) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return literalOf(re)
+	case syntax.OpCapture:
+		return required(re.Sub[0])
+	case syntax.OpPlus:
+		literals, _ = required(re.Sub[0])
+		return literals, false
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if l, _ := required(sub); shortest(l) > shortest(literals) {
+				literals = l
+			}
+		}
+		return literals, false
+	case syntax.OpAlternate:
+		exact = true
+		for _, sub := range re.Sub {
+			l, e := required(sub)
+			if l == nil || len(literals)+len(l) > maxLiterals {
+				return nil, false
+			}
+			literals, exact = append(literals, l...), exact && e
+		}
+		return literals, exact
+	}
+	return nil, false
+}
+
+// shortest is the length of the shortest literal: the longer it is, the fewer lines are looked at in vain.
+func shortest(literals []literal) int {
+	n := 0
+	for i, l := range literals {
+		if i == 0 || len(l.text) < n {
+			n = len(l.text)
+		}
+	}
+	return n
+}
+
+// literal is plain text that a line must hold. With fold its text is lower case and letter case does not count.
+type literal struct {
+	text []byte
+	fold bool
+	rare int // with fold: the place of the byte to look for first
+}
+
+// literalOf makes a literal of an expression's. Where letter case does not count, only characters are kept that have
+// no other spelling than their two ASCII ones (k and s have: the Kelvin sign, the long s).
+func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
+	if slices.Contains(re.Rune, utf8.RuneError) {
+		return nil, false // the expression finds it in place of any invalid byte
+	}
+	if re.Flags&syntax.FoldCase == 0 {
+		return []literal{{text: []byte(string(re.Rune))}}, true
+	}
+	var best, run []byte
+	for _, r := range re.Rune {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		if r >= 0x80 || r == 'k' || r == 's' {
+			run = nil
+			continue
+		}
+		if run = append(run, byte(r)); len(run) > len(best) {
+			best = run
+		}
+	}
+	if best == nil {
+		return nil, false
+	}
+	l := literal{text: best, fold: true}
+	for i, c := range best {
+		if rarity(c) > rarity(best[l.rare]) {
+			l.rare = i
+		}
+	}
+	return []literal{l}, len(best) == len(re.Rune)
+}
+
+// byFrequency are the letters of source code, the most frequent first.
+const byFrequency = "etrnaiosclpdumfghbywvkxjqz"
+
+// rarity orders bytes by how seldom they are in source code: any letter is more frequent in its two cases than a
+// character that has no case, but for the blank.
+func rarity(c byte) int {
+	if c == ' ' {
+		return -1
+	}
+	if i := strings.IndexByte(byFrequency, c); i >= 0 {
+		return i
+	}
+	return len(byFrequency)
+}
+
+// finder looks for a pattern in one region after the other. It keeps where each literal comes next, so that a region is
+// read once for each.
+type finder struct {
+	p      *pattern
+	region []byte
+	next   []next
+}
+
+// next is where a literal, and the two cases of its rare byte, come next in the region; unknown until looked for.
+type next struct{ at, lower, upper int }
+
+const unknown = -1
+
+func newFinder(p *pattern) *finder { return &finder{p: p, next: make([]next, len(p.literals))} }
+
+func (f *finder) reset(region []byte) {
+	f.region = region
+	for i := range f.next {
+		f.next[i] = next{unknown, unknown, unknown}
+	}
+}
+
+// line is a matching line of a region: its first byte and the one after its last, line break excluded, the match, and
+// where the next line begins.
+type line struct{ start, end, matchStart, matchEnd, next int }
+
+// find gives the first line at or after pos, which is the start of a line, that matches; none when ctx is done.
+func (f *finder) find(ctx context.Context, pos int) (l line, found bool) {
+	for pos < len(f.region) && ctx.Err() == nil {
+		hit, length := pos, 0
+		if f.p.literals != nil {
+			if hit, length = f.literal(pos); hit == len(f.region) {
+				return line{}, false
+			}
+		}
+		l.start = pos + bytes.LastIndexByte(f.region[pos:hit], '\n') + 1
+		after := len(f.region)
+		if i := bytes.IndexByte(f.region[hit:], '\n'); i >= 0 {
+			after = hit + i
+		}
+		l.end, l.next = after, after+1
+		if l.end > l.start && f.region[l.end-1] == '\r' {
+			l.end--
+		}
+		if f.p.exact && hit+length <= l.end {
+			l.matchStart, l.matchEnd = hit, hit+length
+			return l, true
+		}
+		if m := f.p.match(ctx, f.region[l.start:l.end]); m != nil {
+			l.matchStart, l.matchEnd = l.start+m[0], l.start+m[1]
+			return l, true
+		}
+		pos = l.next
+	}
+	return line{}, false
+}
+
+// longMatch is the length from which on a line is matched in a way that can be stopped.
+const longMatch = 16 << 10
+
+// match gives where the first match in a line begins and ends; nil when there is none.
+func (p *pattern) match(ctx context.Context, text []byte) []int {
+	if len(text) < longMatch {
+		return p.re.FindIndex(text)
+	}
+	return p.re.FindReaderIndex(&stoppable{ctx: ctx, text: text})
+}
+
+// stoppable reads the characters of a text, which ends early when ctx is done.
+type stoppable struct {
+	ctx  context.Context
+	text []byte
+	read int
+}
+
+// ReadRune implements io.RuneReader.
+func (s *stoppable) ReadRune() (r rune, size int, err error) {
+	if len(s.text) == 0 || s.read%64 == 0 && s.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	r, size = utf8.DecodeRune(s.text)
+	s.text = s.text[size:]
+	s.read++
+	return r, size, nil
+}
+
+// literal gives the first place at or after pos of any of the literals, and its length; the region's length when there
+// is none.
+func (f *finder) literal(pos int) (at, length int) {
+	at = len(f.region)
+	for i := range f.next {
+		l, n := &f.p.literals[i], &f.next[i]
+		if n.at < pos {
+			n.at = f.index(l, n, pos)
+		}
+		if n.at < at {
+			at, length = n.at, len(l.text)
+		}
+	}
+	return at, length
+}
+
+func (f *finder) index(l *literal, n *next, pos int) int {
+	if !l.fold {
+		return indexFrom(f.region, pos, func(b []byte) int { return bytes.Index(b, l.text) })
+	}
+	lower := l.text[l.rare]
+	upper := lower
+	if lower >= 'a' && lower <= 'z' {
+		upper -= 'a' - 'A'
+	}
+	for from := pos + l.rare; ; {
+		if n.lower < from {
+			n.lower = indexFrom(f.region, from, func(b []byte) int { return bytes.IndexByte(b, lower) })
+		}
+		if n.upper < from {
+			n.upper = n.lower
+			if upper != lower {
+				n.upper = indexFrom(f.region, from, func(b []byte) int { return bytes.IndexByte(b, upper) })
+			}
+		}
+		rare := min(n.lower, n.upper)
+		start := rare - l.rare
+		if start+len(l.text) > len(f.region) {
+			return len(f.region)
+		}
+		if equalFold(f.region[start:], l.text) {
+			return start
+		}
+		from = rare + 1
+	}
+}
+
+// indexFrom is index in b from a place on, as a place in b; the length of b where there is nothing.
+func indexFrom(b []byte, from int, index func([]byte) int) int {
+	if from < len(b) {
+		if i := index(b[from:]); i >= 0 {
+			return from + i
+		}
+	}
+	return len(b)
+}
+
+// equalFold tells whether b begins with the lower-case ASCII text, whatever its case.
+func equalFold(b, text []byte) bool {
+	for i, c := range text {
+		if d := b[i]; d != c && (d < 'A' || d > 'Z' || d+('a'-'A') != c) {
+			return false
+		}
+	}
+	return true
+}

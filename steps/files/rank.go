@@ -1,0 +1,109 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"path"
+	"strings"
+)
+
+// hit is a file that holds matches.
+type hit struct {
+	path       string
+	count      int  // matching lines
+	definition bool // a line defines what the pattern matches
+	test       bool
+}
+
+// compareHits ranks files: those that define what was searched first, then those that are no tests, then those with
+// more matching lines, then by path.
+func compareHits(a, b hit) int {
+	return cmp.Or(trueFirst(a.definition, b.definition), trueFirst(!a.test, !b.test), cmp.Compare(b.count, a.count), cmp.Compare(a.path, b.path))
+}
+
+// trueFirst orders what is true before what is not.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// defining are the words of programming languages that stand before the name which they define.
+var defining = setOf("class const def define enum fn fun func function impl interface let macro object procedure protocol " +
+	"record struct sub trait type typedef union val var")
+
+// prose are the file extensions whose text does not define anything, though such words occur in it.
+var prose = setOf(".adoc .csv .html .json .lock .log .markdown .md .po .rst .sum .svg .toml .txt .xml .yaml .yml")
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		set[word] = true
+	}
+	return set
+}
+
+func isProse(name string) bool { return prose[strings.ToLower(path.Ext(name))] }
+
+// isDefinition tells whether a matching line defines what it matches: a defining word stands directly before the match
+// or begins it, as in "func Name", "func (r *T) Name" or "class Name".
+func isDefinition(text []byte, l line) bool {
+	if l.matchEnd < l.end && isWord(text[l.matchEnd]) && l.matchEnd > l.matchStart && isWord(text[l.matchEnd-1]) {
+		return false // only the beginning of a longer name
+	}
+	before, match := text[l.start:l.matchStart], text[l.matchStart:l.matchEnd]
+	trimmed := bytes.TrimRight(before, " \t*&")
+	word := trimmed[len(bytes.TrimRightFunc(trimmed, isLetter)):]
+	switch {
+	case len(trimmed) < len(before) && defining[string(word)]:
+	case bytes.HasPrefix(before, []byte("func (")) && bytes.HasSuffix(trimmed, []byte(")")) && bytes.Count(before, []byte("(")) == 1:
+	case beginsDefining(match) && (len(before) == 0 || !isWord(before[len(before)-1])):
+	default:
+		return false
+	}
+	return !isComment(bytes.TrimLeft(before, " \t"))
+}
+
+// beginsDefining tells whether a match is a defining word and a name after it.
+func beginsDefining(match []byte) bool {
+	word, name, _ := bytes.Cut(match, []byte(" "))
+	return len(bytes.TrimSpace(name)) > 0 && defining[string(word)]
+}
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' }
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// isComment tells whether what stands before a match makes its line a comment.
+func isComment(before []byte) bool {
+	for _, mark := range [...]string{"//", "/*", "*", "--", "# "} {
+		if bytes.HasPrefix(before, []byte(mark)) {
+			return true
+		}
+	}
+	return false
+}
+
+// testFolders hold tests and what they need.
+var testFolders = setOf("__tests__ e2e fixtures spec specs test testdata testing tests")
+
+// isTest tells whether a path is that of a test, as far as names tell.
+func isTest(name string) bool {
+	folder, file := path.Split(name)
+	for part := range strings.SplitSeq(folder, "/") {
+		if testFolders[part] {
+			return true
+		}
+	}
+	stem := strings.TrimSuffix(file, path.Ext(file))
+	lower := strings.ToLower(stem)
+	return strings.HasPrefix(lower, "test_") || strings.HasSuffix(stem, "Test") || strings.HasSuffix(stem, "Tests") ||
+		strings.HasSuffix(lower, "_test") || strings.HasSuffix(lower, ".test") ||
+		strings.HasSuffix(lower, "_spec") || strings.HasSuffix(lower, ".spec")
+}

@@ -1,0 +1,151 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+)
+
+// window is how much of a file is searched at a time; more only where lines are longer.
+const window = 128 << 10
+
+var (
+	errBinary   = errors.New("the file holds NUL bytes")
+	errLongLine = errors.New("a line is longer than the bound")
+)
+
+// scanner searches files one after the other, each in windows that end at line breaks, with one buffer.
+type scanner struct {
+	finder *finder
+	buf    []byte
+	most   int // bytes that buf may grow to
+
+	lines, counted int // line breaks in the file before buf[counted]
+}
+
+func newScanner(p *pattern, most int64) *scanner {
+	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, most)), most: int(most)}
+}
+
+// file calls visit with each matching line, until visit returns false, and with the text around it, of which at least
+// `around` lines stand before and after the line where the file has them. The text is only lent. It fails with
+// errBinary for a file that holds a NUL, also when that comes after matches, and with errLongLine.
+func (s *scanner) file(ctx context.Context, f *os.File, size int64, around int, visit func(text []byte, l line) bool) error {
+	s.lines, s.counted = 0, 0
+	var r io.Reader = f
+	if size > 0 { // else a file of the system that does not know its size
+		r = io.LimitReader(f, size)
+	}
+	n, searched, first := 0, 0, true
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		into := s.buf[n:]
+		if first && size > 0 && size < int64(len(into)) {
+			into = into[:size+1] // one more than there is tells the reader's end without another call to the system
+		}
+		m, err := io.ReadFull(r, into)
+		if first {
+			r, m, err = skipMark(r, into, m, err)
+			first = false
+		}
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !ended {
+			return err
+		}
+		if bytes.IndexByte(into[:m], 0) >= 0 {
+			return errBinary
+		}
+		n += m
+		end := n
+		if !ended {
+			if end = s.boundary(searched, n, around); end <= searched {
+				if n == len(s.buf) && !s.grow() {
+					return errLongLine
+				}
+				continue
+			}
+		}
+		if more := s.search(ctx, searched, end, n, visit); !more || ended {
+			return ctx.Err()
+		}
+		keep := linesBefore(s.buf, end, around)
+		s.advance(keep)
+		n, searched = copy(s.buf, s.buf[keep:n]), end-keep
+	}
+}
+
+// skipMark takes the byte order mark off the beginning of a file, of which buf[:n] was read; UTF-16 is read again as UTF-8.
+func skipMark(r io.Reader, buf []byte, n int, err error) (io.Reader, int, error) {
+	head := buf[:n]
+	if encodingOf(head) != "" {
+		r = fromUTF16(io.MultiReader(bytes.NewReader(bytes.Clone(head)), r))
+		n, err = io.ReadFull(r, buf)
+	} else if bytes.HasPrefix(head, utf8BOM) {
+		n = copy(buf, head[len(utf8BOM):])
+	}
+	return r, n, err
+}
+
+// search visits the matching lines in buf[from:end]; buf[:n] is the text around them.
+func (s *scanner) search(ctx context.Context, from, end, n int, visit func(text []byte, l line) bool) bool {
+	s.finder.reset(s.buf[:end])
+	for {
+		l, found := s.finder.find(ctx, from)
+		if !found {
+			return true
+		}
+		if !visit(s.buf[:n], l) {
+			return false
+		}
+		from = l.next
+	}
+}
+
+// boundary is the end of the last line in buf[:n] that `around` whole lines follow, or of the last line at all where
+// the buffer cannot grow to hold so many; not above searched when there is none.
+func (s *scanner) boundary(searched, n, around int) int {
+	last := bytes.LastIndexByte(s.buf[:n], '\n') + 1
+	end := linesBefore(s.buf, last, around)
+	if end <= searched && len(s.buf) >= s.most {
+		return last
+	}
+	return end
+}
+
+// grow doubles the buffer; false when it may not grow further.
+func (s *scanner) grow() bool {
+	if len(s.buf) >= s.most {
+		return false
+	}
+	bigger := make([]byte, min(2*len(s.buf), s.most))
+	copy(bigger, s.buf)
+	s.buf = bigger
+	return true
+}
+
+// advance counts the lines of the first bytes of buf, which are given up.
+func (s *scanner) advance(bytes int) {
+	if s.counted < bytes {
+		s.number(bytes)
+	}
+	s.counted -= bytes
+}
+
+// number is the number, from 1, of the line that begins at buf[start]; starts must not go back within a file.
+func (s *scanner) number(start int) int {
+	s.lines += bytes.Count(s.buf[s.counted:start], []byte{'\n'})
+	s.counted = start
+	return s.lines + 1
+}
+
+// linesBefore is the start of the n-th line before the one that begins at text[start]; 0 where there are fewer.
+func linesBefore(text []byte, start, n int) int {
+	for ; n > 0 && start > 0; n-- {
+		start = bytes.LastIndexByte(text[:start-1], '\n') + 1
+	}
+	return start
+}

@@ -1,0 +1,109 @@
+package files
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// functions are the specs. Agents read the descriptions and input schemas, so every word there is weighed.
+var functions = []steps.Function{
+	spec("fs.list", "List a folder's entries.", nil, `
+		"path":   {"type":"string","description":"default: the root"},
+		"depth":  {"type":"integer","minimum":1,"default":1},
+		`+pageInput, []string{"path", "count", "entries"}, `
+		"path":    {"type":"string"},
+		"count":   {"type":"integer"},
+		"entries": {"type":"array","items":{"type":"object","properties":{
+			"name":{"type":"string"},"path":{"type":"string"},
+			"type":{"enum":["file","dir","link","other"]},"size":{"type":"integer"}},
+			"required":["name","path","type"],"additionalProperties":false}},
+		`+pageOutput+`,
+		`+skippedOutput),
+
+	spec("fs.find", "Find files by name. Many: counts by folder beside a page of paths.", []string{"pattern"}, `
+		"pattern": {"type":"string","minLength":1,"description":"glob; without / it matches names at any depth, else paths from path on"},
+		"path":    {"type":"string","description":"folder; default: the root"},
+		"type":    {"enum":["file","dir","link","any"],"default":"file"},
+		`+filterInput+`,
+		`+pageInput, []string{"count", "files"}, `
+		"count":   {"type":"integer"},
+		"files":   {"type":"array","items":{"type":"string"}},
+		"folders": {"type":"array","items":{"type":"object","properties":{
+			"path":{"type":"string"},"count":{"type":"integer"}},"required":["path","count"],"additionalProperties":false}},
+		`+pageOutput+`,
+		`+skippedOutput),
+
+	spec("fs.grep", "Search file contents by line. Files with definitions first, tests last.", []string{"pattern"}, `
+		"pattern":    {"type":"string","description":"RE2 regular expression"},
+		"path":       {"type":"string","description":"file or folder; default: the root"},
+		"glob":       {"type":"string","minLength":1,"description":"only these files, such as *.{ts,tsx}"},
+		"ignoreCase": {"type":"boolean"},
+		"word":       {"type":"boolean","description":"whole words"},
+		"literal":    {"type":"boolean","description":"pattern is plain text"},
+		"context":    {"type":"integer","minimum":0,"maximum":100,"description":"lines before and after"},
+		`+filterInput+`,
+		`+pageInput, []string{"count", "fileCount", "files"}, `
+		"count":     {"type":"integer"},
+		"fileCount": {"type":"integer"},
+		"files":     {"type":"array","items":{"type":"object","properties":{
+			"path":{"type":"string"},"count":{"type":"integer"},"invalidUTF8":{"const":true},
+			"matches":{"type":"array","items":{"type":"object","properties":{
+				"line":{"type":"integer"},"text":{"type":"string"},"cut":{"const":true},
+				"before":{"type":"array","items":{"type":"string"}},"after":{"type":"array","items":{"type":"string"}}},
+				"required":["line","text"],"additionalProperties":false}}},
+			"required":["path","count","matches"],"additionalProperties":false}},
+		`+pageOutput+`,
+		`+skippedOutput),
+
+	spec("fs.cat", "Read a text file, or lines of it. Binary files: size and type only.", []string{"path"}, `
+		"path": {"type":"string"},
+		"head": {"type":"integer","minimum":0,"description":"first lines"},
+		"tail": {"type":"integer","minimum":0,"description":"last lines"},
+		"from": {"type":"integer","minimum":1,"description":"first line"},
+		"to":   {"type":"integer","minimum":1,"description":"last line"}`, []string{"path", "size"}, `
+		"path":{"type":"string"},"size":{"type":"integer"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
+		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},
+		`+pageOutput+`,
+		"text":{"type":"string"}`),
+}
+
+const (
+	pageInput = `"limit":{"type":"integer","minimum":1,"maximum":100000,"default":1000},
+		"offset":{"type":"integer","minimum":0,"default":0}`
+	filterInput = `"excludePatterns":{"type":"array","items":{"type":"string","minLength":1},"description":"globs"},
+		"hidden":{"type":"boolean","description":"hidden files too"},
+		"ignored":{"type":"boolean","description":"what .gitignore names too"}`
+	pageOutput    = `"truncated":{"const":true},"next":{"type":"integer"}`
+	skippedOutput = `"skipped":{"type":"array","items":{"type":"object","properties":{
+		"reason":{"enum":["binary","unreadable","long_line","too_deep"]},"count":{"type":"integer"},"example":{"type":"string"}},
+		"required":["reason","count","example"],"additionalProperties":false}}`
+)
+
+// spec makes the spec of a function that reads, from the properties of its arguments and of its result, each with the
+// names of those that are always there.
+func spec(name, description string, needs []string, input string, gives []string, output string) steps.Function {
+	return steps.Function{Spec: steps.Spec{
+		Name:           name,
+		Description:    description,
+		Input:          object(input, needs),
+		Output:         object(output, gives),
+		Effect:         steps.Read,
+		EffectDeclared: true,
+		Idempotent:     true,
+	}}
+}
+
+func object(properties string, required []string) json.RawMessage {
+	schema := `{"type":"object","properties":{` + properties + `}`
+	if required != nil {
+		list, _ := json.Marshal(required)
+		schema += `,"required":` + string(list)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(schema+`,"additionalProperties":false}`)); err != nil {
+		panic(err) // a constant of this file: every test would fail
+	}
+	return b.Bytes()
+}

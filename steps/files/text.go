@@ -1,0 +1,95 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+)
+
+// Encodings that a byte order mark tells of. Text without one is taken as UTF-8.
+const utf16le, utf16be = "utf-16le", "utf-16be"
+
+var utf8BOM = []byte("\xef\xbb\xbf")
+
+// encodingOf looks at the first bytes of a file: the encoding when it is not UTF-8, else "".
+func encodingOf(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte("\xff\xfe")):
+		return utf16le
+	case bytes.HasPrefix(head, []byte("\xfe\xff")):
+		return utf16be
+	}
+	return ""
+}
+
+// fromUTF16 reads UTF-16 that begins with a byte order mark as UTF-8 without one.
+func fromUTF16(r io.Reader) io.Reader {
+	return transform.NewReader(r, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())
+}
+
+// textReader reads a file as UTF-8 without a byte order mark, and tells the encoding when it is another.
+func textReader(f io.Reader) (r *bufio.Reader, encoding string) {
+	r = bufio.NewReaderSize(f, window)
+	head, _ := r.Peek(len(utf8BOM))
+	if encoding = encodingOf(head); encoding != "" {
+		r = bufio.NewReaderSize(fromUTF16(r), window)
+	} else if bytes.Equal(head, utf8BOM) {
+		_, _ = r.Discard(len(utf8BOM)) // they were peeked at
+	}
+	return r, encoding
+}
+
+// maxShown is the most characters of one line that fs.grep shows, contextShown how many of them stand before a match
+// that lies further on in its line.
+const maxShown, contextShown = 400, 100
+
+// cutAround gives the part of a line that is shown: all of it, or maxShown characters around the byte at.
+func cutAround(text []byte, at int) (shown string, cut bool) {
+	if len(text) <= maxShown || utf8.RuneCount(text) <= maxShown {
+		return string(text), false
+	}
+	start := at
+	for i := 0; i < contextShown && start > 0; i++ {
+		_, size := utf8.DecodeLastRune(text[:start])
+		start -= size
+	}
+	end := start
+	for i := 0; i < maxShown && end < len(text); i++ {
+		_, size := utf8.DecodeRune(text[end:])
+		end += size
+	}
+	return ellipsis(start > 0) + string(text[start:end]) + ellipsis(end < len(text)), true
+}
+
+func ellipsis(cut bool) string {
+	if cut {
+		return "…"
+	}
+	return ""
+}
+
+// countLines is the number of lines in a text; the last needs no line break.
+func countLines(text []byte) int {
+	n := bytes.Count(text, []byte{'\n'})
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// lineStart is the start of the n-th line of a text, from 1; the text's length where it has fewer lines.
+func lineStart(text []byte, n int) int {
+	start := 0
+	for ; n > 1 && start < len(text); n-- {
+		i := bytes.IndexByte(text[start:], '\n')
+		if i < 0 {
+			return len(text)
+		}
+		start += i + 1
+	}
+	return start
+}

@@ -1,0 +1,181 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxDepth bounds the folders that are open at once, one inside the other; maxEntries those of one folder.
+const maxDepth, maxEntries = 200, 1_000_000
+
+// folder is an open folder of a walk. It closes when the walk and all that read its files have released it.
+type folder struct {
+	root *os.Root
+	path string // relative to the source's root, "." for the root itself
+	refs atomic.Int32
+}
+
+func newFolder(root *os.Root, path string) *folder {
+	f := &folder{root: root, path: path}
+	f.refs.Store(1)
+	return f
+}
+
+func (f *folder) hold() { f.refs.Add(1) }
+
+func (f *folder) release() {
+	if f.refs.Add(-1) == 0 {
+		f.root.Close()
+	}
+}
+
+// entries are the folder's entries, sorted so that a walk in their order gives paths in the order of their bytes.
+func (f *folder) entries() ([]fs.DirEntry, error) {
+	d, err := f.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var all []fs.DirEntry
+	for err == nil {
+		var some []fs.DirEntry
+		some, err = d.ReadDir(10_000)
+		if all = append(all, some...); len(all) > maxEntries {
+			return nil, fault.New(fault.LimitExceeded, "the folder %q has more than %d entries", shorten(f.path), maxEntries)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b fs.DirEntry) int { return strings.Compare(sortKey(a), sortKey(b)) })
+	return all, nil
+}
+
+func sortKey(e fs.DirEntry) string {
+	if e.IsDir() {
+		return e.Name() + "/"
+	}
+	return e.Name()
+}
+
+// walk visits a tree of folders in the order of their paths. Links are visited, not followed.
+type walk struct {
+	filter  *filter // nil: everything is visited; only ".git" folders are not entered
+	depth   int     // folders below the first to enter; -1: all
+	skipped *skipped
+	// visit is called with each entry that passes; its path is relative to the source's root.
+	visit func(in *folder, path string, e fs.DirEntry) error
+	start int // length of the first folder's path with its "/"
+}
+
+// run walks the folder at rel.
+func (w *walk) run(ctx context.Context, s *Source, rel string) error {
+	root, err := openFolder(s.root, rel)
+	if err != nil {
+		return s.unreachable(rel, err)
+	}
+	first := newFolder(root, rel)
+	w.start = len(join(rel, ""))
+	var above *ignores
+	if w.filter != nil && !w.filter.ignored {
+		above = s.ignoresAbove(rel)
+	}
+	return w.folder(ctx, first, above, 0)
+}
+
+// ignoresAbove are the rules of the folders above rel, from the root on. A folder that is asked for by its path is
+// read whatever they say of it; what is in it follows them.
+func (s *Source) ignoresAbove(rel string) *ignores {
+	if rel == "." {
+		return nil
+	}
+	above := path.Dir(rel)
+	g := s.ignoresAbove(above)
+	root, err := openFolder(s.root, above)
+	if err != nil {
+		return g
+	}
+	defer root.Close()
+	return g.enter(root, above, func(name string) bool {
+		_, err := root.Lstat(name)
+		return err == nil
+	})
+}
+
+// folder visits what is in an open folder, which it releases, and in those below it; g are the rules of those above.
+func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) error {
+	defer f.release()
+	entries, err := f.entries()
+	if err != nil {
+		if _, coded := fault.As(err); coded {
+			return err
+		}
+		w.skipped.add(unreadable, f.path)
+		return nil
+	}
+	if w.filter != nil && !w.filter.ignored {
+		g = g.enter(f.root, f.path, func(name string) bool { return hasEntry(entries, name) })
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return stopped(err)
+		}
+		at := join(f.path, e.Name())
+		if w.filter != nil && !w.passes(g, at, e) {
+			continue
+		}
+		if err := w.visit(f, at, e); err != nil {
+			return err
+		}
+		if !e.IsDir() || e.Name() == ".git" || w.depth >= 0 && depth >= w.depth {
+			continue
+		}
+		if depth >= maxDepth {
+			w.skipped.add(tooDeep, at)
+			continue
+		}
+		sub, err := openFolder(f.root, e.Name())
+		if err != nil {
+			w.skipped.add(unreadable, at)
+			continue
+		}
+		if err := w.folder(ctx, newFolder(sub, at), g, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passes tells whether the filter lets an entry through. A hidden one also passes where .gitignore lets it in again.
+func (w *walk) passes(g *ignores, at string, e fs.DirEntry) bool {
+	name := e.Name()
+	if name == ".git" || w.filter.excluded(at[w.start:], name, e.IsDir()) {
+		return false
+	}
+	ignored, letIn := g.decide(at, name, e.IsDir())
+	if ignored || name[0] == '.' && !w.filter.hidden && !letIn {
+		return false
+	}
+	return w.filter.include == nil || e.IsDir() || w.filter.include.match(at[w.start:], name, false)
+}
+
+func hasEntry(entries []fs.DirEntry, name string) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
+}
+
+// join puts a name below a folder's path; the root's own path, ".", is left out.
+func join(folder, name string) string {
+	if folder == "." {
+		return name
+	}
+	return folder + "/" + name
+}

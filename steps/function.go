@@ -1,0 +1,144 @@
+// Package steps holds what a chain's steps can call: functions with their specs (name, schemas, effect, tier), the
+// registry that resolves names to them and is narrowed to what a caller may see, argument checks compiled once, one-line
+// signatures, and the guarded call that gives every source time limits, panic recovery and coded errors. It knows
+// nothing of chains, references or tokens; each source is a package of its own below it.
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Effect is what a call may do to the world. The zero value is Write: a function of which nothing is known writes.
+type Effect uint8
+
+// The effects, in the spelling of configurations and recordings.
+const (
+	Write   Effect = iota // "write": changes something
+	Read                  // "read": changes nothing
+	Destroy               // "destroy": removes or overwrites something for good
+)
+
+var effectNames = [...]string{Write: "write", Read: "read", Destroy: "destroy"}
+
+// String is the effect's word: "write", "read" or "destroy".
+func (e Effect) String() string {
+	if int(e) < len(effectNames) {
+		return effectNames[e]
+	}
+	return effectNames[Write]
+}
+
+// ParseEffect reads an effect's word exactly as String spells it; bad_request for anything else.
+func ParseEffect(word string) (Effect, error) {
+	for e, name := range effectNames {
+		if word == name {
+			return Effect(e), nil
+		}
+	}
+	return Write, unknownWord("effect", word, effectNames[:])
+}
+
+// Tier is the right that a function asks of its caller, and that a caller has. Tiers are ordered: a caller may use what
+// is at or below its own.
+type Tier uint8
+
+// The tiers.
+const (
+	TierDefault   Tier = iota // of a function: the tier of its effect (read: TierRead, else TierReadWrite)
+	TierRead                  // "read"
+	TierReadWrite             // "read_write"
+	TierAdmin                 // "admin": by configuration only
+)
+
+var tierNames = [...]string{TierDefault: "", TierRead: "read", TierReadWrite: "read_write", TierAdmin: "admin"}
+
+// String is the tier's word: "read", "read_write" or "admin", and "" for TierDefault.
+func (t Tier) String() string {
+	if int(t) < len(tierNames) {
+		return tierNames[t]
+	}
+	return tierNames[TierAdmin]
+}
+
+// ParseTier reads a tier's word exactly as String spells it; bad_request for anything else, "" included: a tier that is
+// misspelt must stop the start, not open a door.
+func ParseTier(word string) (Tier, error) {
+	for t, name := range tierNames {
+		if word == name && word != "" {
+			return Tier(t), nil
+		}
+	}
+	return TierDefault, unknownWord("tier", word, tierNames[TierRead:])
+}
+
+func unknownWord(what, word string, known []string) *fault.Error {
+	f := fault.New(fault.BadRequest, "unknown %s %q: use %s", what, shorten(word), strings.Join(known, ", "))
+	f.Available, f.Nearest = known, fault.Nearest(word, known, 1)
+	return f
+}
+
+// Spec is what is known of a function before it is called.
+type Spec struct {
+	Name        string          // canonical: source.tool or source.resource.action
+	Description string          // a sentence or two for the agent
+	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
+	Output      json.RawMessage // JSON Schema of the result; empty: unknown
+
+	Effect         Effect
+	EffectDeclared bool // the effect was declared (annotation, configuration, method), not assumed
+	Idempotent     bool // safe to repeat though it writes
+	Tier           Tier
+	Heavy          string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
+
+	// Redact gives the arguments as recordings, logs and errors may show them; nil: there is nothing to hide. It must not
+	// change the bytes it is given.
+	Redact func(args []byte) []byte
+}
+
+// Repeatable tells whether a call may be made again by itself after a failure: it reads, or is declared idempotent.
+func (s *Spec) Repeatable() bool { return s.Effect == Read || s.Idempotent }
+
+// Source is the part of the name before its first dot: the source that offers the function. A name without a dot has
+// none.
+func (s *Spec) Source() string {
+	source, _, found := strings.Cut(s.Name, ".")
+	if !found {
+		return ""
+	}
+	return source
+}
+
+// MinimumTier is the tier that a caller needs: Tier, or what follows from the effect where that is TierDefault.
+func (s *Spec) MinimumTier() Tier {
+	switch {
+	case s.Tier != TierDefault:
+		return s.Tier
+	case s.Effect == Read:
+		return TierRead
+	}
+	return TierReadWrite
+}
+
+// Call is one raw call of a function. It gets the arguments as a compact JSON object, which it must neither change nor
+// keep, and returns one JSON value. It must return soon after ctx is done. It may be called by many goroutines at once.
+// Time limits, panics, checks of arguments and results, and the wrapping of errors are not its concern: Entry.Call does
+// that for all.
+type Call func(ctx context.Context, args []byte) (result []byte, err error)
+
+// Function is what a source offers: a spec and one raw call.
+type Function struct {
+	Spec
+	Call Call
+}
+
+// Source offers functions. Package stepstest holds the conformance suite that every source passes.
+type Source interface {
+	// Functions returns the functions that are known now.
+	Functions() []Function
+	// Close frees what the source holds. It may be called more than once; calls after it fail with unavailable.
+	Close() error
+}

@@ -1,0 +1,399 @@
+package httpcall
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+// serve starts a server on loopback and a source that may call it.
+func serve(t testing.TB, o Options, handler http.HandlerFunc) (*Source, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	o.Allow = append(o.Allow, strings.TrimPrefix(server.URL, "http://"))
+	source, err := New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = source.Close() })
+	return source, server
+}
+
+// invoke calls a function of the source with arguments in which URL stands for the server.
+func invoke(ctx context.Context, s *Source, name, args string) ([]byte, error) {
+	for _, fn := range s.Functions() {
+		if fn.Name == name {
+			return fn.Call(ctx, []byte(args))
+		}
+	}
+	return nil, fmt.Errorf("no function %s", name)
+}
+
+func TestConformance(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, `{"a":1}`) }))
+	t.Cleanup(server.Close)
+	stepstest.Run(t, stepstest.Options{
+		New: func(t *testing.T) steps.Source {
+			source, err := New(&Options{Allow: []string{strings.TrimPrefix(server.URL, "http://")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return source
+		},
+		Args: map[string]string{
+			"http.get":     `{"url":"` + server.URL + `"}`,
+			"http.request": `{"method":"POST","url":"` + server.URL + `","body":{"a":1}}`,
+		},
+		Fails: map[string][]string{
+			"http.get":     {`{"url":"https://elsewhere.example"}`, `{"url":"x"}`, `{"url":"` + server.URL + `","headers":{"Host":"a"}}`},
+			"http.request": {`{"method":"DELETE","url":"https://elsewhere.example"}`},
+		},
+	})
+}
+
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(z, `{"packed":true}`)
+	_ = z.Close()
+	deep := strings.Repeat("[", 200_000)
+	tests := []struct {
+		name, contentType, encoding, body, want string
+	}{
+		{"object with every spelling kept", "application/json", "", `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9<"}`,
+			`{"z":717897987691852588770249,"a":1.10,"é":"\u00e9<"}`},
+		{"array without its blanks", "application/json", "", " [ 1 , 2 ]\n", `[1,2]`},
+		{"JSON whatever the type says", "text/plain", "", `{"a":1}`, `{"a":1}`},
+		{"JSON after a byte order mark", "application/json", "", "\ufeff{}", `{}`},
+		{"a JSON scalar is text", "application/json", "", `12`, `"12"`},
+		{"JSON lines are text", "application/x-ndjson", "", "{}\n{}\n", `"{}\n{}\n"`},
+		{"broken JSON is text", "application/json", "", `{"a":`, `"{\"a\":"`},
+		{"JSON too deep is text", "application/json", "", deep, `"` + deep + `"`},
+		{"HTML is not escaped", "text/html", "", `<b>&amp;</b>`, `"<b>&amp;</b>"`},
+		{"nothing", "text/plain", "", "", `null`},
+		{"Latin-1", "text/plain; charset=ISO-8859-1", "", "caf\xe9", `"café"`},
+		{"Latin-1 in JSON", "application/json; charset=latin1", "", "{\"a\":\"caf\xe9\"}", `{"a":"café"}`},
+		{"Shift JIS", "text/plain; charset=shift_jis", "", "\x93\xfa\x96{", `"日本"`},
+		{"not the declared UTF-8", "text/plain; charset=utf-8", "", "caf\xe9!", `"caf` + "\ufffd" + `!"`},
+		{"unknown character set", "text/plain; charset=klingon", "", "ok", `"ok"`},
+		{"binary", "image/png", "", "\x89PNG\r\n\x1a\n\x00", `{"binary":true,"type":"image/png","size":9}`},
+		{"text of an unknown type", "application/toml", "", "a = 1", `"a = 1"`},
+		{"unknown type with a zero byte", "application/octet-stream", "", "a\x00", `{"binary":true,"type":"application/octet-stream","size":2}`},
+		{"gzip", "application/json", "gzip", packed.String(), `{"packed":true}`},
+		{"a coding that was not asked for", "application/json", "br", "{}", `{"binary":true,"type":"application/json","size":2}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", test.contentType)
+				if test.encoding != "" {
+					w.Header().Set("Content-Encoding", test.encoding)
+				}
+				_, _ = io.WriteString(w, test.body)
+			})
+			result, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`"}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := gjson.GetBytes(result, "body").Raw; got != test.want {
+				t.Errorf("got  %.200s\nwant %.200s", got, test.want)
+			}
+			if got := gjson.GetBytes(result, "status").Raw; got != "200" {
+				t.Errorf("status %s", got)
+			}
+		})
+	}
+}
+
+func TestHeadersOfTheResponse(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Set-Cookie", "session=1")
+		h.Set("X-Internal", "1")
+		h.Set("ETag", `"v1"`)
+		h.Set("X-RateLimit-Remaining", "7")
+		h["Link"] = []string{"<a>; rel=next", "<b>; rel=last"}
+		h["Date"] = nil
+		h.Set("Content-Type", "text/plain")
+		w.WriteHeader(http.StatusCreated)
+	})
+	result, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"status":201,"headers":{"content-length":"0","content-type":"text/plain","etag":"\"v1\"",` +
+		`"link":"<a>; rel=next, <b>; rel=last","x-ratelimit-remaining":"7"},"body":null}`
+	if string(result) != want {
+		t.Errorf("got  %s\nwant %s", result, want)
+	}
+}
+
+func TestBodyBound(t *testing.T) {
+	t.Parallel()
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, _ = io.CopyN(z, zeros{}, 8<<20)
+	_ = z.Close()
+	s, server := serve(t, Options{MaxBodyBytes: 1000}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/bomb":
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb.Bytes())
+		case "/fits":
+			_, _ = w.Write(bytes.Repeat([]byte("a"), 1000))
+		default:
+			_, _ = w.Write(bytes.Repeat([]byte("a"), 1001))
+		}
+	})
+	for path, want := range map[string]fault.Code{"/bomb": fault.LimitExceeded, "/fits": "", "/over": fault.LimitExceeded} {
+		if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+path+`"}`); fault.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	if _, err := invoke(t.Context(), s, "http.request", `{"method":"HEAD","url":"`+server.URL+`/over"}`); err != nil {
+		t.Errorf("HEAD of a large body: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestStatusIsFailure(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", maxErrorBody)
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/json":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"error": "no", "n": 1.10}`)
+		case "/long":
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "x"+long)
+		case "/none":
+			w.WriteHeader(http.StatusNotFound)
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "half")
+		}
+	})
+	tests := []struct {
+		path   string
+		status int
+		body   string
+	}{
+		{"/json", 422, `{"error":"no","n":1.10}`},
+		{"/long", 500, `"x` + long[:(maxErrorBody-1)/2*2] + `…"`},
+		{"/none", 404, `null`},
+		{"/cut", 400, `"half"`},
+	}
+	for _, test := range tests {
+		_, err := invoke(t.Context(), s, "http.request", `{"method":"POST","url":"`+server.URL+test.path+`"}`)
+		f, ok := fault.As(err)
+		if !ok || f.Code != fault.FunctionFailed || f.Status != test.status {
+			t.Errorf("%s: %v", test.path, err)
+			continue
+		}
+		if string(f.Body) != test.body {
+			t.Errorf("%s: body %.100s (%d bytes), want %.100s (%d bytes)", test.path, f.Body, len(f.Body), test.body, len(test.body))
+		}
+	}
+}
+
+func TestWhatIsSent(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{UserAgent: "test/1"}, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"line": r.Method + " " + r.RequestURI, "type": r.Header.Get("Content-Type"), "body": string(body),
+			"auth": r.Header.Get("Authorization"), "agent": r.Header.Get("User-Agent"), "accept": r.Header.Get("Accept"),
+		})
+	})
+	tests := []struct {
+		name, args string
+		want       map[string]string
+	}{
+		{"query is added, arrays repeat, spelling is kept",
+			`{"method":"GET","url":"URL/a b?x=1%2F2&y=ü z#frag","query":{"n":1.10,"list":["a","b&c"],"no":null,"yes":true}}`,
+			map[string]string{"line": "GET /a%20b?x=1%2F2&y=%C3%BC%20z&list=a&list=b%26c&n=1.10&yes=true"}},
+		{"object as JSON, byte for byte", `{"method":"POST","url":"URL/","body":{"z":717897987691852588770249,"a":1.10}}`,
+			map[string]string{"body": `{"z":717897987691852588770249,"a":1.10}`, "type": "application/json"}},
+		{"array as JSON of the caller's type", `{"method":"PATCH","url":"URL/","headers":{"content-type":"application/json-patch+json"},"body":[]}`,
+			map[string]string{"body": `[]`, "type": "application/json-patch+json"}},
+		{"string as it is", `{"method":"PUT","url":"URL/","body":"{\"a\"\n"}`,
+			map[string]string{"body": "{\"a\"\n", "type": "text/plain; charset=utf-8"}},
+		{"a form", `{"method":"POST","url":"URL/","headers":{"Content-Type":"application/x-www-form-urlencoded"},"body":{"a":"x y","b":[1,2]}}`,
+			map[string]string{"body": "a=x+y&b=1&b=2", "type": "application/x-www-form-urlencoded"}},
+		{"no body", `{"method":"DELETE","url":"URL/x","body":null}`, map[string]string{"line": "DELETE /x", "body": "", "type": ""}},
+		{"headers and defaults", `{"method":"GET","url":"URL/","headers":{"authorization":"Bearer t"}}`,
+			map[string]string{"auth": "Bearer t", "agent": "test/1", "accept": "application/json, */*;q=0.8"}},
+		{"defaults give way", `{"method":"GET","url":"URL/","headers":{"user-agent":"me","ACCEPT":"text/csv"}}`,
+			map[string]string{"agent": "me", "accept": "text/csv"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			result, err := invoke(t.Context(), s, "http.request", strings.ReplaceAll(test.args, "URL", server.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range test.want {
+				if got := gjson.GetBytes(result, "body."+name).Str; got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRefusedArguments(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { t.Error("a refused request was sent") })
+	tests := []struct {
+		fn, args string
+		code     fault.Code
+		at       string
+	}{
+		{"http.get", `{"url":"ftp://example.com"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"file:///etc/passwd"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"/relative"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http:///x"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://user:topsecret@example.com"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://exa mple.com"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://example.com:0"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://example.com:99999"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://2130706433/"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://0x7f.1/"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://[fe80::1%25eth0]/"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"https://elsewhere.example/?token=topsecret"}`, fault.Denied, ""},
+		{"http.get", `{"url":"URL","headers":{"Host":"topsecret"}}`, fault.BadArguments, "/headers/Host"},
+		{"http.get", `{"url":"URL","headers":{"transfer-encoding":"chunked"}}`, fault.BadArguments, "/headers/transfer-encoding"},
+		{"http.get", `{"url":"URL","headers":{"X-A":"topsecret\r\nX-B: 1"}}`, fault.BadArguments, "/headers/X-A"},
+		{"http.get", `{"url":"URL","headers":{"X A":"1"}}`, fault.BadArguments, "/headers/X A"},
+		{"http.get", `{"url":"URL","query":{"a":{"b":1}}}`, fault.BadArguments, "/query/a"},
+		{"http.get", `{"url":"URL","method":"POST"}`, fault.BadArguments, ""},
+		{"http.get", `{"url":"URL","body":{}}`, fault.BadArguments, ""},
+		{"http.get", `{"url":"URL","verbose":true}`, fault.BadArguments, ""},
+		{"http.get", `{"url":7}`, fault.BadArguments, ""},
+		{"http.get", `[`, fault.BadArguments, ""},
+		{"http.request", `{"url":"URL"}`, fault.BadArguments, "/method"},
+		{"http.request", `{"url":"URL","method":"CONNECT"}`, fault.BadArguments, "/method"},
+		{"http.request", `{"url":"URL","method":"GET\r\nX: 1"}`, fault.BadArguments, "/method"},
+		{"http.request", `{"url":"URL","method":"POST","headers":{"content-type":"application/x-www-form-urlencoded"},"body":[1]}`, fault.BadArguments, "/body"},
+	}
+	for _, test := range tests {
+		_, err := invoke(t.Context(), s, test.fn, strings.ReplaceAll(test.args, "URL", server.URL))
+		f, ok := fault.As(err)
+		if !ok || f.Code != test.code || f.At != test.at {
+			t.Errorf("%s: %v, want %s at %q", test.args, err, test.code, test.at)
+			continue
+		}
+		if strings.Contains(f.Error(), "topsecret") {
+			t.Errorf("%s: the message shows the secret: %v", test.args, f)
+		}
+	}
+}
+
+func TestDuplicateHeaders(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {})
+	_, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`","headers":{"X-A":"1","x-a":"2"}}`)
+	if fault.CodeOf(err) != fault.BadArguments {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{Retries: -1}, func(w http.ResponseWriter, r *http.Request) {})
+	server.Close()
+	args := `{"method":"METHOD","url":"` + server.URL + `/?token=topsecret"}`
+	for _, method := range []string{"GET", "POST"} {
+		_, err := invoke(t.Context(), s, "http.request", strings.Replace(args, "METHOD", method, 1))
+		if fault.CodeOf(err) != fault.Unavailable || strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("%s: %v", method, err)
+		}
+		if strings.Contains(err.Error(), "not known whether") {
+			t.Errorf("%s was not sent: %v", method, err)
+		}
+	}
+}
+
+func TestLostAnswerOfAWrite(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+	_, err := invoke(t.Context(), s, "http.request", `{"method":"POST","url":"`+server.URL+`","body":{}}`)
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "not known whether the POST was carried out") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {})
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`"}`); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProxyVariablesAreIgnored(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:9")
+	t.Setenv("http_proxy", "http://127.0.0.1:9")
+	transport := newTransport(nil)
+	if transport.Proxy != nil {
+		t.Fatal("the transport asks for a proxy")
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	body := `{"items":[` + strings.Repeat(`{"id":12345,"name":"some name"},`, 1000) + `null]}`
+	s, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) })
+	b.Run("http.get", func(b *testing.B) {
+		args := []byte(`{"url":"` + server.URL + `"}`)
+		call := s.Functions()[0].Call
+		for b.Loop() {
+			result, err := call(b.Context(), args)
+			if err != nil || gjson.GetBytes(result, "body").Raw != body {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("baseline/net-http", func(b *testing.B) {
+		target, _ := url.Parse(server.URL)
+		for b.Loop() {
+			response, err := http.DefaultClient.Do(&http.Request{Method: "GET", URL: target})
+			if err != nil {
+				b.Fatal(err)
+			}
+			data, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err != nil || string(data) != body {
+				b.Fatal(err)
+			}
+		}
+	})
+}

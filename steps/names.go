@@ -1,0 +1,202 @@
+package steps
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxName bounds a function's name in bytes; maxListed the names that an ambiguous one lists.
+const maxName, maxListed, maxNearest = 256, 20, 3
+
+// separators are the characters that names may differ in.
+const separators = "._-/"
+
+// fold gives the form in which names are equal that differ only in case and separators.
+func fold(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c < utf8.RuneSelf && strings.IndexByte(separators, byte(c)) >= 0 {
+			return -1
+		}
+		return unicode.ToLower(c)
+	}, name)
+}
+
+// A spelling is one way to name a function; a lower rank wins over a higher.
+type spelling struct {
+	position int32 // in index.names
+	rank     rank
+}
+
+type rank uint8
+
+const (
+	whole         rank = iota // the name with its source
+	withoutSource             // the name after its first dot
+	suffix                    // what follows a later separator
+)
+
+// index finds names by their spellings. It is made once and shared by all views of a registry.
+type index struct {
+	names     []string // sorted
+	exact     map[string]int32
+	spellings func() map[string][]spelling // folded; made at the first name that is not exact
+	pairs     func() []pairSet             // as names; made at the first name that is not found
+}
+
+func newIndex(sorted []string) *index {
+	x := &index{names: sorted, exact: make(map[string]int32, len(sorted))}
+	for i, name := range sorted {
+		x.exact[name] = int32(i)
+	}
+	x.spellings = sync.OnceValue(x.spell)
+	x.pairs = sync.OnceValue(func() []pairSet {
+		sets := make([]pairSet, len(x.names))
+		for i, name := range x.names {
+			sets[i] = pairsOf(fold(name))
+		}
+		return sets
+	})
+	return x
+}
+
+func (x *index) spell() map[string][]spelling {
+	spellings := make(map[string][]spelling, 3*len(x.names))
+	for i, name := range x.names {
+		add := func(part string, r rank) {
+			if folded := fold(part); folded != "" {
+				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
+			}
+		}
+		add(name, whole)
+		dot := strings.IndexByte(name, '.')
+		for at := 0; at < len(name); at++ {
+			switch {
+			case at == dot:
+				add(name[at+1:], withoutSource)
+			case strings.IndexByte(separators, name[at]) >= 0:
+				add(name[at+1:], suffix)
+			}
+		}
+	}
+	return spellings
+}
+
+// checkName refuses names that no one could write in a chain or a configuration.
+func checkName(name string) *fault.Error {
+	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
+	switch {
+	case fold(name) == "":
+		return fault.New(fault.BadRequest, "a function has the name %s: a name needs letters or digits", quote(name))
+	case len(name) > maxName:
+		return fault.New(fault.BadRequest, "the function name %s is longer than %d bytes", quote(name), maxName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unfit):
+		return fault.New(fault.BadRequest, "the function name %s holds blanks or control characters", quote(name))
+	}
+	return nil
+}
+
+// Resolve finds the function that name means among those of this view, in this order: the exact name; the name when
+// case and the separators . _ - / are dropped; the same without the source; a suffix after a separator, likewise. The
+// first of these that fits one function wins. unknown_function when none fits, with the nearest three names, or when
+// several do, which are then listed (at most 20).
+func (r *Registry) Resolve(name string) (*Entry, error) {
+	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
+		return r.entries[i], nil
+	}
+	var fitting []*Entry
+	if len(name) <= maxName {
+		best := suffix
+		for _, s := range r.index.spellings()[fold(name)] {
+			entry := r.entries[s.position]
+			if entry == nil || s.rank > best {
+				continue
+			}
+			if s.rank < best {
+				best, fitting = s.rank, fitting[:0]
+			}
+			if !slices.Contains(fitting, entry) {
+				fitting = append(fitting, entry)
+			}
+		}
+	}
+	switch len(fitting) {
+	case 0:
+		return nil, r.unknown(name)
+	case 1:
+		return fitting[0], nil
+	}
+	return nil, ambiguous(name, fitting)
+}
+
+func ambiguous(name string, fitting []*Entry) *fault.Error {
+	names := make([]string, 0, len(fitting))
+	for _, entry := range fitting {
+		names = append(names, entry.spec.Name)
+	}
+	total := len(names)
+	names = names[:min(total, maxListed)]
+	f := fault.New(fault.UnknownFunction, "%s means any of %d functions: write one of %s", quote(name), total, strings.Join(names, ", "))
+	f.Available = names
+	if f.Nearest = fault.Nearest(name, names, maxNearest); f.Nearest == nil {
+		f.Nearest = names[:min(len(names), maxNearest)]
+	}
+	return f
+}
+
+func (r *Registry) unknown(name string) *fault.Error {
+	f := fault.New(fault.UnknownFunction, "there is no function %s", quote(name))
+	if f.Nearest = r.nearest(name); f.Nearest != nil {
+		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
+	}
+	return f
+}
+
+// maxCompared bounds the names that are compared letter by letter; of more, those that share the most pairs of letters.
+const maxCompared = 100
+
+func (r *Registry) nearest(name string) []string {
+	if len(name) > maxName {
+		return nil
+	}
+	type candidate struct{ position, shared int }
+	wanted := pairsOf(fold(name))
+	pairs := r.index.pairs()
+	var candidates []candidate
+	for i, entry := range r.entries {
+		if entry != nil {
+			candidates = append(candidates, candidate{i, wanted.shared(pairs[i])})
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.shared, a.shared) })
+	var names []string
+	for _, c := range candidates[:min(len(candidates), maxCompared)] {
+		names = append(names, r.index.names[c.position])
+	}
+	return fault.Nearest(name, names, maxNearest)
+}
+
+// pairSet is roughly which pairs of letters stand in a folded name.
+type pairSet [4]uint64
+
+func pairsOf(folded string) (set pairSet) {
+	for i := 1; i < len(folded); i++ {
+		pair := uint(folded[i-1])*31 + uint(folded[i])
+		set[pair/64%4] |= 1 << (pair % 64)
+	}
+	return set
+}
+
+func (p pairSet) shared(other pairSet) int {
+	n := 0
+	for i := range p {
+		n += bits.OnesCount64(p[i] & other[i])
+	}
+	return n
+}

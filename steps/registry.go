@@ -1,0 +1,150 @@
+package steps
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// DefaultMaxResultBytes is the bound of one result where RegistryOptions name none: 64 MiB.
+const DefaultMaxResultBytes = 64 << 20
+
+// RegistryOptions configure a registry. nil is the zero value.
+type RegistryOptions struct {
+	// MaxResultBytes bounds one result, counted without the white space between its tokens. 0: DefaultMaxResultBytes;
+	// -1: no bound.
+	MaxResultBytes int64
+
+	// Warn gets what is odd but stops nothing: a schema of which a part is not checked (once per function and
+	// registration, bad_request), names that differ only in case and separators. nil: nobody listens. It is called
+	// during NewRegistry and With only, by one goroutine.
+	Warn func(*fault.Error)
+}
+
+// Registry is a set of functions with unique names. It is a value: nothing of it changes after it was made, narrowing
+// and wrapping make clones that share what was compiled. All methods may be used by many goroutines.
+type Registry struct {
+	index   *index
+	entries []*Entry // as index.names; nil: not in this view
+	length  int
+	options RegistryOptions
+}
+
+// NewRegistry compiles functions into a registry. Codes: bad_request for a name that is unfit or stands twice, a
+// function without a Call, an unknown Heavy. Names that differ in case and separators only are accepted with a warning:
+// each is found by its exact name. A schema that cannot be used is a warning, and what it would check is not checked.
+func NewRegistry(fns []Function, o *RegistryOptions) (*Registry, error) {
+	var options RegistryOptions
+	if o != nil {
+		options = *o
+	}
+	if options.MaxResultBytes == 0 {
+		options.MaxResultBytes = DefaultMaxResultBytes
+	}
+	if options.Warn == nil {
+		options.Warn = func(*fault.Error) {}
+	}
+	return (&Registry{options: options}).With(fns...)
+}
+
+// With returns a clone with more functions, under the rules of NewRegistry.
+func (r *Registry) With(fns ...Function) (*Registry, error) {
+	entries := r.All()
+	for i := range fns {
+		fn := &fns[i]
+		if f := checkFunction(fn); f != nil {
+			return nil, f
+		}
+		entries = append(entries, newEntry(fn, &r.options))
+	}
+	slices.SortStableFunc(entries, func(a, b *Entry) int { return strings.Compare(a.spec.Name, b.spec.Name) })
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.spec.Name
+		if i > 0 && names[i] == names[i-1] {
+			return nil, fault.New(fault.BadRequest, "two functions have the name %s: rename one", quote(names[i]))
+		}
+	}
+	if len(fns) > 0 {
+		warnOfTwins(names, r.options.Warn)
+	}
+	return &Registry{index: newIndex(names), entries: entries, length: len(entries), options: r.options}, nil
+}
+
+func checkFunction(fn *Function) *fault.Error {
+	if f := checkName(fn.Name); f != nil {
+		return f
+	}
+	if fn.Call == nil {
+		return fault.New(fault.BadRequest, "the function %s has nothing to call", quote(fn.Name))
+	}
+	heavy := []string{"", "auto", "always", "never"}
+	if !slices.Contains(heavy, fn.Heavy) {
+		f := unknownWord("value of heavy", fn.Heavy, heavy[1:])
+		f.Message = fn.Name + ": " + f.Message
+		return f
+	}
+	return nil
+}
+
+// warnOfTwins tells of names that only their exact spelling tells apart.
+func warnOfTwins(names []string, warn func(*fault.Error)) {
+	first := make(map[string]string, len(names))
+	for _, name := range names {
+		folded := fold(name)
+		if twin, ok := first[folded]; ok {
+			warn(fault.New(fault.BadRequest, "the functions %s and %s differ in case and separators only: each is found by its exact name", twin, name))
+			continue
+		}
+		first[folded] = name
+	}
+}
+
+// View returns a clone that holds only the functions that keep accepts. The others cannot be named, suggested or
+// counted in it. keep must not change the spec.
+func (r *Registry) View(keep func(*Spec) bool) *Registry {
+	view := r.clone()
+	for i, entry := range view.entries {
+		if entry != nil && !keep(entry.spec) {
+			view.entries[i] = nil
+			view.length--
+		}
+	}
+	return view
+}
+
+// Wrap returns a clone whose calls go through what w makes of them (recording, caching, logging). Arguments come to it
+// checked and compact; the Call that w is given answers compact JSON within bounds or a coded error, and does not
+// panic; what w's Call answers must be such JSON too. Wrappings add up, the last is the outermost.
+func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
+	wrapped := r.clone()
+	for i, entry := range wrapped.entries {
+		if entry != nil {
+			c := *entry
+			c.call = w(c.spec, c.call)
+			wrapped.entries[i] = &c
+		}
+	}
+	return wrapped
+}
+
+func (r *Registry) clone() *Registry {
+	c := *r
+	c.entries = slices.Clone(r.entries)
+	return &c
+}
+
+// All returns the functions of this view, sorted by name.
+func (r *Registry) All() []*Entry {
+	all := make([]*Entry, 0, r.length)
+	for _, entry := range r.entries {
+		if entry != nil {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
+// Len is the number of functions in this view.
+func (r *Registry) Len() int { return r.length }

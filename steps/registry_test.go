@@ -1,0 +1,263 @@
+package steps
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// echo answers its arguments.
+func echo(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }
+
+// functions make echoes of those names.
+func functions(names ...string) []Function {
+	var fns []Function
+	for _, name := range names {
+		fns = append(fns, Function{Spec: Spec{Name: name}, Call: echo})
+	}
+	return fns
+}
+
+func registry(t testing.TB, fns ...Function) *Registry {
+	t.Helper()
+	r, err := NewRegistry(fns, &RegistryOptions{Warn: func(f *fault.Error) { t.Errorf("warning: %v", f) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// entry registers one function with these schemas and gives it, and what was warned of.
+func entry(t testing.TB, input, output string) (e *Entry, warnings []string) {
+	t.Helper()
+	fn := Function{Spec: Spec{Name: "test.call", Input: []byte(input), Output: []byte(output)}, Call: echo}
+	r, err := NewRegistry([]Function{fn}, &RegistryOptions{Warn: func(f *fault.Error) { warnings = append(warnings, f.Message) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.All()[0], warnings
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	r := registry(t, functions("fs.grep", "symbol.search", "symbol.getCard", "netbox.device.list", "netbox.device_type.list",
+		"netbox.rack.list", "git.log", "log.git", "a.b.c", "x.abc", "case.One", "müller.straße")...)
+	tests := []struct {
+		name string
+		want string // names after "?" are those that an ambiguous name lists
+	}{
+		{"fs.grep", "fs.grep"}, {"FS.Grep", "fs.grep"}, {"fs_grep", "fs.grep"}, {"fsgrep", "fs.grep"}, {"fs/grep", "fs.grep"},
+		{"grep", "fs.grep"}, {"symbolSearch", "symbol.search"}, {"symbolGetCard", "symbol.getCard"}, {"symbol_get_card", "symbol.getCard"},
+		{"get-card", "symbol.getCard"}, {"device.list", "netbox.device.list"}, {"deviceList", "netbox.device.list"},
+		{"type.list", "netbox.device_type.list"}, {"type_list", "netbox.device_type.list"}, {"netbox.devicetype.list", "netbox.device_type.list"},
+		{"list", "?netbox.device.list,netbox.device_type.list,netbox.rack.list"},
+		{"git.log", "git.log"}, {"log", "git.log"}, {"gitlog", "git.log"}, {"loggit", "log.git"},
+		{"abc", "a.b.c"}, {"ABC", "a.b.c"}, {"x.a.b.c", "x.abc"}, {"one", "case.One"}, {"MÜLLER.STRAßE", "müller.straße"},
+		{"fs.grp", ""}, {"", ""}, {"...", ""}, {"vice.list", ""}, {"fs", ""}, {strings.Repeat("fs.grep", 100), ""},
+	}
+	for _, test := range tests {
+		got, err := r.Resolve(test.name)
+		if listed, ambiguous := strings.CutPrefix(test.want, "?"); ambiguous || test.want == "" {
+			f, _ := fault.As(err)
+			if f == nil || f.Code != fault.UnknownFunction || got != nil {
+				t.Errorf("Resolve(%q) = %v, %v", test.name, got, err)
+			} else if strings.Join(f.Available, ",") != listed || ambiguous && len(f.Nearest) == 0 {
+				t.Errorf("Resolve(%q) lists %v, nearest %v", test.name, f.Available, f.Nearest)
+			}
+			continue
+		}
+		if err != nil || got.Spec().Name != test.want {
+			t.Errorf("Resolve(%q) = %v, %v, want %s", test.name, got, err, test.want)
+		}
+	}
+	_, err := r.Resolve("fs.grp")
+	if f, _ := fault.As(err); len(f.Nearest) == 0 || f.Nearest[0] != "fs.grep" || len(f.Nearest) > 3 || !strings.Contains(f.Message, "fs.grep") {
+		t.Errorf("the nearest name is missing: %+v", f)
+	}
+}
+
+// A whole name wins over one without its source, that over a suffix.
+func TestResolveRanks(t *testing.T) {
+	t.Parallel()
+	r := registry(t, functions("a.bc", "x.a.bc", "y.z.a-bc", "bc.d")...)
+	for name, want := range map[string]string{"abc": "a.bc", "aBc": "a.bc", "bc": "a.bc", "d": "bc.d", "z.abc": "y.z.a-bc"} {
+		got, err := r.Resolve(name)
+		if err != nil || got.Spec().Name != want {
+			t.Errorf("Resolve(%q) = %v, %v, want %s", name, got, err, want)
+		}
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]Function{
+		"twice":         functions("a.b", "c.d", "a.b"),
+		"no name":       functions(""),
+		"no letters":    functions("._-"),
+		"blank":         functions("a. b"),
+		"line break":    functions("a.b\n"),
+		"control":       functions("a.\x01b"),
+		"bad UTF-8":     functions("a.\xff"),
+		"too long":      functions(strings.Repeat("a", maxName+1)),
+		"no call":       {{Spec: Spec{Name: "a.b"}}},
+		"unknown heavy": {{Spec: Spec{Name: "a.b", Heavy: "often"}, Call: echo}},
+	}
+	for name, fns := range tests {
+		r, err := NewRegistry(fns, nil)
+		if fault.CodeOf(err) != fault.BadRequest || r != nil {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	if _, err := registry(t, functions("a.b")...).With(functions("a.b")...); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("With accepts a name that is there: %v", err)
+	}
+}
+
+func TestRegistryWarnsOfTwins(t *testing.T) {
+	t.Parallel()
+	var warnings []string
+	o := &RegistryOptions{Warn: func(f *fault.Error) { warnings = append(warnings, f.Message) }}
+	r, err := NewRegistry(functions("a.getUser", "a.get_user"), o)
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "a.getUser and a.get_user") {
+		t.Fatalf("%v, %q", err, warnings)
+	}
+	for _, name := range []string{"a.getUser", "a.get_user"} {
+		if got, err := r.Resolve(name); err != nil || got.Spec().Name != name {
+			t.Errorf("Resolve(%q) = %v, %v", name, got, err)
+		}
+	}
+	if _, err := r.Resolve("getuser"); fault.CodeOf(err) != fault.UnknownFunction {
+		t.Errorf("an ambiguous name resolves: %v", err)
+	}
+}
+
+func TestViewsWrappingsAndMore(t *testing.T) {
+	t.Parallel()
+	all := registry(t, functions("fs.cat", "fs.grep", "net.get")...)
+	only := all.View(func(s *Spec) bool { return s.Source() == "fs" })
+	var wrapped []string
+	logged := only.Wrap(func(s *Spec, next Call) Call {
+		wrapped = append(wrapped, s.Name)
+		return func(ctx context.Context, args []byte) ([]byte, error) {
+			result, err := next(ctx, args)
+			return append([]byte(`["`+s.Name+`",`), append(result, ']')...), err
+		}
+	})
+	more, err := logged.With(functions("net.get", "zip.pack")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(r *Registry) string {
+		var names []string
+		for _, e := range r.All() {
+			names = append(names, e.Spec().Name)
+		}
+		if len(names) != r.Len() {
+			t.Errorf("Len is %d, there are %d", r.Len(), len(names))
+		}
+		return strings.Join(names, " ")
+	}
+	for want, r := range map[string]*Registry{"fs.cat fs.grep net.get": all, "fs.cat fs.grep": only, "fs.cat fs.grep net.get zip.pack": more} {
+		if got := names(r); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if !slices.Equal(wrapped, []string{"fs.cat", "fs.grep"}) {
+		t.Errorf("wrapped %v", wrapped)
+	}
+	for name, want := range map[string]string{"cat": `["fs.cat",{"a":1}]`, "net.get": `{"a":1}`} {
+		e, err := more.Resolve(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.Call(t.Context(), []byte(`{"a": 1}`)); err != nil || string(got) != want {
+			t.Errorf("%s answers %s, %v, want %s", name, got, err, want)
+		}
+	}
+	if e, _ := all.Resolve("cat"); e != nil {
+		if got, err := e.Call(t.Context(), []byte(`{}`)); err != nil || string(got) != `{}` {
+			t.Errorf("the registry that was wrapped has changed: %s, %v", got, err)
+		}
+	}
+	if _, err := only.Resolve("net.get"); fault.CodeOf(err) != fault.UnknownFunction {
+		t.Errorf("a hidden function resolves: %v", err)
+	}
+	if empty, err := NewRegistry(nil, nil); err != nil || empty.Len() != 0 {
+		t.Errorf("an empty registry: %v, %v", empty, err)
+	} else if _, err := empty.Resolve("a"); fault.CodeOf(err) != fault.UnknownFunction {
+		t.Errorf("a name resolves to nothing: %v", err)
+	}
+}
+
+// What a view hides leaves no trace in any answer, and does not make a visible name ambiguous.
+func TestViewHides(t *testing.T) {
+	t.Parallel()
+	word := rapid.StringMatching(`[a-c]{1,2}([._-][a-cA-C]{1,2}){0,3}`)
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(word, 1, 12, rapid.ID[string]).Draw(t, "names")
+		all, err := NewRegistry(functions(names...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		visible := map[string]bool{}
+		for _, name := range names {
+			visible[name] = rapid.Bool().Draw(t, name)
+		}
+		view := all.View(func(s *Spec) bool { return visible[s.Name] })
+		var shown []Function
+		for _, name := range names {
+			if visible[name] {
+				shown = append(shown, functions(name)...)
+			}
+		}
+		alone, err := NewRegistry(shown, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := rapid.OneOf(word, rapid.SampledFrom(names)).Draw(t, "query")
+		got, err := view.Resolve(query)
+		want, wantErr := alone.Resolve(query)
+		if (err == nil) != (wantErr == nil) || err == nil && got.Spec().Name != want.Spec().Name {
+			t.Fatalf("Resolve(%q) = %v, %v in the view, %v, %v in a registry of its own", query, got, err, want, wantErr)
+		}
+		if err != nil {
+			f, _ := fault.As(err)
+			g, _ := fault.As(wantErr)
+			if f.Message != g.Message || !slices.Equal(f.Available, g.Available) || !slices.Equal(f.Nearest, g.Nearest) {
+				t.Fatalf("Resolve(%q): %+v in the view, %+v in a registry of its own", query, f, g)
+			}
+		}
+	})
+}
+
+func FuzzResolveName(f *testing.F) {
+	all, err := NewRegistry(functions("fs.grep", "fs.cat", "netbox.device.list", "netbox.device_type.list", "a.b", "A.B", "x/y-z"), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	view := all.View(func(s *Spec) bool { return s.Name != "fs.cat" })
+	for _, name := range []string{"fs.grep", "cat", "device_list", "ab", "", "...", "É\xff", "list"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		e, err := view.Resolve(name)
+		if err == nil {
+			if !slices.Contains(view.All(), e) {
+				t.Fatalf("%q resolves to %s, which is not in the view", name, e.Spec().Name)
+			}
+			return
+		}
+		found, ok := fault.As(err)
+		if !ok || found.Code != fault.UnknownFunction {
+			t.Fatalf("%q: %v", name, err)
+		}
+		if listed := slices.Concat(found.Available, found.Nearest); slices.Contains(listed, "fs.cat") {
+			t.Fatalf("%q: a hidden name is listed: %v", name, listed)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// answers are the recorded calls of one function, found by arguments and chain.
+type answers struct {
+	name   string
+	redact func([]byte) []byte
+	calls  []call // in the order of the file
+	index  map[answerKey][]*call
+}
+
+type answerKey struct {
+	digest digest
+	chain  string // "" for the lines that every chain sees
+}
+
+// newAnswers indexes the calls of all spellings of a function's name. Where arguments are redacted, those of the
+// recording are too: it may have been written by hand.
+func newAnswers(name string, spellings []*recorded, redact func([]byte) []byte) (*answers, error) {
+	a := &answers{name: name, redact: redact, index: map[answerKey][]*call{}}
+	for _, fn := range spellings {
+		a.calls = append(a.calls, fn.calls...)
+	}
+	if len(spellings) > 1 {
+		slices.SortFunc(a.calls, func(x, y call) int { return x.number - y.number })
+	}
+	for i := range a.calls {
+		one := &a.calls[i]
+		if redact != nil {
+			var err error
+			one.args = redact(one.args)
+			if one.digest, err = digestOf(one.args); err != nil {
+				return nil, err
+			}
+		}
+		key := answerKey{one.digest, one.chain}
+		a.index[key] = append(a.index[key], one)
+	}
+	return a, nil
+}
+
+// of gives the answers to a call: those that only this chain sees, and those that every chain sees.
+func (a *answers) of(d digest, chain string) (own, shared []*call) {
+	if chain != "" {
+		own = a.index[answerKey{d, chain}]
+	}
+	return own, a.index[answerKey{d, ""}]
+}
+
+// position counts the answers given of own and of shared.
+type position struct{ own, shared int }
+
+// next is the next answer in the order of the file; after the last, the last again.
+func (p *position) next(own, shared []*call) *call {
+	moreOwn, moreShared := p.own < len(own), p.shared < len(shared)
+	switch {
+	case moreOwn && (!moreShared || own[p.own].number < shared[p.shared].number):
+		p.own++
+		return own[p.own-1]
+	case moreShared:
+		p.shared++
+		return shared[p.shared-1]
+	case len(shared) == 0 || len(own) > 0 && own[len(own)-1].number > shared[len(shared)-1].number:
+		return own[len(own)-1]
+	}
+	return shared[len(shared)-1]
+}
+
+// Bounds of the search for the nearest arguments, which must not make a wrong replay slow.
+const (
+	maxCompared = 1000 // calls whose members are compared
+	maxAlike    = 50   // calls with as many equal members whose texts are compared
+	maxText     = 300  // bytes of each text
+	maxNearest  = 3
+)
+
+// notRecorded is the error for a call that the recording does not hold, with the nearest arguments that it does.
+func (a *answers) notRecorded(args []byte, chain, recording string) *fault.Error {
+	f := fault.New(fault.NotRecorded, "%s holds no call of %s with these arguments", recording, a.name)
+	f.Nearest = a.nearest(args, chain)
+	if len(f.Nearest) == 0 {
+		f.Message = recording + " holds no call of " + a.name
+		if chain != "" {
+			f.Message += " that the chain " + chain + " sees"
+		}
+		return f
+	}
+	f.Message += "; the nearest are " + f.Nearest[0]
+	return f
+}
+
+// nearest gives the recorded arguments with the most equal members; of several such, those whose text is most alike.
+func (a *answers) nearest(args []byte, chain string) []string {
+	type candidate struct {
+		args  []byte
+		equal int
+		alike float64
+	}
+	var candidates []candidate
+	seen := map[digest]bool{}
+	wanted := canonicalMembers(args)
+	for i := range a.calls {
+		one := &a.calls[i]
+		if one.chain != "" && one.chain != chain || seen[one.digest] {
+			continue
+		}
+		seen[one.digest] = true
+		equal := 0
+		for name, value := range canonicalMembers(one.args) {
+			if wanted[name] == value {
+				equal++
+			}
+		}
+		if candidates = append(candidates, candidate{args: one.args, equal: equal}); len(candidates) == maxCompared {
+			break
+		}
+	}
+	slices.SortStableFunc(candidates, func(x, y candidate) int { return y.equal - x.equal })
+	candidates = candidates[:min(len(candidates), maxAlike)]
+	text := cut(args)
+	for i := range candidates {
+		candidates[i].alike = levenshtein.Match(text, cut(candidates[i].args), nil)
+	}
+	slices.SortStableFunc(candidates, func(x, y candidate) int {
+		if x.equal != y.equal {
+			return y.equal - x.equal
+		}
+		return cmp.Compare(y.alike, x.alike)
+	})
+	var nearest []string
+	for _, c := range candidates[:min(len(candidates), maxNearest)] {
+		nearest = append(nearest, shorten(string(c.args)))
+	}
+	return nearest
+}
+
+func cut(args []byte) string { return strings.ToValidUTF8(string(args[:min(len(args), maxText)]), "") }
+
+// canonicalMembers gives the members of an object in canonical spelling.
+func canonicalMembers(args []byte) map[string]string {
+	text, err := appendCanonical(nil, args)
+	if err != nil {
+		return nil
+	}
+	members := map[string]string{}
+	gjson.ParseBytes(text).ForEach(func(name, value gjson.Result) bool {
+		members[name.Raw] = value.Raw
+		return true
+	})
+	return members
+}

@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"bytes"
+	"math/big"
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxArgsDepth bounds the nesting of arguments: each level of objects is sorted, and so copied, once.
+const maxArgsDepth = 1000
+
+// appendCanonical appends compact, valid JSON in the one spelling that equal values share: keys sorted, strings with the
+// fewest escapes, numbers as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0), however long. No library does that:
+// RFC 8785 rounds numbers to 64 bits. A key that stands twice makes two readings possible and is bad_json.
+func appendCanonical(dst, value []byte) ([]byte, error) {
+	c := canonical{in: value}
+	return c.value(dst, 0)
+}
+
+type canonical struct {
+	in []byte
+	at int
+}
+
+func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
+	if depth > maxArgsDepth {
+		return nil, fault.New(fault.BadJSON, "arguments are nested more than %d deep", maxArgsDepth)
+	}
+	switch c.in[c.at] {
+	case '{':
+		return c.object(dst, depth)
+	case '[':
+		return c.array(dst, depth)
+	case '"':
+		return appendString(dst, c.token()), nil
+	case 't', 'f', 'n':
+		return append(dst, c.token()...), nil
+	}
+	return appendNumber(dst, c.token())
+}
+
+// token takes the bytes of the string, number or word that begins here.
+func (c *canonical) token() []byte {
+	start := c.at
+	if c.in[start] != '"' {
+		n := bytes.IndexAny(c.in[start:], ",]}")
+		if n < 0 {
+			n = len(c.in) - start
+		}
+		c.at = start + n
+		return c.in[start:c.at]
+	}
+	for c.at++; c.in[c.at] != '"'; c.at++ {
+		if c.in[c.at] == '\\' {
+			c.at++
+		}
+	}
+	c.at++
+	return c.in[start:c.at]
+}
+
+func (c *canonical) array(dst []byte, depth int) (_ []byte, err error) {
+	dst = append(dst, '[')
+	for c.at++; c.in[c.at] != ']'; {
+		if c.in[c.at] == ',' {
+			c.at++
+			dst = append(dst, ',')
+		}
+		if dst, err = c.value(dst, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	c.at++
+	return append(dst, ']'), nil
+}
+
+func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
+	type member struct{ start, keyEnd, end int }
+	var members []member
+	start := len(dst)
+	for c.at++; c.in[c.at] != '}'; {
+		if c.in[c.at] == ',' {
+			c.at++
+		}
+		m := member{start: len(dst)}
+		dst = appendString(dst, c.token())
+		m.keyEnd = len(dst)
+		c.at++ // the colon
+		dst = append(dst, ':')
+		if dst, err = c.value(dst, depth+1); err != nil {
+			return nil, err
+		}
+		m.end = len(dst)
+		members = append(members, m)
+	}
+	c.at++
+	unsorted := slices.Clone(dst[start:])
+	key := func(m member) []byte { return unsorted[m.start-start : m.keyEnd-start] }
+	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(key(a), key(b)) })
+	dst = append(dst[:start], '{')
+	for i, m := range members {
+		if i > 0 {
+			if bytes.Equal(key(members[i-1]), key(m)) {
+				return nil, fault.New(fault.BadJSON, "the key %s stands twice in one object", shorten(string(key(m))))
+			}
+			dst = append(dst, ',')
+		}
+		dst = append(dst, unsorted[m.start-start:m.end-start]...)
+	}
+	return append(dst, '}'), nil
+}
+
+// appendString appends the string with the fewest escapes: a quote, a backslash and control characters.
+func appendString(dst, raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return append(dst, raw...)
+	}
+	dst = append(dst, '"')
+	for _, c := range []byte(gjson.ParseBytes(raw).Str) {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// maxExponent bounds the digits of an exponent, which are computed with.
+const maxExponent = 1000
+
+// appendNumber appends digits without zeros around them, then e and the exponent that makes up for those: -12.50 is
+// -125e-1.
+func appendNumber(dst, raw []byte) ([]byte, error) {
+	mantissa, exponent := raw, []byte("0")
+	if e := bytes.IndexAny(raw, "eE"); e >= 0 {
+		mantissa, exponent = raw[:e], raw[e+1:]
+	}
+	if len(exponent) > maxExponent {
+		return nil, fault.New(fault.BadJSON, "a number has an exponent of more than %d digits", maxExponent)
+	}
+	digits, negative := bytes.CutPrefix(mantissa, []byte("-"))
+	whole, fraction, _ := bytes.Cut(digits, []byte("."))
+	digits = slices.Concat(whole, fraction)
+	significant := bytes.TrimRight(digits, "0")
+	shift := int64(len(digits) - len(significant) - len(fraction))
+	if significant = bytes.TrimLeft(significant, "0"); len(significant) == 0 {
+		return append(dst, '0'), nil
+	}
+	if negative {
+		dst = append(dst, '-')
+	}
+	dst = append(append(dst, significant...), 'e')
+	if len(exponent) <= 18 {
+		n, err := strconv.ParseInt(string(exponent), 10, 64)
+		return strconv.AppendInt(dst, n+shift, 10), err
+	}
+	n, ok := new(big.Int).SetString(string(exponent), 10)
+	if !ok {
+		return nil, fault.New(fault.BadJSON, "a number is malformed")
+	}
+	return n.Add(n, big.NewInt(shift)).Append(dst, 10), nil
+}

@@ -1,0 +1,137 @@
+package replay
+
+import (
+	"context"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Registry returns a registry that answers from the recording alone: nothing of base is ever called. The functions of
+// base keep their specs, and arguments are still checked against their schemas. What only the recording knows is added
+// with any arguments; it counts as writing unless a line's effect says otherwise. A recorded name that differs from one
+// of base's only in case and separators means that one. Calls need a context that Cursor made. Codes: those of
+// steps.Registry.With for a recorded name that is unfit.
+func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
+	known := map[string][]*recorded{} // by exact name of base
+	byFold := map[string][]string{}
+	for _, entry := range base.All() {
+		name := entry.Spec().Name
+		known[name] = nil
+		byFold[fold(name)] = append(byFold[fold(name)], name)
+	}
+	strangers := map[string][]*recorded{} // by folded name
+	var order []string
+	for _, fn := range c.functions {
+		folded := fold(fn.name)
+		_, exact := known[fn.name]
+		switch twins := byFold[folded]; {
+		case exact:
+			known[fn.name] = append(known[fn.name], fn)
+		case len(twins) == 1:
+			known[twins[0]] = append(known[twins[0]], fn)
+		default:
+			if strangers[folded] == nil {
+				order = append(order, folded)
+			}
+			strangers[folded] = append(strangers[folded], fn)
+		}
+	}
+	var err error
+	replayed := base.Wrap(func(spec *steps.Spec, _ steps.Call) steps.Call {
+		answers, indexErr := newAnswers(spec.Name, known[spec.Name], spec.Redact)
+		if indexErr != nil {
+			err = indexErr
+		}
+		return c.call(answers)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var added []steps.Function
+	for _, folded := range order {
+		fn, err := c.stranger(strangers[folded])
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, fn)
+	}
+	return replayed.With(added...)
+}
+
+// stranger is a function of which nothing is known but the recording, under the first of its spellings.
+func (c *Cassette) stranger(spellings []*recorded) (steps.Function, error) {
+	name := spellings[0].name
+	var all recorded
+	for _, fn := range spellings {
+		if fn.declared {
+			all.declare(fn.effect)
+		}
+	}
+	answers, err := newAnswers(name, spellings, nil)
+	return steps.Function{
+		Spec: steps.Spec{
+			Name:        name,
+			Description: "Known from the recording only; takes any arguments.",
+			Effect:      all.effect, EffectDeclared: all.declared,
+		},
+		Call: c.call(answers),
+	}, err
+}
+
+type cursorKey struct{ cassette *Cassette }
+
+// cursor is how far one run of one chain has come in a recording: how often each call was answered.
+type cursor struct {
+	chain    string
+	mu       sync.Mutex
+	answered map[answeredKey]position
+}
+
+type answeredKey struct {
+	answers *answers
+	digest  digest
+}
+
+// Cursor starts one run of the chain of that name, "" for one without: calls with the context get the recorded answers
+// from the first on. Lines that name another chain are not seen. Any number of runs may go on at once.
+func (c *Cassette) Cursor(ctx context.Context, chain string) context.Context {
+	return context.WithValue(ctx, cursorKey{c}, &cursor{chain: chain, answered: map[answeredKey]position{}})
+}
+
+// call answers one call: from the recording, or with not_recorded.
+func (c *Cassette) call(a *answers) steps.Call {
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		// A cursor that all runs shared would give one run's answers to another.
+		run, ok := ctx.Value(cursorKey{c}).(*cursor)
+		if !ok {
+			return nil, fault.New(fault.Internal, "a replay needs a context made by Cassette.Cursor")
+		}
+		if a.redact != nil {
+			args = a.redact(args)
+		}
+		digest, err := digestOf(args)
+		if err != nil {
+			return nil, err
+		}
+		own, shared := a.of(digest, run.chain)
+		if len(own)+len(shared) == 0 {
+			return nil, a.notRecorded(args, run.chain, c.name)
+		}
+		key := answeredKey{a, digest}
+		run.mu.Lock()
+		position := run.answered[key]
+		answer := position.next(own, shared)
+		run.answered[key] = position
+		run.mu.Unlock()
+		if answer.err != nil {
+			failure := *answer.err
+			return nil, &failure
+		}
+		return answer.result, nil
+	}
+}

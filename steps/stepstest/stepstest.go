@@ -1,0 +1,115 @@
+// Package stepstest is the conformance suite for sources: what every function must keep so that the registry, and chains
+// above it, can rely on it.
+package stepstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Options tell the suite what to test.
+type Options struct {
+	// New makes a fresh source. It is called more than once; the suite closes what it gets.
+	New func(t *testing.T) steps.Source
+
+	// Args are arguments, as a JSON object, with which a call of the function of that name succeeds, however often it
+	// is made. Functions without an entry are looked at, but not called with arguments that fit. One at least is needed.
+	Args map[string]string
+
+	// Fails are arguments that fit the input schema and must be answered with a coded error (a missing file, a host
+	// that is not allowed).
+	Fails map[string][]string
+
+	// AssumedEffects allows functions whose effect was not declared: for sources that only pass on what others say.
+	AssumedEffects bool
+}
+
+// Run runs the suite, each rule as a subtest:
+//
+//   - spec: a canonical name (source.tool), a description, a declared effect, an input schema that is a plain root object
+//     and compiles whole, an output schema that does; the same functions every time;
+//   - result: a call that succeeds answers one JSON value that fits the output schema;
+//   - misfit: arguments that do not fit the schema are refused with bad_arguments, and do not make the function panic;
+//   - fails: the calls of Options.Fails give coded errors;
+//   - args: a function neither changes its arguments nor keeps them nor answers a piece of them;
+//   - cancel: a call returns soon after its context is done;
+//   - concurrent: calls may be made side by side (run with -race);
+//   - close: Close may be called twice, and calls after it give coded errors.
+func Run(t *testing.T, o Options) {
+	t.Helper()
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) { r.check(newSuite(t, o, t.Errorf)) })
+	}
+}
+
+// suite is one source under test.
+type suite struct {
+	Options
+	t         *testing.T
+	patience  time.Duration // how long to wait before saying that a call hangs
+	fail      func(format string, args ...any)
+	source    steps.Source
+	functions []steps.Function
+	registry  *steps.Registry
+}
+
+var rules = []struct {
+	name  string
+	check func(*suite)
+}{
+	{"spec", checkSpecs},
+	{"result", checkResults},
+	{"misfit", checkMisfits},
+	{"fails", checkFailures},
+	{"args", checkArguments},
+	{"cancel", checkCancellation},
+	{"concurrent", checkConcurrency},
+	{"close", checkClose},
+}
+
+// newSuite opens a source and puts its functions into a registry. What is wrong with them is told by fail.
+func newSuite(t *testing.T, o Options, fail func(string, ...any)) *suite {
+	t.Helper()
+	s := &suite{Options: o, t: t, patience: patience, fail: fail, source: o.New(t)}
+	t.Cleanup(func() { _ = s.source.Close() })
+	s.functions = s.source.Functions()
+	registry, err := steps.NewRegistry(s.functions, &steps.RegistryOptions{})
+	if err != nil {
+		fail("the functions cannot be registered: %v", err)
+		if registry, err = steps.NewRegistry(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.registry = registry
+	for name := range o.Args {
+		if s.entry(name) == nil {
+			fail("Args names %s, which the source does not offer", name)
+		}
+	}
+	if len(o.Args) == 0 {
+		fail("Args names no function: nothing can be called")
+	}
+	return s
+}
+
+// entry finds a function by its exact name; nil when there is none.
+func (s *suite) entry(name string) *steps.Entry {
+	entry, err := s.registry.Resolve(name)
+	if err != nil || entry.Spec().Name != name {
+		return nil
+	}
+	return entry
+}
+
+// each calls check for every function that has example arguments.
+func (s *suite) each(check func(entry *steps.Entry, raw steps.Call, args string)) {
+	for i := range s.functions {
+		fn := &s.functions[i]
+		args, ok := s.Args[fn.Name]
+		if entry := s.entry(fn.Name); ok && entry != nil {
+			check(entry, fn.Call, args)
+		}
+	}
+}

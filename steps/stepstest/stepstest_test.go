@@ -1,0 +1,278 @@
+package stepstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// shelf is a small source that does everything right: it keeps texts under names.
+type shelf struct {
+	mu     sync.Mutex
+	texts  map[string]string
+	closed atomic.Bool
+}
+
+func newShelf(*testing.T) steps.Source { return &shelf{texts: map[string]string{"a": "b"}} }
+
+func (s *shelf) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+func (s *shelf) Functions() []steps.Function {
+	return []steps.Function{{
+		Spec: steps.Spec{Name: "shelf.get", Description: "Gives the text under a name.", Effect: steps.Read, EffectDeclared: true,
+			Input:  []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`),
+			Output: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)},
+		Call: s.get,
+	}, {
+		Spec: steps.Spec{Name: "shelf.put", Description: "Puts a text under a name.", EffectDeclared: true, Idempotent: true,
+			Input: []byte(`{"type":"object","properties":{"name":{"type":"string"},"text":{"type":"string"}},"required":["name","text"],"additionalProperties":false}`)},
+		Call: s.put,
+	}}
+}
+
+func (s *shelf) open(ctx context.Context) error {
+	if s.closed.Load() {
+		return fault.New(fault.Unavailable, "the shelf is closed")
+	}
+	return ctx.Err()
+}
+
+func (s *shelf) get(ctx context.Context, args []byte) ([]byte, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, ok := s.texts[gjson.GetBytes(args, "name").String()]
+	if !ok {
+		return nil, fault.New(fault.FunctionFailed, "there is nothing under this name")
+	}
+	return fmt.Appendf(nil, `{"text":%q}`, text), nil
+}
+
+func (s *shelf) put(ctx context.Context, args []byte) ([]byte, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts[gjson.GetBytes(args, "name").String()] = gjson.GetBytes(args, "text").String()
+	return []byte(" true "), nil
+}
+
+func options() Options {
+	return Options{
+		New:   newShelf,
+		Args:  map[string]string{"shelf.get": `{"name":"a"}`, "shelf.put": `{"name":"c","text":"d"}`},
+		Fails: map[string][]string{"shelf.get": {`{"name":"none"}`}},
+	}
+}
+
+func TestGoodSource(t *testing.T) {
+	t.Parallel()
+	Run(t, options())
+}
+
+// altered is a source of which a test has changed something.
+type altered struct {
+	steps.Source
+	functions func() []steps.Function
+	close     func() error
+}
+
+func (a altered) Functions() []steps.Function { return a.functions() }
+func (a altered) Close() error                { return a.close() }
+
+// Every rule finds what breaks it.
+func TestDefectsAreFound(t *testing.T) {
+	t.Parallel()
+	get := func(change func(fn *steps.Function)) func(*testing.T, *altered) {
+		return func(_ *testing.T, a *altered) {
+			whole := a.functions
+			a.functions = func() []steps.Function {
+				fns := whole()
+				change(&fns[0])
+				return fns
+			}
+		}
+	}
+	call := func(wrap func(steps.Call) steps.Call) func(*testing.T, *altered) {
+		return get(func(fn *steps.Function) { fn.Call = wrap(fn.Call) })
+	}
+	var kept []byte
+	tests := []struct {
+		name, rule, want string
+		alter            func(*testing.T, *altered)
+	}{
+		{"no source in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "get" })},
+		{"blank in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "shelf.ge t" })},
+		{"no description", "spec", "description", get(func(fn *steps.Function) { fn.Description = " " })},
+		{"effect not declared", "spec", "effect", get(func(fn *steps.Function) { fn.EffectDeclared = false })},
+		{"no input schema", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = nil })},
+		{"no object", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"string"}`) })},
+		{"alternatives at the root", "spec", "oneOf", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"object","oneOf":[{}]}`) })},
+		{"input that does not compile", "spec", "not checked", get(func(fn *steps.Function) {
+			fn.Input = []byte(`{"type":"object","properties":{"name":{"pattern":"("}}}`)
+		})},
+		{"output that does not compile", "spec", "output", get(func(fn *steps.Function) { fn.Output = []byte(`{"type":"thing"}`) })},
+		{"unknown heavy", "spec", "registered", get(func(fn *steps.Function) { fn.Heavy = "sometimes" })},
+		{"no functions", "spec", "no functions", func(_ *testing.T, a *altered) { a.functions = func() []steps.Function { return nil } }},
+		{"functions that change", "spec", "second time", func(_ *testing.T, a *altered) {
+			whole, n := a.functions, 0
+			a.functions = func() []steps.Function {
+				n++
+				return whole()[:1+n%2]
+			}
+		}},
+		{"a result that is not JSON", "result", "not JSON", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { return []byte("text"), nil }
+		})},
+		{"a result of another shape", "result", "output schema", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { return []byte(`{"txt":"b"}`), nil }
+		})},
+		{"examples that do not fit", "result", "example", get(func(fn *steps.Function) {
+			fn.Input = []byte(`{"type":"object","properties":{"name":{"type":"integer"}}}`)
+		})},
+		{"a panic", "misfit", "panics", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				if gjson.GetBytes(args, "name").Type != gjson.String {
+					panic("no name")
+				}
+				return next(ctx, args)
+			}
+		})},
+		{"errors without a code", "fails", "without a code", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				if err != nil {
+					err = errors.New(err.Error())
+				}
+				return result, err
+			}
+		})},
+		{"a code of its own", "fails", "closed list", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				if err != nil {
+					err = fault.New("lost", "x")
+				}
+				return result, err
+			}
+		})},
+		{"failures that are hidden", "fails", "accepted", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { return []byte(`{"text":""}`), nil }
+		})},
+		{"changed arguments", "args", "changes", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				args[0] = ' '
+				return result, err
+			}
+		})},
+		{"a piece of the arguments", "args", "piece", call(func(steps.Call) steps.Call {
+			return func(_ context.Context, args []byte) ([]byte, error) { return args[8:11], nil }
+		})},
+		{"kept arguments", "args", "again", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				if kept != nil {
+					return kept, nil
+				}
+				kept = args
+				return next(ctx, args)
+			}
+		})},
+		{"a hang", "cancel", "does not return", call(func(steps.Call) steps.Call {
+			return func(context.Context, []byte) ([]byte, error) { select {} }
+		})},
+		{"failing side by side", "concurrent", "side by side", call(func(next steps.Call) steps.Call {
+			var running atomic.Int32
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				if running.Add(1) > 1 {
+					return nil, fault.New(fault.Busy, "one at a time")
+				}
+				return next(ctx, args)
+			}
+		})},
+		{"Close fails the second time", "close", "Close fails", func(_ *testing.T, a *altered) {
+			closed := false
+			whole := a.close
+			a.close = func() error {
+				if closed {
+					return errors.New("closed already")
+				}
+				closed = true
+				return whole()
+			}
+		}},
+		{"calls after Close", "close", "after Close is accepted", func(_ *testing.T, a *altered) { a.close = func() error { return nil } }},
+		{"another code after Close", "close", "want [unavailable]", call(func(next steps.Call) steps.Call {
+			return func(ctx context.Context, args []byte) ([]byte, error) {
+				result, err := next(ctx, args)
+				if err != nil {
+					err = fault.New(fault.Internal, "x")
+				}
+				return result, err
+			}
+		})},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := options()
+			o.New = func(t *testing.T) steps.Source {
+				good := newShelf(t)
+				a := &altered{Source: good, functions: good.Functions, close: good.Close}
+				test.alter(t, a)
+				return a
+			}
+			if found := defects(t, o, test.rule); !strings.Contains(found, test.want) {
+				t.Errorf("found %q, want %q", found, test.want)
+			}
+		})
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Args = map[string]string{"shelf.lend": `{}`}
+	if found := defects(t, o, "result"); !strings.Contains(found, "does not offer") {
+		t.Errorf("found %q", found)
+	}
+	o.Args = nil
+	if found := defects(t, o, "result"); !strings.Contains(found, "nothing can be called") {
+		t.Errorf("found %q", found)
+	}
+}
+
+// defects runs one rule and gathers what it finds.
+func defects(t *testing.T, o Options, rule string) string {
+	t.Helper()
+	var mu sync.Mutex
+	var found strings.Builder
+	s := newSuite(t, o, func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&found, format+"\n", args...)
+	})
+	s.patience = time.Second
+	for _, r := range rules {
+		if r.name == rule {
+			r.check(s)
+		}
+	}
+	return found.String()
+}

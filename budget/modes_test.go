@@ -101,7 +101,7 @@ func TestFilteredKeyNotFound(t *testing.T) {
 	}{
 		{`{"name":1,"id":2}`, "/filter_keys/1", "name,id", "name", []string{"id", "nam"}},
 		{`[{"name":1},{"id":2}]`, "/filter_keys/0", "name", "name", []string{"names"}},
-		{`{"count":1,"results":[{"name":1}]}`, "/filter_keys/0", "count,results,name", "name", []string{"nmae"}},
+		{`{"count":1,"results":[{"name":1}]}`, "/filter_keys/0", "count,results,name", "name", []string{"nama"}},
 		{`{"a":{"b":1}}`, "/filter_keys/0", "a", "a", []string{"a.c"}},
 		{`{"a":5}`, "/filter_keys/0", "a", "a", []string{"a.b"}},
 		{`{}`, "/filter_keys/0", "", "", []string{"a"}},

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// noop is a function that does nothing but answer; with a schema its arguments are validated.
+func noop(schema string) steps.Function {
+	return steps.Function{
+		Spec: steps.Spec{Name: "bench.noop", Description: "Does nothing.", Input: json.RawMessage(schema), Effect: steps.Read, EffectDeclared: true},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"id":"a-1","value":7}`), nil },
+	}
+}
+
+const noopSchema = `{"type":"object","properties":{"id":{"type":"string"},"value":{"type":"integer"}},"additionalProperties":false}`
+
+func newNoopEngine(b *testing.B, schema string) *chain.Engine {
+	b.Helper()
+	registry, err := steps.NewRegistry([]steps.Function{noop(schema)}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	engine, err := chain.New(&chain.Options{Functions: registry})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return engine
+}
+
+// tenSteps is a chain of ten steps, each of which refers to the one before.
+func tenSteps(extra string) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{` + extra + `"steps":[{"fn":"bench.noop","args":{"id":"x","value":1}}`)
+	for i := range 9 {
+		fmt.Fprintf(&b, `,{"fn":"bench.noop","args":{"id":"$%d.id","value":"$%d.value"}}`, i, i)
+	}
+	b.WriteString(`]}`)
+	return b.Bytes()
+}
+
+// BenchmarkChain runs a chain of ten no-op steps with references in process. The baseline calls the function ten times.
+// Asked: 60 µs and 400 allocations without schemas, 180 µs with; compile alone 30 µs without.
+func BenchmarkChain(b *testing.B) {
+	b.Run("baseline=ten-calls", func(b *testing.B) {
+		b.ReportAllocs()
+		f, args := noop(""), []byte(`{"id":"x","value":1}`)
+		for b.Loop() {
+			for range 10 {
+				if result, err := f.Call(context.Background(), args); err != nil || len(result) != 22 {
+					b.Fatal(string(result), err)
+				}
+			}
+		}
+	})
+	for _, arm := range []struct{ name, schema, extra string }{
+		{"without-schema", "", ""}, {"with-schema", noopSchema, ""}, {"without-schema-lite", "", `"lite":true,`},
+	} {
+		b.Run(arm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			engine, request := newNoopEngine(b, arm.schema), tenSteps(arm.extra)
+			var answer *chain.Answer
+			for b.Loop() {
+				if answer = engine.Run(context.Background(), request, nil); !answer.OK {
+					b.Fatal(string(answer.JSON))
+				}
+			}
+			if arm.extra == "" && gjson.GetBytes(answer.JSON, "usage.calls").Int() != 10 {
+				b.Fatal(string(answer.JSON))
+			}
+			if arm.extra != "" && string(answer.JSON) != `{"id":"a-1","value":7}` {
+				b.Fatal(string(answer.JSON))
+			}
+		})
+	}
+	for _, arm := range []struct{ name, schema string }{{"compile-without-schema", ""}, {"compile-with-schema", noopSchema}} {
+		b.Run(arm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			engine, request := newNoopEngine(b, arm.schema), tenSteps("")
+			caller := &chain.Caller{Override: chain.Override{Check: true, Trace: "none"}}
+			for b.Loop() {
+				if answer := engine.Run(context.Background(), request, caller); !answer.OK {
+					b.Fatal(string(answer.JSON))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkForEach runs a no-op function for each of 10,000 elements; ns/element is what one costs. Asked: linear, 6 µs
+// without a schema, 16 with.
+func BenchmarkForEach(b *testing.B) {
+	for _, elements := range []int{1000, 10_000} {
+		for _, arm := range []struct{ name, schema string }{{"without-schema", ""}, {"with-schema", noopSchema}} {
+			b.Run(fmt.Sprintf("%s/elements=%d", arm.name, elements), func(b *testing.B) {
+				engine := newNoopEngine(b, arm.schema)
+				request := fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":"bench.noop","forEach":"1..%d","args":{"id":"x","value":"$item"}}],"return":"$0[-1].value"}`, elements)
+				for b.Loop() {
+					if answer := engine.Run(context.Background(), request, nil); string(answer.JSON) != "7" {
+						b.Fatal(string(answer.JSON))
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(elements), "ns/element")
+			})
+		}
+	}
+}
+
+// BenchmarkReference resolves a reference into a result of 1 MB; the baseline is gjson on the same path. Asked: 1.5
+// times the baseline at most.
+func BenchmarkReference(b *testing.B) {
+	document := []byte(`{"total":10000,"items":[`)
+	for i := range 10_000 {
+		document = fmt.Appendf(document, `{"id":%d,"name":"item %d","tags":["a","b"],"note":"%052d"},`, i, i, i)
+	}
+	document = append(document[:len(document)-1], "]}"...)
+	for _, element := range []int{5000, 9999} {
+		want := fmt.Sprintf(`"item %d"`, element)
+		b.Run(fmt.Sprintf("baseline=gjson/element=%d", element), func(b *testing.B) {
+			path := fmt.Sprintf("items.%d.name", element)
+			for b.Loop() {
+				if raw := gjson.GetBytes(document, path).Raw; raw != want {
+					b.Fatal(raw)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("refs/element=%d", element), func(b *testing.B) {
+			template, faults, _ := refs.CompileTemplate(fmt.Appendf(nil, `"$0.items[%d].name"`, element), refs.Place{Step: 1, Steps: 2})
+			if len(faults) > 0 {
+				b.Fatal(faults)
+			}
+			scope := &refs.Scope{Steps: []refs.StepResult{{Raw: document, Status: "ok"}}}
+			for b.Loop() {
+				raw, err := template.Resolve(nil, scope)
+				if err != nil || string(raw) != want {
+					b.Fatal(string(raw), err)
+				}
+			}
+		})
+	}
+}

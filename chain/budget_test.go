@@ -1,0 +1,138 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// drawValue draws a JSON value of a bounded size, with texts that are costly to count.
+func drawValue(depth int) *rapid.Generator[any] {
+	texts := rapid.OneOf(rapid.StringN(0, 40, 200), rapid.SampledFrom([]string{"", "name", "日本語のテキスト", "🙂🙃", strings.Repeat("ab ", 300), strings.Repeat("=", 500), "$0", "${x}"}))
+	scalars := rapid.OneOf(texts.AsAny(), rapid.Int().AsAny(), rapid.Float64Range(-1e9, 1e9).AsAny(), rapid.Bool().AsAny(), rapid.Just[any](nil))
+	if depth == 0 {
+		return scalars
+	}
+	deeper := rapid.Deferred(func() *rapid.Generator[any] { return drawValue(depth - 1) })
+	return rapid.OneOf(scalars, rapid.SliceOfN(deeper, 0, 60).AsAny(), rapid.MapOfN(texts, deeper, 0, 30).AsAny())
+}
+
+// drawChain draws a chain: some of its steps fail, some have references that find nothing, some do not compile.
+func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
+	limit = rapid.IntRange(budget.LeastTokens, 2000).Draw(t, "limit")
+	lite = rapid.Bool().Draw(t, "lite")
+	list := make([]map[string]any, rapid.IntRange(1, 12).Draw(t, "steps"))
+	for i := range list {
+		value := drawValue(2).Draw(t, "value")
+		step := map[string]any{"fn": "test.get", "args": map[string]any{"value": value}}
+		switch rapid.IntRange(0, 8).Draw(t, "kind") {
+		case 0:
+			step["fn"] = "test.echo"
+		case 1:
+			step = map[string]any{"fn": "test.fail", "args": map[string]any{"message": rapid.StringN(0, 3000, -1).Draw(t, "message")}}
+		case 2:
+			step["args"] = map[string]any{"value": fmt.Sprintf("$%d", rapid.IntRange(0, len(list)).Draw(t, "reference"))}
+		case 3:
+			step["args"] = map[string]any{"value": fmt.Sprintf("$%d.missing.%s", max(i-1, 0), rapid.StringMatching(`[a-z]{1,300}`).Draw(t, "key"))}
+		case 4:
+			step = map[string]any{"fn": "test.items", "args": map[string]any{"n": rapid.IntRange(0, 300).Draw(t, "n")}}
+		case 5:
+			step = map[string]any{"fn": "test.failIf", "forEach": "1..40", "args": map[string]any{"value": "$index", "fail": true}}
+		}
+		list[i] = step
+	}
+	chain := map[string]any{"steps": list, "lite": lite, "budget": map[string]any{"maxTotalTokens": limit},
+		"onError": rapid.SampledFrom([]string{"stop", "continue"}).Draw(t, "onError"),
+		"trace":   rapid.SampledFrom([]string{"none", "summary", "full"}).Draw(t, "trace")}
+	request, err := json.Marshal(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request, limit, lite
+}
+
+// TestNoAnswerPassesItsBudget holds for any chain: the answer is JSON, costs no more than the budget, says exactly what
+// it costs, and a failure keeps its code.
+func TestNoAnswerPassesItsBudget(t *testing.T) {
+	t.Parallel()
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := engine(t, &world{}, chain.Options{})
+	rapid.Check(t, func(t *rapid.T) {
+		request, limit, lite := drawChain(t)
+		answer := e.Run(context.Background(), request, nil)
+		if !json.Valid(answer.JSON) {
+			t.Fatalf("not JSON: %s\nfor %s", answer.JSON, request)
+		}
+		cost := counter.Count(answer.JSON, -1)
+		if cost > limit {
+			t.Fatalf("the answer costs %d of %d: %s\nfor %s", cost, limit, answer.JSON, request)
+		}
+		if answer.OK && lite {
+			return
+		}
+		if told := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(told) != cost {
+			t.Fatalf("the answer says %d and costs %d: %s", told, cost, answer.JSON)
+		}
+		if ok := gjson.GetBytes(answer.JSON, "ok").Bool(); ok != answer.OK {
+			t.Fatalf("ok is %t and OK is %t", ok, answer.OK)
+		}
+		if code := gjson.GetBytes(answer.JSON, "error.code").Str; !answer.OK && fault.Code(code) != answer.Error.Code {
+			t.Fatalf("the code %s was lost: %s", answer.Error.Code, answer.JSON)
+		}
+	})
+}
+
+// TestPagesJoinedAreTheResult fetches a probed result page by page, each within the budget, and joins the pages.
+func TestPagesJoinedAreTheResult(t *testing.T) {
+	t.Parallel()
+	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 400})
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(60, 400).Draw(t, "n")
+		lite := rapid.Bool().Draw(t, "lite")
+		answer := e.Run(context.Background(), fmt.Appendf(nil, `{"lite":%t,"steps":[{"fn":"test.items","args":{"n":%d},"select":"$result.items"}]}`, lite, n), nil)
+		token := find(answer.JSON, lite, "continuation_token").Str
+		if token == "" {
+			t.Fatalf("no token in %s", answer.JSON)
+		}
+		size := rapid.IntRange(1, 10).Draw(t, "size")
+		var joined []string
+		for page, more := 1, true; more; page++ {
+			fetch := fmt.Appendf(nil, `{"lite":%t,"continuation_token":%q,"mode":"paginated","page":%d,"page_size":%d}`, lite, token, page, size)
+			answer := e.Run(context.Background(), fetch, nil)
+			if !answer.OK {
+				t.Fatalf("page %d: %s", page, answer.JSON)
+			}
+			for _, item := range find(answer.JSON, lite, "items").Array() {
+				joined = append(joined, item.Raw)
+			}
+			more = find(answer.JSON, lite, "has_more").Bool()
+		}
+		var want []string
+		for i := range n {
+			want = append(want, fmt.Sprintf(`{"id":%d,"name":"item %d"}`, i, i))
+		}
+		if strings.Join(joined, ",") != strings.Join(want, ",") {
+			t.Fatalf("the pages joined are %s", strings.Join(joined, ","))
+		}
+	})
+}
+
+// find gets a member of the result of an answer.
+func find(answer []byte, lite bool, path string) gjson.Result {
+	if lite {
+		return gjson.GetBytes(answer, path)
+	}
+	return gjson.GetBytes(answer, "result."+path)
+}

@@ -1,0 +1,291 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// step runs one step: its condition, then its one call or its forEach.
+func (r *run) step(ctx context.Context, p *plannedStep, scope refs.Scope) (s stepRun) {
+	started := time.Now()
+	s.index, s.count = -1, -1
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			s.fail(p, defect(p))
+		}
+		s.took = time.Since(started)
+	}()
+	if p.when != nil {
+		yes, err := p.when.True(ctx, &scope)
+		if err != nil {
+			r.end(ctx, p, &s, nil, coded(err, p.at+"/when"))
+			return s
+		}
+		if !yes {
+			s.status, s.reason, s.raw = statusSkipped, reasonWhen, null
+			return s
+		}
+	}
+	if p.forEach != nil {
+		r.forEach(ctx, p, scope, &s)
+		return s
+	}
+	raw, f := r.element(ctx, p, &scope, &s)
+	r.end(ctx, p, &s, raw, f)
+	return s
+}
+
+var null = []byte("null")
+
+// end decides a step's status from its result or its failure; orElse stands in for a result, unless the whole chain is
+// at its end.
+func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
+	if f == nil {
+		f = r.keep(p, raw)
+	}
+	if f == nil {
+		s.status, s.raw = statusOK, raw
+		return
+	}
+	if r.defaults(ctx, p) {
+		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
+		return
+	}
+	s.fail(p, f)
+	s.raw = raw
+}
+
+// defaults tells whether the step's orElse may stand in for a failure now.
+func (r *run) defaults(ctx context.Context, p *plannedStep) bool {
+	return p.orElse != nil && ctx.Err() == nil && r.callsLeft() >= 0
+}
+
+func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
+	s.status, s.err = statusFailed, f
+	if s.fn == nil {
+		s.fn = p.fn
+	}
+}
+
+func defect(p *plannedStep) *fault.Error {
+	return fault.New(fault.Internal, "a defect of onecall stopped this step; the chain's other results stand").Under(p.at)
+}
+
+// coded makes err a coded error that has a place: its own, or at.
+func coded(err error, at string) *fault.Error {
+	f, ok := fault.As(err)
+	if !ok {
+		f = fault.New(fault.Internal, "%v", err)
+		f.Err = err
+	}
+	if f.At == "" {
+		f = f.Under(at)
+	}
+	return f
+}
+
+// keep charges a result to the chain's bytes.
+func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
+	if int64(len(raw)) > r.o.MaxResultBytes {
+		return fault.New(fault.LimitExceeded, "the step's result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
+	}
+	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
+		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
+	}
+	return nil
+}
+
+// element is one call, or one of a forEach's: the rounds of repeat, then select. The scope is the caller's to give away.
+// A failed inline chain gives what it has beside the failure.
+func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	scope.Result = null
+	for round := 1; ; round++ {
+		raw, f := r.attempts(ctx, p, scope, s)
+		if f != nil {
+			return raw, f
+		}
+		scope.Result = raw
+		if p.until == nil {
+			break
+		}
+		done, err := p.until.True(ctx, scope)
+		if err != nil {
+			return nil, coded(err, p.at+"/repeat/until")
+		}
+		if done {
+			break
+		}
+		if round == p.maxRounds {
+			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.at + "/repeat")
+		}
+		if err := pause(ctx, p.delay); err != nil {
+			return nil, r.interrupted(ctx, p)
+		}
+	}
+	if p.selects == nil {
+		return scope.Result, nil
+	}
+	raw, err := p.selects.Resolve(ctx, scope)
+	if err != nil {
+		return nil, coded(err, p.at+"/select")
+	}
+	return raw, nil
+}
+
+// attempts is one round: the call, and its retries after failures that may pass.
+func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	args, err := p.args.Resolve(nil, scope)
+	if err != nil {
+		return nil, coded(err, p.at+"/args")
+	}
+	args = appendCommon(args, p.common)
+	if r.trace == "full" && p.forEach == nil {
+		s.args = args
+	}
+	wait := p.backoff
+	for attempt := 0; ; attempt++ {
+		raw, f := r.call(ctx, p, args, scope, s)
+		if f == nil || attempt >= p.maxRetries || !mayPass(f.Code) || ctx.Err() != nil {
+			return raw, f
+		}
+		if err := pause(ctx, wait); err != nil {
+			return raw, f
+		}
+		wait *= 2
+	}
+}
+
+// mayPass tells whether a failure with this code may be gone at the next attempt.
+func mayPass(code fault.Code) bool {
+	return code == fault.FunctionFailed || code.Retryable()
+}
+
+// call calls the function, or runs the inline chain, within the step's time.
+func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if p.fn != nil {
+		if r.calls.Add(1) > int64(r.plan.maxCalls) {
+			return nil, r.callsUsedUp(p.at)
+		}
+		s.calls++
+	}
+	own, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	if p.inline != nil {
+		raw, f := r.inline(own, p, args, scope, s)
+		return raw, r.explain(ctx, own, p, f)
+	}
+	raw, err := p.fn.Call(own, args)
+	if err == nil {
+		return raw, nil
+	}
+	f := coded(err, "")
+	if f.Code == fault.BadArguments {
+		f = f.Under(p.at + "/args")
+	} else {
+		f = f.Under(p.at)
+	}
+	return nil, r.explain(ctx, own, p, f)
+}
+
+// explain says of a call that was cut off whose time was up: the step's, the chain's, or the client's patience.
+func (r *run) explain(ctx, own context.Context, p *plannedStep, f *fault.Error) *fault.Error {
+	if f == nil || own.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
+		return f
+	}
+	if ctx.Err() != nil {
+		return r.interrupted(ctx, p)
+	}
+	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
+}
+
+// interrupted says why the chain's own context ended while a step was running.
+func (r *run) interrupted(ctx context.Context, p *plannedStep) *fault.Error {
+	at := ""
+	if p != nil {
+		at = p.at
+	}
+	switch {
+	case errors.Is(r.parent.Err(), context.Canceled):
+		return fault.New(fault.Cancelled, "the client cancelled").Under(at)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.maxDuration).Under(at)
+	}
+	return fault.New(fault.Cancelled, "the step was cancelled").Under(at)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// inline runs an inline chain; what it gives is its return, or its last step's result.
+func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	scope := r.scope(args)
+	scope.Item, scope.Index = outer.Item, outer.Index
+	runs := r.chain(ctx, p.inline, scope)
+	first := -1
+	for i := range runs {
+		s.calls += runs[i].calls
+		if runs[i].status == statusFailed && first < 0 {
+			first = i
+		}
+	}
+	raw, f := returned(p.inline, runs, scope)
+	if first >= 0 {
+		s.fn = runs[first].fn
+		return raw, runs[first].err
+	}
+	if f == nil && ctx.Err() != nil {
+		f = r.interrupted(ctx, p)
+	}
+	if f == nil && skippedForBudget(runs) {
+		f = r.callsUsedUp(p.at)
+	}
+	return raw, f
+}
+
+func skippedForBudget(runs []stepRun) bool {
+	for i := range runs {
+		if runs[i].reason == reasonBudget {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) callsUsedUp(at string) *fault.Error {
+	return fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.maxCalls).Under(at)
+}
+
+// returned makes what a level gives: its `return` over the results that are there, or the last step's result.
+func returned(p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
+	if p.ret == nil {
+		if raw := runs[len(runs)-1].raw; raw != nil {
+			return raw, nil
+		}
+		return null, nil
+	}
+	scope.Steps = make([]refs.StepResult, len(runs))
+	for i := range runs {
+		scope.Steps[i] = refs.StepResult{Raw: runs[i].raw, Status: runs[i].status}
+	}
+	scope.Lenient = true
+	raw, err := p.ret.Resolve(nil, &scope)
+	if err != nil {
+		return null, coded(err, p.retAt)
+	}
+	return raw, nil
+}

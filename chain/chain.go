@@ -1,0 +1,51 @@
+package chain
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Engine runs chains. It is safe for use by many goroutines at once and holds nothing that must be closed.
+type Engine struct {
+	o Options
+}
+
+// New makes an engine. It fails with bad_request when there are no Functions or a limit is below zero, and with
+// budget_too_small when MaxTotalTokens is positive and below budget.LeastTokens.
+func New(o *Options) (*Engine, error) {
+	if o == nil || o.Functions == nil {
+		return nil, fault.New(fault.BadRequest, "Options.Functions is missing: give the registry whose functions the steps may call")
+	}
+	e := &Engine{o: *o}
+	if err := e.o.setDefaults(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Run runs one request, a chain or a fetch of an earlier large result, for a caller (nil: the zero Caller) and answers
+// it. It always answers: what is wrong with the request, the functions or the data is in the Answer, with a code. When
+// ctx ends, the running calls are cancelled and the answer carries what had ended.
+func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer) {
+	s := e.newSession(c)
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			a = s.failure(ctx, fault.New(fault.Internal, "a defect of onecall stopped this request: %v", panicked))
+		}
+	}()
+	r, faults := s.decode(request)
+	if r != nil && r.fetch != nil {
+		return s.fetch(ctx, r.fetch, faults)
+	}
+	p, faults := s.compile(r, faults)
+	switch {
+	case len(faults) > 0:
+		return s.refuse(request, faults)
+	case s.override.Check:
+		return s.checked(request)
+	case p.dryRun:
+		return s.answerPlan(ctx, p, r)
+	}
+	return s.report(ctx, s.execute(ctx, p))
+}

@@ -1,0 +1,383 @@
+package chain
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// compiler turns a request into a plan and collects every fault on the way; nothing stops it at the first.
+type compiler struct {
+	*session
+	common     []objectMember
+	usedCommon map[string]bool
+	onError    string
+	total      int // steps so far, inline ones included
+	functions  int
+	faults     []*fault.Error
+}
+
+// objectMember is one member of an object: its name and the raw value.
+type objectMember struct{ name, raw string }
+
+// level is what the steps of one chain share: the outermost one or an inline one.
+type level struct {
+	at      string // JSON Pointer of the chain
+	depth   int
+	ids     map[string]int
+	steps   []step
+	item    bool // $item and $index of an outer forEach are in scope
+	planned []*plannedStep
+	fills   func(key string) bool // whether $input.key can be there
+}
+
+// compile makes the plan of a chain, or says all that is wrong with it, the faults of its decoding included; r is nil
+// where nothing could be decoded.
+func (s *session) compile(r *request, faults []*fault.Error) (*plan, []*fault.Error) {
+	if r == nil {
+		return nil, faults
+	}
+	s.form(r.Lite, r.Trace)
+	c := &compiler{session: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
+	if c.onError == "" {
+		c.onError = "stop"
+	}
+	c.budget(r.Budget)
+	input, fills := c.input(r)
+	c.common = members(r.Common)
+
+	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)
+	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
+	p.maxCalls, p.maxDuration, p.functions = s.maxCalls, s.maxDuration, c.functions
+	if c.total > s.maxSteps {
+		c.fault(fault.LimitExceeded, "/steps", "the chain has %d steps, the limit is %d: split it", c.total, s.maxSteps)
+	}
+	for _, m := range c.common {
+		if !c.usedCommon[m.name] {
+			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(fault.Key("/common", m.name)))
+		}
+	}
+	return p, c.faults
+}
+
+// budget applies the chain's own limits, which can only lower the server's.
+func (c *compiler) budget(b *budgetRequest) {
+	if b == nil {
+		return
+	}
+	if n := b.MaxTotalTokens; n != nil && c.override.MaxTotalTokens == 0 {
+		if *n < budget.LeastTokens {
+			c.fault(fault.BudgetTooSmall, "/budget/maxTotalTokens", "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", budget.LeastTokens, *n)
+		} else {
+			c.limitTokens(*n)
+		}
+	}
+	lower(&c.maxSteps, b.MaxSteps)
+	lower(&c.maxCalls, b.MaxCalls)
+	if ms := b.MaxDurationMs; ms != nil {
+		c.maxDuration = min(c.maxDuration, time.Duration(*ms)*time.Millisecond)
+	}
+}
+
+func lower(limit *int, to *int) {
+	if to != nil {
+		*limit = min(*limit, *to)
+	}
+}
+
+func (c *compiler) fault(code fault.Code, at, format string, args ...any) {
+	c.faults = append(c.faults, fault.New(code, format, args...).Under(at))
+}
+
+// chain plans the steps and the return of one level.
+func (c *compiler) chain(l *level, ret []byte) *plan {
+	l.ids = c.ids(l)
+	p := &plan{steps: make([]*plannedStep, len(l.steps)), onError: c.onError, retAt: l.at + "/return"}
+	l.planned = p.steps
+	for i := range l.steps {
+		c.total++
+		p.steps[i] = c.step(l, i)
+	}
+	if ret != nil {
+		place := l.place(p.retAt, len(l.steps))
+		place.Item = l.item
+		t, faults, warnings := refs.CompileTemplate(ret, place)
+		c.collect(faults, warnings)
+		if t != nil {
+			p.ret = t
+			c.checkInputs(l, t.Uses())
+		}
+	}
+	p.order()
+	return p
+}
+
+func (c *compiler) ids(l *level) map[string]int {
+	var ids map[string]int
+	for i := range l.steps {
+		id := l.steps[i].ID
+		if id == "" {
+			continue
+		}
+		if ids == nil {
+			ids = map[string]int{}
+		}
+		if first, taken := ids[id]; taken {
+			c.fault(fault.BadRequest, l.stepAt(i)+"/id", "step %d has the id %q already: ids are unique in a chain", first, id)
+			continue
+		}
+		ids[id] = i
+	}
+	return ids
+}
+
+func (l *level) stepAt(i int) string { return l.at + "/steps/" + strconv.Itoa(i) }
+
+// place is where a text of step i stands.
+func (l *level) place(at string, i int) refs.Place {
+	return refs.Place{At: at, Step: i, Steps: len(l.steps), IDs: l.ids}
+}
+
+// step plans one step.
+func (c *compiler) step(l *level, i int) *plannedStep {
+	s := &l.steps[i]
+	p := &plannedStep{number: i, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
+	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
+	c.arguments(l, s, p)
+	switch {
+	case s.Chain != nil:
+		c.inline(l, s, p)
+	case s.Fn != "":
+		c.functions++
+		c.function(s, p)
+	}
+	c.conditions(l, s, p)
+	c.controls(s, p)
+	if p.fn != nil && p.args != nil {
+		c.checkArguments(l, p)
+	}
+	return p
+}
+
+func (c *compiler) function(s *step, p *plannedStep) {
+	entry, err := c.view.Resolve(s.Fn)
+	if err != nil {
+		f, _ := fault.As(err)
+		c.faults = append(c.faults, f.Under(p.at+"/fn"))
+		return
+	}
+	p.fn = entry
+	p.effect, p.repeatable = entry.Spec().Effect, entry.Spec().Repeatable()
+	p.common = c.commonFor(entry, s.Args)
+}
+
+// commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`.
+func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
+	var common []byte
+	for _, m := range c.common {
+		if !entry.Declares(m.name) {
+			continue
+		}
+		c.usedCommon[m.name] = true
+		if hasKey(args, m.name) {
+			continue
+		}
+		if len(common) > 0 {
+			common = append(common, ',')
+		}
+		common = append(appendString(common, m.name), ':')
+		common = append(common, m.raw...)
+	}
+	return common
+}
+
+func (c *compiler) inline(l *level, s *step, p *plannedStep) {
+	at := p.at + "/chain"
+	if l.depth+1 > maxDepth {
+		c.fault(fault.LimitExceeded, at, "inline chains nest deeper than %d", maxDepth)
+		return
+	}
+	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil,
+		fills: func(key string) bool { return hasKey(s.Args, key) }}, s.Chain.Return)
+	p.effect, p.repeatable = p.inline.effect()
+}
+
+// effect is the strongest effect of a plan's steps, and whether all of them may be repeated.
+func (p *plan) effect() (effect steps.Effect, repeatable bool) {
+	effect, repeatable = steps.Read, true
+	for _, s := range p.steps {
+		repeatable = repeatable && s.repeatable
+		if s.effect == steps.Destroy || effect == steps.Read {
+			effect = s.effect
+		}
+	}
+	return effect, repeatable
+}
+
+// arguments compiles what the step hands to its function or inline chain.
+func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
+	args := s.Args
+	if args == nil {
+		args = []byte("{}")
+	}
+	place := l.place(p.at+"/args", p.number)
+	place.Item, place.Result = l.item || s.ForEach != nil, s.Repeat != nil
+	t, faults, warnings := refs.CompileTemplate(args, place)
+	c.collect(faults, warnings)
+	if t == nil {
+		return
+	}
+	p.args = t
+	c.use(l, p, t.Uses())
+}
+
+// conditions compiles the step's expressions and selectors.
+func (c *compiler) conditions(l *level, s *step, p *plannedStep) {
+	before := l.place("", p.number)
+	before.Item = l.item
+	if s.When != nil {
+		before.At = p.at + "/when"
+		p.when = compileText(c, l, p, *s.When, before, refs.CompileExpression)
+	}
+	if s.ForEach != nil {
+		before.At = p.at + "/forEach"
+		p.forEach = compileText(c, l, p, *s.ForEach, before, refs.CompileSelector)
+	}
+	after := l.place("", p.number)
+	after.Item, after.Result = l.item || s.ForEach != nil, true
+	if s.Select != nil {
+		after.At = p.at + "/select"
+		p.selects = compileText(c, l, p, *s.Select, after, refs.CompileSelector)
+	}
+	if s.Repeat != nil && s.Repeat.Until != "" {
+		after.At = p.at + "/repeat/until"
+		p.until = compileText(c, l, p, s.Repeat.Until, after, refs.CompileExpression)
+	}
+}
+
+// compileText compiles one expression or selector and takes note of what it refers to.
+func compileText[T interface {
+	*refs.Expression | *refs.Selector
+	Uses() []refs.Use
+}](c *compiler, l *level, p *plannedStep, text string, place refs.Place, compile func(string, refs.Place) (T, []*fault.Error)) T {
+	compiled, faults := compile(text, place)
+	c.collect(faults, nil)
+	if len(faults) > 0 {
+		return nil
+	}
+	c.use(l, p, compiled.Uses())
+	return compiled
+}
+
+// controls checks the numbers that say how often, how long and how many at once.
+func (c *compiler) controls(s *step, p *plannedStep) {
+	p.orElse = s.OrElse
+	if s.TimeoutMs != nil {
+		p.timeout = time.Duration(*s.TimeoutMs) * time.Millisecond
+	}
+	if s.Repeat != nil {
+		p.maxRounds, p.delay = max(s.Repeat.Max, 1), time.Duration(s.Repeat.DelayMs)*time.Millisecond
+	}
+	if s.Retry != nil {
+		p.maxRetries, p.backoff = s.Retry.Max, time.Duration(s.Retry.BackoffMs)*time.Millisecond
+		if (p.fn != nil || p.inline != nil) && !p.repeatable {
+			c.fault(fault.BadRequest, p.at+"/retry", "%s may write, and is not known to be safe to repeat: drop retry", describe(p))
+		}
+	}
+	p.concurrency = 1
+	if p.effect == steps.Read {
+		p.concurrency = min(readConcurrency, c.o.MaxConcurrency)
+	}
+	if s.Concurrency == nil {
+		return
+	}
+	p.concurrency = *s.Concurrency
+	if s.ForEach == nil {
+		c.fault(fault.BadRequest, p.at+"/concurrency", "concurrency goes with forEach: drop it")
+	}
+	if p.concurrency > c.o.MaxConcurrency {
+		c.fault(fault.LimitExceeded, p.at+"/concurrency", "must be at most %d (limits.maxConcurrency)", c.o.MaxConcurrency)
+	}
+}
+
+func describe(p *plannedStep) string {
+	if p.fn != nil {
+		return p.name()
+	}
+	return "the inline chain"
+}
+
+// use notes the steps that a text refers to, and checks what it reads of $input.
+func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
+	for _, u := range uses {
+		if u.Root != refs.RootStep {
+			continue
+		}
+		p.after = appendNew(p.after, u.Step)
+		if !u.Status {
+			p.needs = appendNew(p.needs, u.Step)
+		}
+	}
+	c.checkInputs(l, uses)
+}
+
+func (c *compiler) collect(faults, warnings []*fault.Error) {
+	c.faults = append(c.faults, faults...)
+	c.warnings = append(c.warnings, warnings...)
+}
+
+// sortFaults puts faults in the order of their steps, those of no step first, then of their places.
+func sortFaults(faults []*fault.Error) {
+	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
+		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
+			return d
+		}
+		return strings.Compare(a.At, b.At)
+	})
+}
+
+// stepOf is the number of the outermost step that a pointer lies in; -1 when it lies in none.
+func stepOf(at string) int {
+	rest, found := strings.CutPrefix(at, "/steps/")
+	if !found {
+		return -1
+	}
+	digits, _, _ := strings.Cut(rest, "/")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// members lists the members of a raw object; of duplicates, which the decoder refuses, nothing is known here.
+func members(object []byte) []objectMember {
+	var list []objectMember
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		list = append(list, objectMember{strings.Clone(key.String()), value.Raw})
+		return true
+	})
+	return list
+}
+
+// hasKey tells whether a raw object has a member of that name.
+func hasKey(object []byte, name string) bool {
+	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
+		return false
+	}
+	found := false
+	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
+		found = key.String() == name
+		return !found
+	})
+	return found
+}

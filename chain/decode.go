@@ -1,0 +1,235 @@
+package chain
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+const (
+	maxJSONDepth = 200 // of a request; results may be deeper
+	tokenField   = "continuation_token"
+)
+
+// decode reads a request. A text that is not JSON gives no request and one fault; else the request holds what could be
+// read, and the faults say what could not.
+func (s *session) decode(text []byte) (*request, []*fault.Error) {
+	compact, f := compactJSON(text, s.o.MaxRequestBytes)
+	if f != nil {
+		return nil, []*fault.Error{f}
+	}
+	d := &decoder{}
+	root := gjson.ParseBytes(compact)
+	if !root.IsObject() {
+		return nil, []*fault.Error{fault.New(fault.BadRequest, "a chain is a JSON object with `steps`, not %s", kindOf(root))}
+	}
+	if at, fetch, found := findToken(root); found {
+		if root.Get("steps").Exists() {
+			return nil, []*fault.Error{fault.New(fault.BadRequest, "continuation_token stands beside steps: send it alone to fetch, or drop it to run the steps").Under("/continuation_token")}
+		}
+		return &request{fetch: d.fetch(fetch, at)}, d.faults
+	}
+	return d.chain(root), d.faults
+}
+
+// compactJSON checks that text is one JSON value within the bounds, with no duplicate keys, and drops the white space
+// between its tokens. Numbers and strings keep their spelling.
+func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
+	if int64(len(text)) > maxBytes {
+		return nil, fault.New(fault.LimitExceeded, "the request has %d bytes, the limit is %d (limits.maxRequestBytes)", len(text), maxBytes)
+	}
+	if f := checkDepth(text); f != nil {
+		return nil, f
+	}
+	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true), jsontext.AllowInvalidUTF8(false))
+	if err == nil {
+		return compact, nil
+	}
+	f := fault.New(fault.BadJSON, "not JSON: %v", err)
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		f.Line, f.Column = position(text, int(syntax.ByteOffset))
+		f.At = string(syntax.JSONPointer)
+		f.Message = "line " + itoa(f.Line) + ", column " + itoa(f.Column) + ": " + syntax.Err.Error()
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may stand once in an object"
+		}
+	}
+	f.Err = err
+	return nil, f
+}
+
+// checkDepth refuses a text that nests deeper than maxJSONDepth, before anything walks it.
+func checkDepth(text []byte) *fault.Error {
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > maxJSONDepth {
+				f := fault.New(fault.BadJSON, "nested deeper than %d levels", maxJSONDepth)
+				f.Line, f.Column = position(text, i)
+				return f
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// position gives the line and column, both from 1, of a byte offset; columns count characters.
+func position(text []byte, offset int) (line, column int) {
+	before := text[:min(max(offset, 0), len(text))]
+	lineStart := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[lineStart:]) + 1
+}
+
+// findToken finds a continuation token at the top of the arguments or in `params`, and the object that holds it.
+func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
+	if !strings.Contains(root.Raw, tokenField) {
+		return "", root, false
+	}
+	if root.Get(tokenField).Exists() {
+		return "", root, true
+	}
+	params := root.Get("params")
+	token := params.Get(tokenField)
+	return "/params", params, token.Type == gjson.String && strings.HasPrefix(token.Str, budget.TokenPrefix)
+}
+
+type decoder struct{ faults []*fault.Error }
+
+// member sets one field from its value and tells whether it knows the name.
+type member func(name string, value gjson.Result, at string) bool
+
+// object hands each member that is not null to set; a name that set does not know is a fault.
+func (d *decoder) object(value gjson.Result, at string, known []string, set member) {
+	if !value.IsObject() {
+		d.wrongType(at, "an object", value)
+		return
+	}
+	value.ForEach(func(key, v gjson.Result) bool {
+		if name := key.String(); !set(name, v, at) {
+			f := fault.New(fault.UnknownField, "unknown field %q", clip(name, 60))
+			f.At, f.Available, f.Nearest = fault.Key(at, name), known, fault.Nearest(name, known, 1)
+			if len(f.Nearest) > 0 {
+				f.Message += ": did you mean " + f.Nearest[0] + "?"
+			} else {
+				f.Message += ": known here are " + strings.Join(known, ", ")
+			}
+			d.faults = append(d.faults, f)
+		}
+		return true
+	})
+}
+
+func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
+	d.faults = append(d.faults, fault.New(code, format, args...).Under(at))
+}
+
+func (d *decoder) wrongType(at, want string, got gjson.Result) {
+	d.fault(fault.BadRequest, at, "must be %s, not %s", want, kindOf(got))
+}
+
+func (d *decoder) notSupported(at, what string) {
+	d.fault(fault.NotSupported, at, "%s is not supported by this version: leave it out", what)
+}
+
+func (d *decoder) text(v gjson.Result, at, name string) string {
+	if v.Type != gjson.String && v.Type != gjson.Null {
+		d.wrongType(fault.Key(at, name), "a string", v)
+	}
+	return v.Str
+}
+
+// optionalText tells an absent text (nil) from an empty one.
+func (d *decoder) optionalText(v gjson.Result, at, name string) *string {
+	text := d.text(v, at, name)
+	if v.Type != gjson.String {
+		return nil
+	}
+	return &text
+}
+
+func (d *decoder) boolean(v gjson.Result, at, name string) *bool {
+	if v.Type == gjson.Null {
+		return nil
+	}
+	if !v.IsBool() {
+		d.wrongType(fault.Key(at, name), "true or false", v)
+		return nil
+	}
+	b := v.Bool()
+	return &b
+}
+
+func (d *decoder) flag(v gjson.Result, at, name string) bool {
+	b := d.boolean(v, at, name)
+	return b != nil && *b
+}
+
+// integer reads a whole number that fits an int32, which is above every limit there is; written as 1e3 or 1.0 it is
+// still whole.
+func (d *decoder) integer(v gjson.Result, at, name string) *int {
+	if v.Type == gjson.Null {
+		return nil
+	}
+	n := int(v.Num)
+	if v.Type != gjson.Number || float64(n) != v.Num || n > 1<<31-1 || n < -1<<31 {
+		d.wrongType(fault.Key(at, name), "a whole number", v)
+		return nil
+	}
+	return &n
+}
+
+func (d *decoder) number(v gjson.Result, at, name string) int {
+	if n := d.integer(v, at, name); n != nil {
+		return *n
+	}
+	return 0
+}
+
+// raw keeps a value's bytes; want is "object" or "" for any value, which may then be null.
+func (d *decoder) raw(v gjson.Result, at, name, want string) []byte {
+	if want == "object" {
+		if v.Type == gjson.Null {
+			return nil
+		}
+		if !v.IsObject() {
+			d.wrongType(fault.Key(at, name), "an object", v)
+			return nil
+		}
+	}
+	return []byte(v.Raw)
+}
+
+func kindOf(v gjson.Result) string {
+	switch {
+	case v.IsObject():
+		return "an object"
+	case v.IsArray():
+		return "an array"
+	case v.IsBool():
+		return "a boolean"
+	case v.Type == gjson.String:
+		return "the string " + clip(v.Raw, 60)
+	case v.Type == gjson.Number:
+		return "the number " + clip(v.Raw, 60)
+	}
+	return "null"
+}

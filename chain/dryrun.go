@@ -1,0 +1,148 @@
+package chain
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// answerPlan answers a dry run: what would run, in which order, and the bounds that hold whatever the functions answer.
+// Signatures, then the list of steps are left out where the answer would not fit.
+func (s *session) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
+	d := &draft{session: s, step: -1, index: -1, member: "plan"}
+	hash := p.hash(r)
+	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
+		w := &writer{}
+		w.plan(p, hash, detail, s)
+		if d.result = w.b; d.holds(d.result) {
+			break
+		}
+	}
+	if s.lite {
+		return d.lean(ctx)
+	}
+	return d.answer(ctx)
+}
+
+type planDetail int
+
+const (
+	planSignatures planDetail = iota
+	planSteps
+	planCounts
+)
+
+func (w *writer) plan(p *plan, hash string, detail planDetail, s *session) {
+	w.open('{')
+	w.text("hash", hash)
+	if detail != planCounts {
+		w.waves(p.waves())
+		w.planSteps(p, detail)
+	}
+	counts := map[steps.Effect]int{}
+	p.count(counts)
+	w.int("reads", int64(counts[steps.Read]))
+	w.int("writes", int64(counts[steps.Write]))
+	w.int("destroys", int64(counts[steps.Destroy]))
+	w.key("bound")
+	w.b = append(w.b, '{')
+	w.int("calls", min(p.mostCalls(s.o.MaxElements), int64(p.maxCalls)))
+	if limit := s.meter.Limit(); limit > 0 {
+		w.int("tokens", int64(limit))
+	}
+	w.int("ms", p.maxDuration.Milliseconds())
+	w.close('}')
+	w.close('}')
+}
+
+func (w *writer) waves(waves [][]int) {
+	w.key("waves")
+	w.b = append(w.b, '[')
+	for _, wave := range waves {
+		w.open('[')
+		for _, n := range wave {
+			w.comma()
+			w.b = append(w.b, itoa(n)...)
+		}
+		w.close(']')
+	}
+	w.close(']')
+}
+
+func (w *writer) planSteps(p *plan, detail planDetail) {
+	w.key("steps")
+	w.b = append(w.b, '[')
+	for i, s := range p.steps {
+		w.open('{')
+		w.int("step", int64(i))
+		if s.fn != nil {
+			w.text("fn", s.name())
+		}
+		w.text("effect", s.effect.String())
+		if s.fn != nil && detail == planSignatures {
+			w.text("signature", s.fn.Signature())
+		}
+		if s.inline != nil {
+			w.key("chain")
+			w.b = append(w.b, '{')
+			w.waves(s.inline.waves())
+			w.planSteps(s.inline, detail)
+			w.close('}')
+		}
+		w.close('}')
+	}
+	w.close(']')
+}
+
+// count adds up the steps that call a function, by effect.
+func (p *plan) count(counts map[steps.Effect]int) {
+	for _, s := range p.steps {
+		if s.inline != nil {
+			s.inline.count(counts)
+		} else {
+			counts[s.effect]++
+		}
+	}
+}
+
+// mostCalls is the most calls that the plan can make, were there no maxCalls.
+func (p *plan) mostCalls(maxElements int) int64 {
+	const enough = 1 << 40 // above any limit, and far from overflow
+	var sum int64
+	for _, s := range p.steps {
+		calls := int64(1)
+		if s.inline != nil {
+			calls = s.inline.mostCalls(maxElements)
+		}
+		calls = min(calls*int64(s.maxRounds)*int64(1+s.maxRetries), enough)
+		if s.forEach != nil {
+			calls = min(calls*int64(maxElements), enough)
+		}
+		sum = min(sum+calls, enough)
+	}
+	return sum
+}
+
+// hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its order on
+// errors. White space and the form of the answer do not change it.
+func (p *plan) hash(r *request) string {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(r.stepsRaw), r.Return, r.Common, p.input, []byte(p.onError)} {
+		h.Write([]byte(itoa(len(part)) + ":"))
+		h.Write(part)
+	}
+	p.writeNames(func(name string) { h.Write([]byte(name + "\n")) })
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func (p *plan) writeNames(write func(string)) {
+	for _, s := range p.steps {
+		if s.inline != nil {
+			s.inline.writeNames(write)
+		} else {
+			write(s.name())
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package chain
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The statuses of a step, and the reasons of a skipped one.
+const (
+	statusOK      = "ok"
+	statusFailed  = "failed"
+	statusSkipped = "skipped"
+
+	reasonWhen       = "when"       // its condition was false; its result is null
+	reasonDependency = "dependency" // a step that it refers to failed
+	reasonStopped    = "stopped"    // an earlier failure stopped the chain
+	reasonBudget     = "budget"     // maxCalls or maxDurationMs was used up
+	reasonCancelled  = "cancelled"  // the client cancelled
+)
+
+// run is a plan while it is executed, and afterwards what came of it.
+type run struct {
+	*session
+	plan  *plan
+	steps []stepRun
+	calls atomic.Int64
+	bytes atomic.Int64 // of the results kept
+
+	parent context.Context // the caller's, without the chain's own deadline
+	ended  int             // steps of the outermost chain
+}
+
+// stepRun is what came of one step.
+type stepRun struct {
+	status, reason string
+	cause          int    // of a skip for a dependency: the step that failed first
+	raw            []byte // the result after select; nil: none. A failed forEach keeps the elements that succeeded
+	err            *fault.Error
+	fn             *steps.Entry   // the function that failed: not the step's own in an inline chain
+	index          int            // of the forEach's element that failed first; -1: none
+	elements       []elementFault // all that failed, with onError continue
+	count          int            // elements of a forEach; -1: no forEach
+	defaulted      bool
+	calls          int64
+	took           time.Duration
+	args           []byte // as resolved; only with trace full, and not for a forEach
+}
+
+type elementFault struct {
+	index int
+	err   *fault.Error
+}
+
+// execute runs a plan. It ends when all steps that may run have ended.
+func (s *session) execute(ctx context.Context, p *plan) *run {
+	r := &run{session: s, plan: p, parent: ctx}
+	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
+	defer cancel()
+	r.steps = r.chain(ctx, p, r.scope(p.input))
+	return r
+}
+
+// scope is what the steps of a level see at its start.
+func (s *session) scope(input []byte) refs.Scope {
+	return refs.Scope{Input: input, MaxBytes: int(s.o.MaxResultBytes)}
+}
+
+// chain runs the steps of one level, the only loop there is: a step starts when all steps in its `after` have ended.
+// One that is alone runs on this goroutine.
+func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope) []stepRun {
+	l := &loop{run: r, plan: p, scope: scope, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
+		done: make(chan int, len(p.steps))}
+	l.scope.Steps = make([]refs.StepResult, len(p.steps))
+	l.index()
+	for {
+		l.start(ctx)
+		if l.running == 0 {
+			break
+		}
+		i := <-l.done
+		l.running--
+		l.finish(i)
+	}
+	l.skipRest(ctx)
+	return l.steps
+}
+
+// loop is the state of one level's execution. Only its own goroutine writes to it, but for steps[i] while step i runs.
+type loop struct {
+	*run
+	plan    *plan
+	scope   refs.Scope
+	steps   []stepRun
+	waiting []int // how many steps each step still waits for
+	next    []int // the steps that wait for step i stand from nextOf[i] to nextOf[i+1]
+	nextOf  []int
+	ready   []int // steps that wait for nothing, in order
+	running int
+	failed  bool
+	done    chan int
+}
+
+// index finds which steps wait for which.
+func (l *loop) index() {
+	l.nextOf = make([]int, len(l.plan.steps)+1)
+	for i, s := range l.plan.steps {
+		l.waiting[i] = len(s.after)
+		if len(s.after) == 0 {
+			l.ready = append(l.ready, i)
+		}
+		for _, n := range s.after {
+			l.nextOf[n+1]++
+		}
+	}
+	for i := range l.plan.steps {
+		l.nextOf[i+1] += l.nextOf[i]
+	}
+	l.next = make([]int, l.nextOf[len(l.plan.steps)])
+	free := slices.Clone(l.nextOf)
+	for i, s := range l.plan.steps {
+		for _, n := range s.after {
+			l.next[free[n]] = i
+			free[n]++
+		}
+	}
+}
+
+// start starts what is ready, as far as the concurrency allows.
+func (l *loop) start(ctx context.Context) {
+	for len(l.ready) > 0 && l.running < l.o.MaxConcurrency && !l.halted(ctx) {
+		i := l.ready[0]
+		l.ready = l.ready[1:]
+		s := l.plan.steps[i]
+		if cause, ok := l.brokenDependency(s); ok {
+			l.steps[i] = stepRun{status: statusSkipped, reason: reasonDependency, cause: cause, index: -1, count: -1}
+			l.finish(i)
+			continue
+		}
+		l.report(i, false)
+		l.running++
+		if len(l.ready) == 0 && l.running == 1 {
+			l.steps[i] = l.step(ctx, s, l.scope)
+			l.running--
+			l.finish(i)
+			continue
+		}
+		go func() {
+			l.steps[i] = l.step(ctx, s, l.scope)
+			l.done <- i
+		}()
+	}
+}
+
+// halted tells whether no further step may start.
+func (l *loop) halted(ctx context.Context) bool {
+	return l.failed && l.plan.onError == "stop" || ctx.Err() != nil || l.callsLeft() <= 0 && l.plan.functions > 0
+}
+
+func (r *run) callsLeft() int64 { return int64(r.plan.maxCalls) - r.calls.Load() }
+
+// brokenDependency finds a step that s needs and that has no result, and the failure at its root.
+func (l *loop) brokenDependency(s *plannedStep) (cause int, broken bool) {
+	for _, n := range s.needs {
+		switch of := &l.steps[n]; {
+		case of.status == statusFailed:
+			return n, true
+		case of.status == statusSkipped && of.reason != reasonWhen:
+			return of.cause, true
+		}
+	}
+	return 0, false
+}
+
+// finish takes note of an ended step and of those that waited for it.
+func (l *loop) finish(i int) {
+	s := &l.steps[i]
+	l.scope.Steps[i] = refs.StepResult{Raw: s.raw, Status: s.status}
+	l.failed = l.failed || s.status == statusFailed
+	for _, n := range l.next[l.nextOf[i]:l.nextOf[i+1]] {
+		if l.waiting[n]--; l.waiting[n] == 0 {
+			l.ready = append(l.ready, n)
+		}
+	}
+	l.report(i, true)
+}
+
+// skipRest gives a status to the steps that never started, and to the run the reason when it is not a failed step.
+func (l *loop) skipRest(ctx context.Context) {
+	reason := reasonStopped
+	switch {
+	case l.parent.Err() != nil:
+		reason = reasonCancelled
+	case ctx.Err() != nil || l.callsLeft() <= 0 && !(l.failed && l.plan.onError == "stop"):
+		reason = reasonBudget
+	}
+	for i := range l.steps {
+		if l.steps[i].status == "" {
+			l.steps[i] = stepRun{status: statusSkipped, reason: reason, index: -1, count: -1}
+		}
+	}
+}
+
+// report tells the progress of the outermost chain.
+func (l *loop) report(i int, ended bool) {
+	if l.progress == nil || l.plan != l.run.plan {
+		return
+	}
+	if ended {
+		l.run.ended++
+	}
+	l.progress(Progress{Done: l.run.ended, Total: len(l.steps), Step: i, Function: l.plan.steps[i].name(), Ended: ended})
+}

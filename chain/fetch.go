@@ -1,0 +1,80 @@
+package chain
+
+import (
+	"context"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// fetch answers a request for more of a kept result. No step runs, whatever the request holds.
+func (s *session) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
+	s.form(f.Lite, "")
+	if s.override.Check {
+		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
+	}
+	if b := f.Budget; b != nil && b.MaxTotalTokens != nil && s.override.MaxTotalTokens == 0 {
+		if n := *b.MaxTotalTokens; n >= budget.LeastTokens {
+			s.limitTokens(n)
+		} else {
+			faults = append(faults, fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least", budget.LeastTokens).Under("/budget/maxTotalTokens"))
+		}
+	}
+	if len(faults) > 0 {
+		sortFaults(faults)
+		return s.failure(ctx, faults[0])
+	}
+	if s.o.Results == nil {
+		return s.failure(ctx, fault.New(fault.TokenExpired, "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."))
+	}
+	d := &draft{session: s, step: -1, index: -1, member: "result"}
+	wanted := f.wanted()
+	wanted.Limit = s.meter.Limit()
+	result, err := s.o.Results.Answer(ctx, s.owner, wanted, d.holds, query)
+	if err != nil {
+		return s.failure(ctx, coded(err, ""))
+	}
+	d.result = result
+	if s.lite {
+		return d.lean(ctx)
+	}
+	return d.answer(ctx)
+}
+
+// holds tells whether a result fits into the answer to a fetch.
+func (d *draft) holds(result []byte) bool {
+	if d.lite {
+		return d.meter.Fits(d.bare(result))
+	}
+	with := *d
+	with.result, with.fits = result, nil
+	_, fits := with.render(&trim{})
+	return fits
+}
+
+func (f *fetchRequest) wanted() budget.Fetch {
+	w := budget.Fetch{Token: f.Token, Mode: f.Mode, FilterKeys: f.FilterKeys, Query: f.Query}
+	if f.Page != nil {
+		w.Page, w.PageSet = *f.Page, true
+	}
+	if f.PageSize != nil {
+		w.PageSize, w.PageSizeSet = *f.PageSize, true
+	}
+	return w
+}
+
+// query runs a path or an expression over a kept value. A text that begins with `.` or `[` is a path into it.
+func query(ctx context.Context, text string, value []byte) ([]byte, error) {
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") {
+		if _, err := refs.Parse("$result" + text); err == nil {
+			text = "$result" + text
+		}
+	}
+	selector, faults := refs.CompileSelector(text, refs.Place{At: "/query", Result: true})
+	if len(faults) > 0 {
+		return nil, faults[0]
+	}
+	return selector.Resolve(ctx, &refs.Scope{Result: value})
+}

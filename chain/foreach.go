@@ -1,0 +1,188 @@
+package chain
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// forEach runs the step once for each element, in order of the elements as far as its concurrency allows, and gives the
+// array of their results. It stops at the first failure unless onError is continue.
+func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *stepRun) {
+	items, f := r.items(ctx, p, &scope)
+	if f != nil {
+		s.fail(p, f)
+		return
+	}
+	s.count = len(items)
+	e := &each{run: r, step: p, items: items, results: make([][]byte, len(items))}
+	e.first.Store(int64(len(items)))
+	workers := min(p.concurrency, len(items))
+	if workers <= 1 {
+		e.work(ctx, scope, s)
+	} else {
+		e.fan(ctx, scope, s, workers)
+	}
+	e.end(ctx, s)
+}
+
+// items resolves the array that forEach goes over.
+func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) ([][]byte, *fault.Error) {
+	at := p.at + "/forEach"
+	raw, err := p.forEach.Resolve(ctx, scope)
+	if err != nil {
+		return nil, coded(err, at)
+	}
+	list := gjson.ParseBytes(raw)
+	if !list.IsArray() {
+		return nil, fault.New(fault.BadArguments, "forEach needs an array, not %s", kindOf(list)).Under(at)
+	}
+	var items [][]byte
+	list.ForEach(func(_, item gjson.Result) bool {
+		items = append(items, raw[item.Index:item.Index+len(item.Raw)])
+		return len(items) <= r.o.MaxElements
+	})
+	if len(items) > r.o.MaxElements {
+		return nil, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer", r.o.MaxElements).Under(at)
+	}
+	return items, nil
+}
+
+// each is a forEach under way. Workers take the next element each; what they share is guarded.
+type each struct {
+	*run
+	step    *plannedStep
+	items   [][]byte
+	results [][]byte
+	next    atomic.Int64
+	first   atomic.Int64 // the lowest element that failed; len(items): none
+
+	mu     sync.Mutex
+	failed []elementFault
+	fn     *steps.Entry // that failed, of the lowest failed element
+}
+
+func (e *each) fan(ctx context.Context, scope refs.Scope, s *stepRun, workers int) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			var own stepRun
+			e.work(ctx, scope, &own)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			s.calls += own.calls
+			s.defaulted = s.defaulted || own.defaulted
+		})
+	}
+	all.Wait()
+}
+
+// work runs elements until there is none left or none may start.
+func (e *each) work(ctx context.Context, scope refs.Scope, s *stepRun) {
+	for {
+		i := int(e.next.Add(1) - 1)
+		if i >= len(e.items) || e.stopped(ctx, i) {
+			return
+		}
+		scope.Item, scope.Index = e.items[i], i
+		s.fn = nil
+		raw, f := e.one(ctx, scope, s)
+		if f != nil && e.defaults(ctx, e.step) {
+			raw, f, s.defaulted = e.step.orElse, nil, true
+		}
+		if f != nil {
+			e.fail(i, f, s.fn)
+			continue
+		}
+		e.results[i] = raw
+	}
+}
+
+// one runs an element and charges its result.
+func (e *each) one(ctx context.Context, scope refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			raw, f = nil, defect(e.step)
+		}
+	}()
+	raw, f = e.element(ctx, e.step, &scope, s)
+	if f == nil {
+		f = e.keep(e.step, raw)
+	}
+	return raw, f
+}
+
+// stopped tells whether element i may not start any more. With onError stop the elements before the first failure
+// still run, so that which one is reported does not hang on time.
+func (e *each) stopped(ctx context.Context, i int) bool {
+	if ctx.Err() != nil || e.callsLeft() < 0 {
+		return true
+	}
+	return e.plan.onError == "stop" && int64(i) > e.first.Load()
+}
+
+func (e *each) fail(i int, f *fault.Error, fn *steps.Entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failed = append(e.failed, elementFault{i, f})
+	if int64(i) < e.first.Load() {
+		e.first.Store(int64(i))
+		e.fn = fn
+	}
+}
+
+// end makes the step's result and status out of its elements'.
+func (e *each) end(ctx context.Context, s *stepRun) {
+	failed := len(e.failed) > 0
+	if failed && e.plan.onError == "stop" {
+		e.lowest(s)
+		return
+	}
+	complete := true
+	size := len(e.results) + 2
+	for i, raw := range e.results {
+		if raw == nil {
+			complete = false
+			e.results[i] = null
+		}
+		size += len(e.results[i])
+	}
+	array := make([]byte, 0, size)
+	array = append(array, '[')
+	for i, raw := range e.results {
+		if i > 0 {
+			array = append(array, ',')
+		}
+		array = append(array, raw...)
+	}
+	array = append(array, ']')
+	s.raw = array
+	switch {
+	case failed:
+		e.lowest(s)
+	case !complete:
+		s.fail(e.step, e.interrupted(ctx, e.step))
+	case int64(size) > e.o.MaxResultBytes:
+		s.raw = nil
+		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): select less of each", size, e.o.MaxResultBytes).Under(e.step.at))
+	default:
+		s.status = statusOK
+	}
+}
+
+// lowest makes the failure of the lowest element the step's.
+func (e *each) lowest(s *stepRun) {
+	slices.SortFunc(e.failed, func(a, b elementFault) int { return a.index - b.index })
+	s.index, s.fn = e.failed[0].index, e.fn
+	if e.plan.onError == "continue" {
+		s.elements = e.failed
+	}
+	s.fail(e.step, e.failed[0].err)
+}

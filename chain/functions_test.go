@@ -1,0 +1,139 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// world is what the functions of these tests act on: it remembers the calls that reached it.
+type world struct {
+	mu    sync.Mutex
+	calls []string
+	count int
+}
+
+func (w *world) note(call string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call)
+}
+
+func (w *world) seen() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.calls...)
+}
+
+func schema(properties string, required ...string) json.RawMessage {
+	names, _ := json.Marshal(append([]string{}, required...))
+	return json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":` + string(names) + `,"additionalProperties":false}`)
+}
+
+// functions are the functions of these tests; each does what its name says.
+func (w *world) functions() []steps.Function {
+	read := func(name string, input json.RawMessage, call steps.Call) steps.Function {
+		return steps.Function{Spec: steps.Spec{Name: name, Description: "For tests.", Input: input, Effect: steps.Read, EffectDeclared: true}, Call: call}
+	}
+	fns := []steps.Function{
+		read("test.echo", nil, func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }),
+		read("test.get", schema(`"value":{}`, "value"), func(_ context.Context, args []byte) ([]byte, error) {
+			return []byte(gjson.GetBytes(args, "value").Raw), nil
+		}),
+		read("test.fail", schema(`"message":{"type":"string"}`), func(_ context.Context, args []byte) ([]byte, error) {
+			return nil, fault.New(fault.FunctionFailed, "it failed: %s", gjson.GetBytes(args, "message").Str)
+		}),
+		read("test.failIf", schema(`"value":{},"fail":{"type":"boolean"}`, "fail"), func(_ context.Context, args []byte) ([]byte, error) {
+			if gjson.GetBytes(args, "fail").Bool() {
+				return nil, fmt.Errorf("told to fail")
+			}
+			return []byte(`{"value":` + gjson.GetBytes(args, "value").Raw + `}`), nil
+		}),
+		read("test.sleep", schema(`"ms":{"type":"integer"},"value":{}`, "ms"), func(ctx context.Context, args []byte) ([]byte, error) {
+			select {
+			case <-time.After(time.Duration(gjson.GetBytes(args, "ms").Int()) * time.Millisecond):
+				return []byte(`{"slept":` + gjson.GetBytes(args, "ms").Raw + `}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}),
+		read("test.stubborn", nil, func(context.Context, []byte) ([]byte, error) { time.Sleep(time.Hour); return []byte("1"), nil }),
+		read("test.next", schema(`"cursor":{}`), func(context.Context, []byte) ([]byte, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.count++
+			return fmt.Appendf(nil, `{"cursor":%d,"done":%t}`, w.count, w.count >= 3), nil
+		}),
+		read("test.flaky", schema(`"failures":{"type":"integer"}`), func(_ context.Context, args []byte) ([]byte, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.count++; w.count <= int(gjson.GetBytes(args, "failures").Int()) {
+				return nil, fault.New(fault.Unavailable, "not yet")
+			}
+			return fmt.Appendf(nil, `{"attempts":%d}`, w.count), nil
+		}),
+		read("test.items", schema(`"n":{"type":"integer","minimum":0},"text":{"type":"string"}`, "n"), func(_ context.Context, args []byte) ([]byte, error) {
+			list := make([]string, gjson.GetBytes(args, "n").Int())
+			for i := range list {
+				list[i] = fmt.Sprintf(`{"id":%d,"name":"item %d"}`, i, i)
+			}
+			return []byte(`{"total":` + fmt.Sprint(len(list)) + `,"items":[` + strings.Join(list, ",") + `]}`), nil
+		}),
+		read("test.panic", nil, func(context.Context, []byte) ([]byte, error) { panic("boom") }),
+		read("test.text", nil, func(context.Context, []byte) ([]byte, error) { return []byte("not JSON"), nil }),
+		{Spec: steps.Spec{Name: "test.write", Description: "For tests.", Input: schema(`"value":{},"repoId":{"type":"string"}`), EffectDeclared: true},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				return []byte(`{"written":` + string(args) + `}`), nil
+			}},
+		{Spec: steps.Spec{Name: "test.card.get", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
+			Input:  schema(`"cardId":{"type":"string"},"limit":{"type":"integer","minimum":1},"repoId":{"type":"string"}`, "cardId"),
+			Output: schema(`"card":{"type":"object","properties":{"id":{"type":"string"},"size":{"type":"integer"}},"additionalProperties":false}`, "card")},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				return []byte(`{"card":{"id":` + gjson.GetBytes(args, "cardId").Raw + `,"size":7}}`), nil
+			}},
+	}
+	for i := range fns {
+		name, call := fns[i].Name, fns[i].Call
+		fns[i].Call = func(ctx context.Context, args []byte) ([]byte, error) {
+			w.note(name + " " + string(args))
+			return call(ctx, args)
+		}
+	}
+	return fns
+}
+
+// engine is an engine over the functions of these tests, with a store in memory.
+func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
+	t.Helper()
+	registry, err := steps.NewRegistry(w.functions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { results.Close() })
+	o.Functions, o.Results = registry, results
+	e, err := chain.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,156 @@
+package chain
+
+import (
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Defaults of the limits, all of them ceilings of the server that a chain's own budget may lower.
+const (
+	DefaultMaxSteps        = 1000
+	DefaultMaxCalls        = 200_000
+	DefaultMaxDuration     = 5 * time.Minute
+	DefaultMaxConcurrency  = 16
+	DefaultMaxElements     = 100_000
+	DefaultMaxResultBytes  = 64 << 20
+	DefaultMaxChainBytes   = 256 << 20
+	DefaultMaxRequestBytes = 4 << 20
+	DefaultStepTimeout     = 30 * time.Second
+)
+
+const (
+	maxDepth        = 4 // of inline chains, the outermost chain not counted
+	readConcurrency = 8 // of a forEach over functions that only read
+)
+
+// Options says what an Engine runs with. Only Functions is required. A zero limit means its default; a limit below zero
+// is refused with bad_request. The struct is copied by New.
+type Options struct {
+	// Functions are what steps may call.
+	Functions *steps.Registry
+
+	// Counter counts the tokens of answers; nil: o200k_base, unscaled.
+	Counter budget.Counter
+
+	// Results keeps results that do not fit their answer. nil: none is kept, and an answer that does not fit is refused
+	// with limit_exceeded. The engine does not close it.
+	Results *budget.Results
+
+	// MaxTotalTokens is the server's token budget of an answer, which a chain may lower; 0: none. Not below
+	// budget.LeastTokens.
+	MaxTotalTokens int
+	// ProbeAbove turns a result of more tokens into a probe even where it fits; 0: off.
+	ProbeAbove int
+
+	MaxSteps        int           // steps of a chain, inline chains included
+	MaxCalls        int           // calls of functions by one chain, repetitions included
+	MaxDuration     time.Duration // of one chain
+	MaxConcurrency  int           // calls that one step, or one wave of steps, has under way at once
+	MaxElements     int           // of a forEach
+	MaxResultBytes  int64         // of one step's result
+	MaxChainBytes   int64         // of all results that a chain keeps
+	MaxRequestBytes int64         // of a request
+	StepTimeout     time.Duration // of one call, where the step has no timeoutMs
+
+	// Lite is the answer's form where the request does not say it.
+	Lite bool
+}
+
+// Caller is for whom a chain runs. The zero value is the one local user with the engine's own functions.
+type Caller struct {
+	ID        string          // to whom kept results are bound; "" is a caller like any other
+	Label     string          // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
+	Functions *steps.Registry // the caller's view; nil: the engine's functions
+	Progress  func(Progress)  // called when a step starts and when it ends, never by two goroutines at once; nil: not wanted
+	Override  Override
+}
+
+// Override is what a door sets over the request, as the command line's flags do.
+type Override struct {
+	Input          []byte    // a JSON object that replaces members of `input`; nil: none
+	Set            []Setting // over Input, in order
+	Lite           *bool     // nil: as the request says
+	MaxTotalTokens int       // over the request's budget; 0: as the request says
+	DryRun         bool      // true: as if the request said it
+	Trace          string    // "": as the request says
+	Check          bool      // compile only: `params` that nothing fills are no faults
+}
+
+// Setting gives one member of `input` as text: JSON if it parses as JSON, else a string; where `params` declares
+// "string" for it, always a string.
+type Setting struct{ Key, Value string }
+
+// Progress is a moment of a running chain.
+type Progress struct {
+	Done, Total int    // steps that have ended, and all steps, of the outermost chain
+	Step        int    // the step that has just started or ended
+	Function    string // its function's name, "" for an inline chain
+	Ended       bool   // it has ended; else it has started
+}
+
+// Answer is what a chain, or a fetch, is answered.
+type Answer struct {
+	OK       bool
+	JSON     []byte         // the bytes to send, compact, within the budget
+	Error    *fault.Error   // the first error, nil when OK; for a chain that does not compile its code is compile
+	Faults   []*fault.Error // the faults, where Error's code is compile
+	Warnings []*fault.Error // also those that a lite answer leaves out
+}
+
+func (o *Options) setDefaults() error {
+	if o.Counter == nil {
+		counter, err := budget.NewCounter("", 0)
+		if err != nil {
+			return err
+		}
+		o.Counter = counter
+	}
+	if o.MaxTotalTokens != 0 && o.MaxTotalTokens < budget.LeastTokens {
+		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, budget.LeastTokens)
+	}
+	for _, limit := range []struct {
+		name  string
+		value *int
+		is    int
+	}{
+		{"MaxSteps", &o.MaxSteps, DefaultMaxSteps},
+		{"MaxCalls", &o.MaxCalls, DefaultMaxCalls},
+		{"MaxConcurrency", &o.MaxConcurrency, DefaultMaxConcurrency},
+		{"MaxElements", &o.MaxElements, DefaultMaxElements},
+		{"ProbeAbove", &o.ProbeAbove, 0},
+	} {
+		if err := setDefault(limit.name, limit.value, limit.is); err != nil {
+			return err
+		}
+	}
+	for _, limit := range []struct {
+		name  string
+		value *int64
+		is    int64
+	}{
+		{"MaxResultBytes", &o.MaxResultBytes, DefaultMaxResultBytes},
+		{"MaxChainBytes", &o.MaxChainBytes, DefaultMaxChainBytes},
+		{"MaxRequestBytes", &o.MaxRequestBytes, DefaultMaxRequestBytes},
+	} {
+		if err := setDefault(limit.name, limit.value, limit.is); err != nil {
+			return err
+		}
+	}
+	if err := setDefault("MaxDuration", &o.MaxDuration, DefaultMaxDuration); err != nil {
+		return err
+	}
+	return setDefault("StepTimeout", &o.StepTimeout, DefaultStepTimeout)
+}
+
+func setDefault[T int | int64 | time.Duration](name string, value *T, is T) error {
+	if *value < 0 {
+		return fault.New(fault.BadRequest, "%s is %v: it cannot be below zero", name, *value)
+	}
+	if *value == 0 {
+		*value = is
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package chain
+
+import (
+	"time"
+
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// plan is a chain that may run: every name resolved, every reference and expression compiled, every order known.
+// It is not changed after compile, so that elements of a forEach can run one inline plan side by side.
+type plan struct {
+	steps []*plannedStep
+	ret   *refs.Template // nil: the last step's result
+	retAt string
+
+	input       []byte // what $input names; nil for an inline chain, which gets it from its step's args
+	onError     string // stop or continue; an inline chain follows the outermost
+	dryRun      bool
+	maxCalls    int
+	maxDuration time.Duration
+	functions   int // steps that call a function, inline ones included
+}
+
+// plannedStep is one step of a plan.
+type plannedStep struct {
+	number int
+	at     string       // its JSON Pointer
+	fn     *steps.Entry // nil: an inline chain
+	inline *plan        // nil: a function
+
+	args    *refs.Template
+	common  []byte // members `"k":v,"k2":v2` that are appended to the arguments; nil: none
+	when    *refs.Expression
+	forEach *refs.Selector
+	selects *refs.Selector
+	until   *refs.Expression
+	orElse  []byte // nil: none
+
+	maxRounds   int // of repeat; 1 without
+	delay       time.Duration
+	maxRetries  int
+	backoff     time.Duration
+	timeout     time.Duration
+	concurrency int
+
+	effect     steps.Effect
+	repeatable bool
+	needs      []int  // steps whose results it refers to: it is skipped when one of them has none
+	after      []int  // steps that must have ended before it starts: needs, status(), and the order of writes
+	room       [4]int // for the first of both, as most steps have one or two
+}
+
+// name is the canonical name of the step's function; "" for an inline chain.
+func (p *plannedStep) name() string {
+	if p.fn == nil {
+		return ""
+	}
+	return p.fn.Spec().Name
+}
+
+// order derives from effects which steps must have ended before each step starts, beside those that it refers to: reads
+// wait for the last write before them, a write waits for every earlier step.
+func (p *plan) order() {
+	lastWrite := -1
+	for i, s := range p.steps {
+		if s.effect != steps.Read {
+			for j := max(lastWrite, 0); j < i; j++ {
+				s.after = appendNew(s.after, j)
+			}
+			lastWrite = i
+		} else if lastWrite >= 0 {
+			s.after = appendNew(s.after, lastWrite)
+		}
+	}
+}
+
+// waves are the steps that can run side by side, in their order.
+func (p *plan) waves() [][]int {
+	var waves [][]int
+	level := make([]int, len(p.steps))
+	for i, s := range p.steps {
+		for _, n := range s.after {
+			level[i] = max(level[i], level[n]+1)
+		}
+		if level[i] == len(waves) {
+			waves = append(waves, nil)
+		}
+		waves[level[i]] = append(waves[level[i]], i)
+	}
+	return waves
+}
+
+func appendNew(list []int, n int) []int {
+	for _, have := range list {
+		if have == n {
+			return list
+		}
+	}
+	return append(list, n)
+}

@@ -1,0 +1,223 @@
+package chain
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// render writes the draft with a trim, and tells whether it fits the budget. usage.tokens is what the whole text costs,
+// its own digits included.
+func (d *draft) render(t *trim) (json []byte, fits bool) {
+	if d.hopeless(t) {
+		return nil, false
+	}
+	w := &writer{b: make([]byte, 0, 512+len(d.result))}
+	w.b = append(w.b, '{')
+	if d.label != "" {
+		w.text("chain", d.label)
+	}
+	w.bool("ok", d.err == nil)
+	d.renderError(w, t)
+	switch {
+	case d.result == nil || t.noResult:
+	case t.probe != nil:
+		w.raw(d.member, t.probe)
+	default:
+		w.raw(d.member, d.result)
+	}
+	d.renderSteps(w, t)
+	if len(d.warnings) > 0 && !d.lite && !t.noWarnings {
+		w.key("warnings")
+		w.b = append(w.b, '[')
+		for _, f := range d.warnings {
+			w.warning(f)
+		}
+		w.close(']')
+	}
+	w.key("usage")
+	w.b = append(w.b, `{"tokens":`...)
+	split := len(w.b)
+	d.renderUsage(w)
+	return d.settle(w.b, split)
+}
+
+// hopeless tells whether the result alone passes the budget, so that a large one is not written again and again.
+func (d *draft) hopeless(t *trim) bool {
+	if d.result == nil || t.probe != nil || t.noResult {
+		return false
+	}
+	if d.fits == nil {
+		fits := d.meter.Fits(d.result)
+		d.fits = &fits
+	}
+	return !*d.fits
+}
+
+// settle puts the number of tokens in at split.
+func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
+	limit := d.meter.Limit()
+	if limit > 0 && !d.meter.Fits(text) {
+		return text, false
+	}
+	n := d.meter.Settle(text[:split], text[split:])
+	json = slices.Insert(text, split, []byte(strconv.Itoa(n))...)
+	return json, limit == 0 || n <= limit
+}
+
+func (d *draft) renderUsage(w *writer) {
+	if limit := d.meter.Limit(); limit > 0 {
+		w.b = append(w.b, `,"limit":`...)
+		w.b = strconv.AppendInt(w.b, int64(limit), 10)
+	}
+	calls := int64(0)
+	if d.run != nil {
+		for i := range d.run.steps {
+			calls += d.run.steps[i].calls
+		}
+	}
+	w.b = append(w.b, `,"calls":`...)
+	w.b = strconv.AppendInt(w.b, calls, 10)
+	w.int("ms", d.millis())
+	if d.run != nil {
+		w.int("kept", int64(d.kept))
+	}
+	w.b = append(w.b, "}}"...)
+}
+
+func (d *draft) renderSteps(w *writer, t *trim) {
+	if d.run == nil || d.trace == "none" || t.trace == traceNone {
+		return
+	}
+	some := false
+	for i := range d.run.steps {
+		s := &d.run.steps[i]
+		if t.trace == traceNotOK && s.status == statusOK {
+			continue
+		}
+		if !some {
+			w.key("steps")
+			w.b = append(w.b, '[')
+			some = true
+		}
+		full := d.trace == "full" && t.trace == traceAsked
+		w.step(i, d.run.plan.steps[i], s, d.tokens[i], full, i == d.step)
+	}
+	if some {
+		w.close(']')
+	}
+}
+
+func (d *draft) renderError(w *writer, t *trim) {
+	if d.err == nil {
+		return
+	}
+	w.key("error")
+	w.b = append(w.b, '{')
+	w.text("code", string(d.err.Code))
+	if d.step >= 0 {
+		w.int("step", int64(d.step))
+	}
+	if d.failed != nil && !t.bare {
+		w.text("fn", d.failed.Spec().Name)
+	}
+	if d.index >= 0 {
+		w.int("index", int64(d.index))
+	}
+	if d.err.At != "" && !t.bare {
+		w.text("at", clip(d.err.At, max(t.longest, 100)))
+	}
+	w.text("message", clip(d.err.Message, t.longest))
+	d.renderFaults(w, t)
+	d.renderElements(w, t)
+	if d.err.Status > 0 {
+		w.int("status", int64(d.err.Status))
+	}
+	if len(d.err.Body) > 0 && !t.noAvailable {
+		w.raw("body", jsonOrText(d.err.Body))
+	}
+	if len(d.err.Available) > 0 && !t.noAvailable {
+		w.texts("available", d.err.Available)
+	}
+	if !t.noNearest {
+		w.nearest(d.err)
+	}
+	w.bool("retryable", d.retryable())
+	d.renderSchema(w, t)
+	w.close('}')
+}
+
+// jsonOrText is a body as JSON: what is not is a text.
+func jsonOrText(body []byte) []byte {
+	if compact, err := steps.Compact(body); err == nil {
+		return compact
+	}
+	return appendString(nil, string(body))
+}
+
+func (d *draft) renderFaults(w *writer, t *trim) {
+	if len(d.faults) == 0 {
+		return
+	}
+	w.key("faults")
+	w.b = append(w.b, '[')
+	for _, f := range d.faults[:t.faults] {
+		w.fault(f, t.longest)
+	}
+	w.close(']')
+	if t.faults < len(d.faults) {
+		w.int("more", int64(len(d.faults)-t.faults))
+	}
+}
+
+func (d *draft) renderElements(w *writer, t *trim) {
+	if len(d.more) == 0 {
+		return
+	}
+	told := min(len(d.more), t.elements)
+	if told > 0 {
+		w.key("elements")
+		w.b = append(w.b, '[')
+		for _, e := range d.more[:told] {
+			w.open('{')
+			w.int("index", int64(e.index))
+			w.text("code", string(e.err.Code))
+			w.text("message", clip(e.err.Message, min(t.longest, 200)))
+			w.close('}')
+		}
+		w.close(']')
+	}
+	if told < len(d.more) {
+		w.int("more", int64(len(d.more)-told))
+	}
+}
+
+// renderSchema teaches what the failing function takes, where the failure has to do with it.
+func (d *draft) renderSchema(w *writer, t *trim) {
+	isAboutArguments := d.err.Code == fault.FunctionFailed || strings.Contains(d.err.At, "/args")
+	if d.failed == nil || t.schema == schemaNone || !isAboutArguments {
+		return
+	}
+	if t.schema == schemaWhole {
+		if input, err := steps.Compact(d.failed.Spec().Input); err == nil && len(input) > 0 {
+			w.raw("inputSchema", input)
+			return
+		}
+	}
+	w.text("signature", d.failed.Signature())
+}
+
+// retryable tells whether the same chain, sent again, may succeed and does no harm: a write that may have been applied
+// is not safe to send again.
+func (d *draft) retryable() bool {
+	passes := d.err.Code.Retryable()
+	switch d.err.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		passes = true
+	}
+	return passes && (d.failed == nil || d.failed.Spec().Repeatable())
+}

@@ -1,0 +1,116 @@
+package chain
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// session is one request of one caller: the engine's options, what the caller and the request make of them, and the
+// warnings so far.
+type session struct {
+	o        *Options
+	view     *steps.Registry
+	owner    string
+	label    string
+	override Override
+	progress func(Progress)
+	started  time.Time
+
+	meter       *budget.Meter
+	maxSteps    int
+	maxCalls    int
+	maxDuration time.Duration
+	lite        bool
+	trace       string // none, summary, full
+	warnings    []*fault.Error
+}
+
+func (e *Engine) newSession(c *Caller) *session {
+	if c == nil {
+		c = &Caller{}
+	}
+	s := &session{o: &e.o, view: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, started: time.Now(),
+		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
+	if s.view == nil {
+		s.view = e.o.Functions
+	}
+	s.meter = budget.NewMeter(e.o.Counter, e.o.MaxTotalTokens)
+	if n := s.override.MaxTotalTokens; n > 0 {
+		s.limitTokens(n)
+	}
+	s.form(nil, "")
+	return s
+}
+
+// limitTokens lowers the answer's budget; it never raises it above the server's.
+func (s *session) limitTokens(n int) {
+	if limit := s.o.MaxTotalTokens; limit > 0 {
+		n = min(n, limit)
+	}
+	s.meter = budget.NewMeter(s.o.Counter, n)
+}
+
+// form decides the answer's form from what the request says of lite and trace.
+func (s *session) form(lite *bool, trace string) {
+	s.lite = s.o.Lite
+	if lite != nil {
+		s.lite = *lite
+	}
+	if s.override.Lite != nil {
+		s.lite = *s.override.Lite
+	}
+	if s.override.Trace != "" {
+		trace = s.override.Trace
+	}
+	s.trace = trace
+	if trace == "" {
+		s.trace = "summary"
+		if s.lite {
+			s.trace = "none"
+		}
+	}
+}
+
+// warn takes note of something that looks like a mistake.
+func (s *session) warn(w *fault.Error) { s.warnings = append(s.warnings, w) }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// clip cuts a text to at most n characters, the last of them an ellipsis.
+func clip(text string, n int) string {
+	if len(text) <= n || utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	cut := 0
+	for range n - 1 {
+		_, size := utf8.DecodeRuneInString(text[cut:])
+		cut += size
+	}
+	return text[:cut] + "…"
+}
+
+// appendString writes a text as a JSON string; bytes that are not UTF-8 become U+FFFD.
+func appendString(dst []byte, text string) []byte {
+	quoted, _ := jsontext.AppendQuote(dst, text) // the error tells of invalid UTF-8, which is replaced
+	return quoted
+}
+
+// pointerTokens splits a JSON Pointer into its unescaped tokens.
+func pointerTokens(at string) []string {
+	if at == "" {
+		return nil
+	}
+	tokens := strings.Split(at[1:], "/")
+	for i, token := range tokens {
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	return tokens
+}

@@ -1,0 +1,146 @@
+package chain_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/chain"
+)
+
+var update = flag.Bool("update", false, "write the answers and calls of the transcripts anew")
+
+// TestTranscripts runs the chains of ../testdata/chain: `name/chain` is a request, `name/answer` what it must be
+// answered, `name/calls` the calls that must have reached the functions, in order. `name/options` holds chain.Options as
+// JSON. Every answer is held against the published schema, every request that compiles against the other.
+func TestTranscripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../testdata/chain/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	schemas := compileSchemas(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range archive.Files {
+				name, isChain := strings.CutSuffix(archive.Files[i].Name, "/chain")
+				if isChain {
+					t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
+				}
+			}
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func transcript(t *testing.T, archive *txtar.Archive, name string, schemas [2]*jsonschema.Schema) {
+	var o chain.Options
+	if options := section(archive, name+"/options"); options != nil {
+		if err := json.Unmarshal(options.Data, &o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{}
+	request := section(archive, name+"/chain").Data
+	answer := engine(t, w, o).Run(context.Background(), request, nil)
+	check(t, archive, name+"/answer", normalise(answer.JSON))
+	if calls := section(archive, name+"/calls"); calls != nil {
+		check(t, archive, name+"/calls", []byte(strings.Join(w.seen(), "\n")+"\n"))
+	}
+	if !json.Valid(answer.JSON) {
+		t.Errorf("the answer is not JSON: %s", answer.JSON)
+	}
+	if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
+		validate(t, schemas[1], answer.JSON)
+	}
+	if answer.OK {
+		validate(t, schemas[0], request)
+	}
+}
+
+func section(archive *txtar.Archive, name string) *txtar.File {
+	for i := range archive.Files {
+		if archive.Files[i].Name == name {
+			return &archive.Files[i]
+		}
+	}
+	return nil
+}
+
+func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
+	t.Helper()
+	want := section(archive, name)
+	if want == nil {
+		if !*update {
+			t.Fatalf("the transcript has no %s; got:\n%s", name, got)
+		}
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: got})
+		return
+	}
+	if *update {
+		want.Data = got
+	}
+	if !bytes.Equal(want.Data, got) {
+		t.Errorf("%s:\ngot  %s\nwant %s", name, got, want.Data)
+	}
+}
+
+var (
+	times  = regexp.MustCompile(`"ms":\d+`)
+	tokens = regexp.MustCompile(`oc1_\w+`)
+)
+
+// normalise takes out of an answer what differs from run to run.
+func normalise(answer []byte) []byte {
+	answer = times.ReplaceAll(answer, []byte(`"ms":0`))
+	return append(tokens.ReplaceAll(answer, []byte("oc1_TOKEN")), '\n')
+}
+
+// compileSchemas compiles the published schemas of a request and of an answer.
+func compileSchemas(t *testing.T) [2]*jsonschema.Schema {
+	t.Helper()
+	var compiled [2]*jsonschema.Schema
+	for i, text := range [][]byte{chain.ChainSchema(), chain.AnswerSchema()} {
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("schema.json", document); err != nil {
+			t.Fatal(err)
+		}
+		if compiled[i], err = c.Compile("schema.json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return compiled
+}
+
+func validate(t *testing.T, s *jsonschema.Schema, text []byte) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = s.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("the published schema refuses %s: %v", text, err)
+	}
+}

@@ -1,0 +1,159 @@
+package chain
+
+import (
+	"strconv"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// writer appends compact JSON objects and arrays; it puts the commas.
+type writer struct{ b []byte }
+
+func (w *writer) comma() {
+	if n := len(w.b); n > 0 && w.b[n-1] != '{' && w.b[n-1] != '[' {
+		w.b = append(w.b, ',')
+	}
+}
+
+func (w *writer) key(name string) {
+	w.comma()
+	w.b = append(append(append(w.b, '"'), name...), '"', ':')
+}
+
+func (w *writer) raw(name string, value []byte) {
+	w.key(name)
+	w.b = append(w.b, value...)
+}
+
+func (w *writer) text(name, value string) {
+	w.key(name)
+	w.b = appendString(w.b, value)
+}
+
+func (w *writer) int(name string, value int64) {
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, value, 10)
+}
+
+func (w *writer) bool(name string, value bool) {
+	w.key(name)
+	w.b = strconv.AppendBool(w.b, value)
+}
+
+func (w *writer) texts(name string, values []string) {
+	w.key(name)
+	w.b = append(w.b, '[')
+	for _, v := range values {
+		w.comma()
+		w.b = appendString(w.b, v)
+	}
+	w.close(']')
+}
+
+func (w *writer) open(c byte) {
+	w.comma()
+	w.b = append(w.b, c)
+}
+
+func (w *writer) close(c byte) { w.b = append(w.b, c) }
+
+// nearest writes the nearest names: a list for functions, of which three are named, else the one best name.
+func (w *writer) nearest(f *fault.Error) {
+	switch {
+	case len(f.Nearest) == 0:
+	case f.Code == fault.UnknownFunction:
+		w.texts("nearest", f.Nearest)
+	default:
+		w.text("nearest", f.Nearest[0])
+	}
+}
+
+// fault writes one fault of a chain that does not compile.
+func (w *writer) fault(f *fault.Error, longest int) {
+	w.open('{')
+	w.text("code", string(f.Code))
+	if n := stepOf(f.At); n >= 0 {
+		w.int("step", int64(n))
+	}
+	if f.At != "" {
+		w.text("at", clip(f.At, max(longest, 200)))
+	}
+	if f.Code == fault.BadJSON && f.Line > 0 {
+		w.int("line", int64(f.Line))
+		w.int("column", int64(f.Column))
+	}
+	w.text("message", clip(f.Message, longest))
+	w.nearest(f)
+	w.close('}')
+}
+
+// warning writes one warning.
+func (w *writer) warning(f *fault.Error) {
+	w.open('{')
+	w.text("code", string(f.Code))
+	if f.At != "" {
+		w.text("at", f.At)
+	}
+	w.text("message", f.Message)
+	w.close('}')
+}
+
+// step writes what is told of one step. brief leaves out the message of the failure that the answer's error tells.
+func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, brief bool) {
+	w.open('{')
+	w.int("step", int64(number))
+	if p.fn != nil {
+		w.text("fn", p.name())
+	} else {
+		w.int("chain", int64(len(p.inline.steps)))
+	}
+	w.text("status", s.status)
+	if s.reason != "" {
+		w.text("reason", s.reason)
+	}
+	if s.reason == reasonDependency {
+		w.int("cause", int64(s.cause))
+	}
+	if s.defaulted {
+		w.bool("defaulted", true)
+	}
+	if s.err != nil {
+		w.key("error")
+		w.b = append(w.b, '{')
+		w.text("code", string(s.err.Code))
+		if !brief {
+			w.text("message", clip(s.err.Message, 200))
+		}
+		w.close('}')
+	}
+	if s.count >= 0 {
+		w.int("elements", int64(s.count))
+	}
+	if s.calls > 1 {
+		w.int("calls", s.calls)
+	}
+	if s.status != statusSkipped {
+		if s.raw != nil {
+			w.int("tokens", int64(tokens))
+		}
+		w.int("ms", s.took.Milliseconds())
+	}
+	if full {
+		w.details(p, s)
+	}
+	w.close('}')
+}
+
+// details writes the arguments, as they may be shown, and the result.
+func (w *writer) details(p *plannedStep, s *stepRun) {
+	if s.args != nil {
+		args := s.args
+		if p.fn != nil && p.fn.Spec().Redact != nil {
+			args = p.fn.Spec().Redact(args)
+		}
+		w.raw("args", args)
+	}
+	if s.raw != nil {
+		w.raw("result", s.raw)
+	}
+}

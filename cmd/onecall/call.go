@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func newCallCommand(c *cli) *cobra.Command {
+	var f answerFlags
+	var object string
+	cmd := &cobra.Command{
+		Use:   "call FN [key=value]...",
+		Short: "Call one function",
+		Long: "Call one function. A value is JSON if it parses as JSON, else text; where the function declares a string it is\n" +
+			"always text. Nothing in a value is read as a reference.",
+		Args: cobra.MinimumNArgs(1),
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		override, err := f.override(cmd)
+		if err != nil {
+			return err
+		}
+		var given []byte
+		if cmd.Flags().Changed("args") {
+			if given, err = jsonObject("--args", object); err != nil {
+				return err
+			}
+		}
+		a, err := c.open(tape{})
+		if err != nil {
+			return err
+		}
+		defer a.closeInto(&err)
+		request, err := a.callRequest(args[0], given, args[1:])
+		if err != nil {
+			return err
+		}
+		out, err := c.newOutput("")
+		if err != nil {
+			return err
+		}
+		return c.runOne(cmd.Context(), a, request, override, out)
+	}
+	return cmd
+}
+
+// argument is one argument of a call: a name and JSON.
+type argument struct {
+	name  string
+	value json.RawMessage
+}
+
+// callRequest makes the chain of one step that calls a function. Its arguments are the chain's input, which the step
+// refers to: so nothing in them can be taken for a reference.
+func (a *app) callRequest(name string, given []byte, settings []string) ([]byte, error) {
+	var list []argument
+	gjson.ParseBytes(given).ForEach(func(key, value gjson.Result) bool {
+		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
+		return true
+	})
+	var input []byte // of an unknown function: the engine tells that it is
+	if fn, err := a.functions.Resolve(name); err == nil {
+		input = fn.Spec().Input
+	}
+	for _, text := range settings {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, usage("%s is no argument: write it as key=value", cut(text, 100))
+		}
+		one := argument{key, argumentValue(value, typeOf(input, key))}
+		if i := slices.IndexFunc(list, func(other argument) bool { return other.name == key }); i >= 0 {
+			list[i] = one
+		} else {
+			list = append(list, one)
+		}
+	}
+	refs := make([]argument, len(list))
+	for i, one := range list {
+		refs[i] = argument{one.name, jsonText("$input[" + string(jsonText(one.name)) + "]")}
+	}
+	request := append([]byte(`{"steps":[{"fn":`), jsonText(name)...)
+	request = appendObject(append(request, `,"args":`...), refs)
+	request = appendObject(append(request, `}],"input":`...), list)
+	return append(request, '}'), nil
+}
+
+// typeOf is the type that an input schema declares for a property: "string" where it takes no other than strings.
+func typeOf(schema []byte, property string) string {
+	var declared gjson.Result
+	gjson.GetBytes(schema, "properties").ForEach(func(key, value gjson.Result) bool {
+		if key.String() == property {
+			declared = value.Get("type")
+		}
+		return !declared.Exists()
+	})
+	return declared.Str
+}
+
+// argumentValue reads an argument's text as JSON if it is JSON, unless a string is declared.
+func argumentValue(text, declared string) json.RawMessage {
+	if declared != "string" {
+		if compact, err := steps.Compact([]byte(text)); err == nil {
+			return compact
+		}
+	}
+	return jsonText(text)
+}
+
+// jsonText is a text as a JSON string; bytes that are not UTF-8 become U+FFFD.
+func jsonText(text string) json.RawMessage {
+	quoted, _ := json.Marshal(text) // of a string: never fails
+	return quoted
+}
+
+func appendObject(dst []byte, list []argument) []byte {
+	dst = append(dst, '{')
+	for i, one := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(dst, jsonText(one.name)...), ':')
+		dst = append(dst, one.value...)
+	}
+	return append(dst, '}')
+}

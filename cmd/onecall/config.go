@@ -1,0 +1,203 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// configSchema is the published JSON Schema of a configuration.
+//
+//go:embed config.schema.json
+var configSchema []byte
+
+// config is what a configuration says. A nil field is not given: the default of the package that it configures holds.
+// config.schema.json describes the same keys, which a test holds true.
+type config struct {
+	FS      fsConfig      `yaml:"fs"`
+	HTTP    httpConfig    `yaml:"http"`
+	Budget  budgetConfig  `yaml:"budget"`
+	Limits  limitsConfig  `yaml:"limits"`
+	Results resultsConfig `yaml:"results"`
+	Tokens  tokensConfig  `yaml:"tokens"`
+	Lite    *bool         `yaml:"lite"`
+}
+
+type fsConfig struct {
+	Root  *string  `yaml:"root" validate:"omitnil,min=1"` // relative to the configuration's file
+	Write []string `yaml:"write"`                         // must be empty: there are no functions that write files yet
+}
+
+type httpConfig struct {
+	Allow []string `yaml:"allow"`
+}
+
+type budgetConfig struct {
+	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"omitnil,eq=0|min=150"` // 0: none
+	MaxSteps       *int `yaml:"maxSteps" validate:"omitnil,min=1"`
+	MaxCalls       *int `yaml:"maxCalls" validate:"omitnil,min=1"`
+	MaxDurationMs  *int `yaml:"maxDurationMs" validate:"omitnil,min=1"`
+}
+
+type limitsConfig struct {
+	MaxSteps        *int  `yaml:"maxSteps" validate:"omitnil,min=1"`
+	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"omitnil,min=1"`
+	MaxResultBytes  *size `yaml:"maxResultBytes" validate:"omitnil,min=1"`
+	MaxChainBytes   *size `yaml:"maxChainBytes" validate:"omitnil,min=1"`
+	MaxRequestBytes *size `yaml:"maxRequestBytes" validate:"omitnil,min=1"`
+	MaxElements     *int  `yaml:"maxElements" validate:"omitnil,min=1"`
+}
+
+type resultsConfig struct {
+	Store      *string        `yaml:"store" validate:"omitnil,oneof=memory disk"`
+	TTL        *time.Duration `yaml:"ttl" validate:"omitnil,min=1s"`
+	MaxTTL     *time.Duration `yaml:"maxTtl" validate:"omitnil,min=1s"`
+	MaxBytes   *size          `yaml:"maxBytes" validate:"omitnil,min=1"`
+	PageSize   *int           `yaml:"pageSize" validate:"omitnil,min=1"`
+	ProbeAbove *int           `yaml:"probeAbove" validate:"omitnil,min=0"` // 0: off
+}
+
+type tokensConfig struct {
+	Encoding *string  `yaml:"encoding" validate:"omitnil,oneof=o200k_base"`
+	Factor   *float64 `yaml:"factor" validate:"omitnil,min=0.001,max=1000"`
+}
+
+// notYet are the keys of the contract that this version does not carry out, by the pointer of the object they stand in.
+var notYet = map[string][]string{
+	"": {"mcpServers", "openapi", "functions", "surface", "groups", "autodispatch", "ungrouped", "hoist", "aliases",
+		"session", "ladder", "access"},
+	"/http":    {"endpoints"},
+	"/results": {"leanAbove"},
+}
+
+// size is a number of bytes.
+type size int64
+
+// valueOr is what a field says, or the default where it is not given.
+func valueOr[T any](field *T, otherwise T) T {
+	if field == nil {
+		return otherwise
+	}
+	return *field
+}
+
+// configFile is a configuration with the text that it was read from; the zero value is the one of no file.
+type configFile struct {
+	config
+	path   string // "": there is no file
+	text   []byte
+	places map[string]place // by JSON Pointer
+}
+
+// configError is a configuration that cannot be used: the exit status is 4.
+type configError struct {
+	file   string
+	text   []byte
+	faults []*fault.Error
+}
+
+func (e *configError) Error() string { return e.file + ": " + e.faults[0].Error() }
+
+// maxConfigBytes bounds a configuration.
+const maxConfigBytes = 256 << 10
+
+// loadConfig reads the configuration that was named, or else the one that is found. Both results are of use together:
+// the configuration holds what could be read, so that whoever uses it can add the faults that it finds.
+func loadConfig(named string) (*configFile, []*fault.Error) {
+	path, f := findConfig(named)
+	c := &configFile{path: path}
+	if f != nil {
+		return c, []*fault.Error{f}
+	}
+	if path == "" {
+		return c, nil
+	}
+	text, f := readConfig(path)
+	if f != nil {
+		return c, []*fault.Error{f}
+	}
+	c.text = text
+	faults := c.decode()
+	if root := c.FS.Root; root != nil && !filepath.IsAbs(*root) {
+		joined := filepath.Join(filepath.Dir(path), *root)
+		c.FS.Root = &joined
+	}
+	return c, faults
+}
+
+// findConfig gives the path of the configuration: the named one, else onecall.yaml or onecall.json in the working
+// directory, else in the folder onecall of the user's configuration folder, else "".
+func findConfig(named string) (string, *fault.Error) {
+	if named != "" {
+		return named, nil
+	}
+	folders := []string{""}
+	if user, err := os.UserConfigDir(); err == nil {
+		folders = append(folders, filepath.Join(user, "onecall"))
+	}
+	for _, folder := range folders {
+		var found []string
+		for _, name := range []string{"onecall.yaml", "onecall.json"} {
+			path := filepath.Join(folder, name)
+			if _, err := os.Lstat(path); err == nil {
+				found = append(found, path)
+			}
+		}
+		switch len(found) {
+		case 1:
+			return found[0], nil
+		case 2:
+			return found[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", found[1])
+		}
+	}
+	return "", nil
+}
+
+func readConfig(path string) ([]byte, *fault.Error) {
+	file, err := openFile(path)
+	if err != nil {
+		return nil, fault.New(fault.BadRequest, "the configuration cannot be read: %v", reason(err))
+	}
+	defer file.Close()
+	text, err := readBounded(file, maxConfigBytes)
+	switch {
+	case err != nil:
+		return nil, fault.New(fault.BadRequest, "the configuration cannot be read: %v", reason(err))
+	case len(text) > maxConfigBytes:
+		return nil, fault.New(fault.LimitExceeded, "the configuration has more than %d bytes", maxConfigBytes)
+	}
+	return text, nil
+}
+
+// under makes a fault that some package found in its options the fault of a place in the configuration.
+func (c *configFile) under(pointer string, err error) *fault.Error {
+	f, ok := fault.As(err)
+	if !ok {
+		f = fault.New(fault.BadRequest, "%v", err)
+	}
+	f = f.Under(pointer)
+	for at := f.At; ; at = at[:strings.LastIndexByte(at, '/')] {
+		if p, ok := c.places[at]; ok {
+			f.Line, f.Column = p.line, p.column
+			return f
+		}
+		if at == "" {
+			return f
+		}
+	}
+}
+
+// reason is the cause in an error of the file system, without the path that the message around it names.
+func reason(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

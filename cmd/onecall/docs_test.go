@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocuments runs what the README and the documents show. In each document a block
+//
+//	```json NAME       or yaml, or text
+//
+// is a file of that name, and in a block
+//
+//	```console
+//
+// each line that begins with `$ ` is a command, run in a folder of the document's own that holds the files so far; the
+// lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
+// its exit status. A block ```sh holds commands of the repository itself, which .ci/run runs.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := 0
+	for _, document := range append(documents, "../../README.md") {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := blockPattern.FindAllStringSubmatch(string(text), -1)
+		commands += strings.Count(string(text), "\n$ onecall ")
+		t.Run(filepath.Base(document), func(t *testing.T) {
+			t.Parallel()
+			runDocument(t, blocks)
+		})
+	}
+	if commands < 20 {
+		t.Errorf("the documents show %d commands: were they found?", commands)
+	}
+}
+
+// TestShellBlocks holds the README's shell block to the commands that .ci/readme-commands runs.
+func TestShellBlocks(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(string(text))
+	if block == nil {
+		t.Fatal("the README has no sh block")
+	}
+	for _, want := range []string{"go run ./cmd/onecall run testdata/chains/", "go test ./..."} {
+		if !strings.Contains(block[1], want) {
+			t.Errorf("the first sh block lacks %q", want)
+		}
+	}
+}
+
+var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|console)(?: (\\S+))?\n(.*?)^```$")
+
+func runDocument(t *testing.T, blocks [][]string) {
+	folder := t.TempDir()
+	for _, block := range blocks {
+		kind, name, body := block[1], block[2], block[3]
+		if kind == "console" {
+			runConsole(t, folder, body)
+			continue
+		}
+		if name == "" {
+			continue
+		}
+		file := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(body), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func runConsole(t *testing.T, folder, body string) {
+	t.Helper()
+	var command string
+	var want []string
+	flush := func() {
+		if command != "" {
+			runCommand(t, folder, command, strings.Join(want, "\n"))
+		}
+		want = nil
+	}
+	for line := range strings.Lines(body) {
+		line = strings.TrimSuffix(line, "\n")
+		if next, is := strings.CutPrefix(line, "$ "); is {
+			flush()
+			command = next
+			continue
+		}
+		want = append(want, line)
+	}
+	flush()
+}
+
+// lastToken is the continuation token that a document's earlier command printed; TOKEN in a later one stands for it.
+var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
+
+func runCommand(t *testing.T, folder, command, want string) {
+	t.Helper()
+	tokenFile := filepath.Join(folder, ".token")
+	if token, err := os.ReadFile(tokenFile); err == nil {
+		command = strings.ReplaceAll(command, "TOKEN", string(token))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell sees the test binary under the command's name.
+	shell := exec.Command("bash", "-c", "onecall() { \""+self+"\" \"$@\"; }\n"+command)
+	shell.Dir = folder
+	home := filepath.Join(folder, ".home")
+	shell.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config")
+	var out, errors bytes.Buffer
+	shell.Stdout, shell.Stderr = &out, &errors
+	err = shell.Run()
+	got := strings.TrimRight(out.String()+errors.String(), "\n")
+	if status := exitCodeOf(err); status != "0" {
+		got = strings.TrimLeft(got+fmt.Sprintf("\n# exit %s", status), "\n")
+	}
+	if token := tokenInOutput.FindString(got); token != "" {
+		if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(want, "\n")), "…", "(?s:.*?)")
+	if !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
+		t.Errorf("$ %s\nprinted\n%s\nthe document shows\n%s", command, got, want)
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// The exit statuses. That of an answer follows from its error's code (fault.Code.Exit), which also gives 3 for a chain
+// that does not compile and 5 for a source that could not be reached.
+const (
+	exitOK            = 0
+	exitFailed        = 1 // the chain failed, or its answer could not be written
+	exitUsage         = 2
+	exitConfiguration = 4
+	exitInterrupted   = 130
+)
+
+// answered is the error of a command whose answer is written and tells what is wrong: nothing is left but its status.
+type answered int
+
+func (a answered) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
+
+// statusOf makes the error of a written answer: nil when it is ok.
+func statusOf(a *chain.Answer) error {
+	switch {
+	case a.OK:
+		return nil
+	case a.Error == nil:
+		return answered(exitFailed)
+	}
+	return answered(a.Error.Code.Exit())
+}
+
+// failure is an error that is not the user's: an answer or a recording that could not be written.
+type failure struct{ err error }
+
+func (f failure) Error() string { return f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+// usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
+func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
+
+// exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
+func (s *streams) exitStatus(err error) int {
+	var done answered
+	var config *configError
+	var failed failure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &config):
+		s.showFaults(&source{name: config.file, text: config.text}, config.faults)
+		return exitConfiguration
+	case errors.As(err, &failed):
+		s.note("onecall: %v", failed)
+	}
+	switch {
+	case errors.As(err, &done):
+		return int(done)
+	case failed.err != nil:
+		return exitFailed
+	}
+	message := err.Error()
+	if f, ok := fault.As(err); ok {
+		message = f.Message
+	}
+	s.note("onecall: %s\nSee onecall --help, or --help after a command.", message)
+	return exitUsage
+}

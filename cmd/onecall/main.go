@@ -1,0 +1,89 @@
+// Command onecall runs chains of function calls, checks them, and shows the functions that they can call.
+//
+// The answer goes to stdout and nothing else does; faults, warnings and progress go to stderr. The exit status tells the
+// kind of failure (see exit.go).
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func main() {
+	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// execute carries out one command line and returns its exit status. The first interrupt cancels what runs and lets the
+// answer be written, the second ends the process at once.
+func execute(args []string, in, out, err *os.File) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	s := newStreams(in, out, err)
+	root := newRoot(s)
+	root.SetArgs(args)
+	status := s.exitStatus(root.ExecuteContext(ctx))
+	if ctx.Err() != nil {
+		return exitInterrupted
+	}
+	return status
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+
+	outTerminal bool       // out is a terminal
+	errTerminal bool       // err is a terminal
+	errWidth    func() int // its width in columns
+}
+
+func newStreams(in, out, err *os.File) *streams {
+	return &streams{in: in, out: out, err: err,
+		outTerminal: term.IsTerminal(int(out.Fd())),
+		errTerminal: term.IsTerminal(int(err.Fd())),
+		errWidth: func() int {
+			if width, _, failed := term.GetSize(int(err.Fd())); failed == nil && width > 0 {
+				return width
+			}
+			return defaultWidth
+		},
+	}
+}
+
+// defaultWidth is the width of a terminal that does not tell, and of lines of source in files and pipes.
+const defaultWidth = 100
+
+// cli is what all verbs share.
+type cli struct {
+	*streams
+	configPath string
+}
+
+func newRoot(s *streams) *cobra.Command {
+	c := &cli{streams: s}
+	root := &cobra.Command{
+		Use:   "onecall",
+		Short: "Run a whole pipeline of tool calls as one call",
+		Long: "onecall runs chains: JSON arrays of steps whose references carry results from step to step, under a token\n" +
+			"budget that the answer never passes.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
+	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c),
+		newSchemaCommand(c), newVersionCommand(c))
+	return root
+}

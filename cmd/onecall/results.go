@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+)
+
+// newResults makes the store of large results: in the user's cache folder, so that a later command can fetch them, or in
+// memory where the configuration says so.
+func newResults(c *resultsConfig, counter budget.Counter) (*budget.Results, error) {
+	maxBytes := int64(valueOr(c.MaxBytes, 0))
+	open := func() (budget.Driver, error) {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, err
+		}
+		return diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: maxBytes})
+	}
+	if valueOr(c.Store, "disk") == "memory" {
+		open = func() (budget.Driver, error) { return memstore.New(&memstore.Options{MaxBytes: maxBytes}) }
+	}
+	return budget.NewResults(&lazyDriver{open: sync.OnceValues(open)}, &budget.ResultsOptions{
+		TTL:      valueOr(c.TTL, 0),
+		MaxTTL:   maxTTL(c),
+		MaxBytes: maxBytes,
+		PageSize: valueOr(c.PageSize, 0),
+		Counter:  counter,
+	})
+}
+
+// maxTTL is the configured one, and never below a ttl that was raised alone.
+func maxTTL(c *resultsConfig) time.Duration {
+	return max(valueOr(c.MaxTTL, budget.DefaultMaxTTL), valueOr(c.TTL, 0))
+}
+
+// lazyDriver opens its driver at first use: a command that keeps no result and fetches none needs no cache folder.
+type lazyDriver struct {
+	open func() (budget.Driver, error) // opens once
+	used atomic.Bool
+}
+
+func (l *lazyDriver) driver() (budget.Driver, error) {
+	l.used.Store(true)
+	return l.open()
+}
+
+func (l *lazyDriver) Put(ctx context.Context, key string, e budget.Entry) error {
+	d, err := l.driver()
+	if err != nil {
+		return err
+	}
+	return d.Put(ctx, key, e)
+}
+
+func (l *lazyDriver) Get(ctx context.Context, key string) (budget.Entry, error) {
+	d, err := l.driver()
+	if err != nil {
+		return budget.Entry{}, err
+	}
+	return d.Get(ctx, key)
+}
+
+func (l *lazyDriver) Touch(ctx context.Context, key string, expires time.Time) error {
+	d, err := l.driver()
+	if err != nil {
+		return err
+	}
+	return d.Touch(ctx, key, expires)
+}
+
+func (l *lazyDriver) Delete(ctx context.Context, key string) error {
+	d, err := l.driver()
+	if err != nil {
+		return err
+	}
+	return d.Delete(ctx, key)
+}
+
+func (l *lazyDriver) Close() error {
+	if !l.used.Load() {
+		return nil
+	}
+	if d, err := l.open(); err == nil {
+		return d.Close()
+	}
+	return nil // whoever used it was told
+}

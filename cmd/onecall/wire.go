@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/exprs"
+	"github.com/onecall-mcp/onecall/steps/files"
+	"github.com/onecall-mcp/onecall/steps/httpcall"
+	"github.com/onecall-mcp/onecall/steps/replay"
+)
+
+// app is onecall put together from its packages, as the configuration says.
+type app struct {
+	functions       *steps.Registry
+	counter         budget.Counter
+	engine          *chain.Engine
+	maxRequestBytes int64
+
+	recording *recording       // nil: calls are not recorded
+	cassette  *replay.Cassette // nil: functions are called
+	closers   []io.Closer
+}
+
+// tape names the recordings of a command; at most one of the two.
+type tape struct{ record, replay string }
+
+// open puts onecall together. The caller closes the app.
+func (c *cli) open(t tape) (*app, error) {
+	config, faults := loadConfig(c.configPath)
+	a := &app{}
+	functions, more := a.sources(config)
+	faults = append(faults, more...)
+	var err error
+	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil && len(faults) == 0 {
+		faults = append(faults, config.under("/tokens", err))
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(config.refused(faults), a.close())
+	}
+	a.functions, err = steps.NewRegistry(functions, &steps.RegistryOptions{
+		MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)),
+		Warn:           c.warn,
+	})
+	if err == nil {
+		err = a.play(t)
+	}
+	if err == nil {
+		err = a.start(config)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+// refused is the error of a configuration with faults, those of one that was not read from a file included.
+func (c *configFile) refused(faults []*fault.Error) error {
+	name := c.path
+	if name == "" {
+		name = "the default configuration"
+	}
+	return &configError{file: name, text: c.text, faults: faults}
+}
+
+// sources opens the embedded sources and gives their functions.
+func (a *app) sources(c *configFile) ([]steps.Function, []*fault.Error) {
+	var functions []steps.Function
+	var faults []*fault.Error
+	add := func(pointer string, source steps.Source, err error) {
+		if err != nil {
+			faults = append(faults, c.under(pointer, err))
+			return
+		}
+		functions = append(functions, source.Functions()...)
+		a.closers = append(a.closers, source)
+	}
+	fileSource, err := files.New(&files.Options{Root: valueOr(c.FS.Root, "")})
+	add("/fs/root", fileSource, err)
+	httpSource, err := httpcall.New(&httpcall.Options{Allow: c.HTTP.Allow, UserAgent: "onecall/" + version()})
+	add("/http", httpSource, err)
+	add("", exprs.New(), nil)
+	return functions, faults
+}
+
+// play has the functions recorded, or answered from a recording.
+func (a *app) play(t tape) error {
+	var err error
+	switch {
+	case t.record != "" && t.replay != "":
+		return usage("--record and --replay exclude each other: a replay makes no calls to record")
+	case t.record != "":
+		if a.recording, err = newRecording(t.record); err != nil {
+			return err
+		}
+		a.functions = a.functions.Wrap(a.recording.recorder.Wrap)
+	case t.replay != "":
+		if a.cassette, err = replay.Open(t.replay); err != nil {
+			return err
+		}
+		a.functions, err = a.cassette.Registry(a.functions)
+	}
+	return err
+}
+
+// start makes the engine.
+func (a *app) start(c *configFile) error {
+	results, err := newResults(&c.Results, a.counter)
+	if err != nil {
+		return c.refused([]*fault.Error{c.under("/results", err)})
+	}
+	a.closers = append(a.closers, results)
+	a.maxRequestBytes = int64(valueOr(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
+	a.engine, err = chain.New(&chain.Options{
+		Functions:       a.functions,
+		Counter:         a.counter,
+		Results:         results,
+		MaxTotalTokens:  valueOr(c.Budget.MaxTotalTokens, 0),
+		ProbeAbove:      valueOr(c.Results.ProbeAbove, 0),
+		MaxSteps:        min(valueOr(c.Budget.MaxSteps, chain.DefaultMaxSteps), valueOr(c.Limits.MaxSteps, chain.DefaultMaxSteps)),
+		MaxCalls:        valueOr(c.Budget.MaxCalls, 0),
+		MaxDuration:     time.Duration(valueOr(c.Budget.MaxDurationMs, 0)) * time.Millisecond,
+		MaxConcurrency:  valueOr(c.Limits.MaxConcurrency, 0),
+		MaxElements:     valueOr(c.Limits.MaxElements, 0),
+		MaxResultBytes:  int64(valueOr(c.Limits.MaxResultBytes, 0)),
+		MaxChainBytes:   int64(valueOr(c.Limits.MaxChainBytes, 0)),
+		MaxRequestBytes: a.maxRequestBytes,
+		Lite:            valueOr(c.Lite, false),
+	})
+	if err != nil {
+		return c.refused([]*fault.Error{c.under("", err)})
+	}
+	return nil
+}
+
+// run runs one request. Each run has its own place in the recordings.
+func (a *app) run(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer {
+	if a.recording != nil || a.cassette != nil {
+		name := chainName(request)
+		ctx = replay.WithChain(ctx, name)
+		if a.cassette != nil {
+			ctx = a.cassette.Cursor(ctx, name)
+		}
+	}
+	return a.engine.Run(ctx, request, caller)
+}
+
+// close closes everything, the recording last.
+func (a *app) close() error {
+	var errs []error
+	for _, closer := range slices.Backward(a.closers) {
+		errs = append(errs, closer.Close())
+	}
+	a.closers = nil
+	if a.recording != nil {
+		errs = append(errs, a.recording.Close())
+		a.recording = nil
+	}
+	if err := errors.Join(errs...); err != nil {
+		return failure{err}
+	}
+	return nil
+}
+
+// closeInto closes the app of a command and adds what went wrong to the command's error.
+func (a *app) closeInto(err *error) { *err = errors.Join(*err, a.close()) }
+
+// warn tells of what is odd but stops nothing.
+func (s *streams) warn(f *fault.Error) { s.note("warning: %s", printable(f.Error())) }
+
+// note writes a line for a person.
+func (s *streams) note(format string, args ...any) { fmt.Fprintf(s.err, format+"\n", args...) }
+
+// recording is the file that calls are recorded to.
+type recording struct {
+	path     string
+	file     *os.File
+	recorder *replay.Recorder
+}
+
+// newRecording opens a file to append to.
+func newRecording(path string) (*recording, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, usage("--record: %s cannot be written: %v", path, reason(err))
+	}
+	if err := endLine(file); err != nil {
+		file.Close()
+		return nil, usage("--record: %s cannot be written: %v", path, reason(err))
+	}
+	return &recording{path: path, file: file, recorder: replay.NewRecorder(file)}, nil
+}
+
+// endLine ends the last line of a file that was cut off, so that the next one stands for itself.
+func endLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteString("\n")
+	return err
+}
+
+// Close ends the recording and tells whether it is whole.
+func (r *recording) Close() error {
+	err := r.recorder.Err()
+	if closing := r.file.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("%s does not hold all calls: %w", r.path, err)
+	}
+	return nil
+}

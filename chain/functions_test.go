@@ -114,13 +114,19 @@ func (w *world) functions() []steps.Function {
 	return fns
 }
 
-// engine is an engine over the functions of these tests, with a store in memory.
-func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
+func registryOf(t testing.TB, w *world) *steps.Registry {
 	t.Helper()
 	registry, err := steps.NewRegistry(w.functions(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return registry
+}
+
+// engine is an engine over the functions of these tests, with a store in memory.
+func engine(t testing.TB, w *world, o chain.Options) *chain.Engine {
+	t.Helper()
+	registry := registryOf(t, w)
 	store, err := memstore.New(nil)
 	if err != nil {
 		t.Fatal(err)

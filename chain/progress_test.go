@@ -8,7 +8,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestProgress(t *testing.T) {
@@ -30,10 +29,7 @@ func TestProgress(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	registry, err := steps.NewRegistry((&world{}).functions(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := registryOf(t, &world{})
 	for name, test := range map[string]struct {
 		o    *chain.Options
 		want fault.Code

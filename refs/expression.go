@@ -138,7 +138,7 @@ func (x *Expression) failed(err error) *fault.Error {
 		if errors.As(err, &place) {
 			offset = byteOffset(x.source, place.From)
 		}
-		atOffset(e, x.source, offset)
+		e = atOffset(e, x.source, offset)
 	}
 	return e
 }

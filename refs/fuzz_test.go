@@ -68,7 +68,11 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		got, err := tpl.Resolve(nil, scopeOf(doc, doc, doc))
-		if err != nil {
+		switch {
+		case len(faults) > 0:
+			wantCode(t, err, fault.Internal)
+			return
+		case err != nil:
 			wantCode(t, err, fault.ReferenceMissing)
 			return
 		}

@@ -67,8 +67,13 @@ func (t *Template) Broken() []string { return t.broken }
 func (t *Template) Value() []byte { return t.value }
 
 // Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with what was
-// there, or limit_exceeded.
+// there, or limit_exceeded; internal for a template with faults.
 func (t *Template) Resolve(dst []byte, s *Scope) ([]byte, error) {
+	if len(t.broken) > 0 {
+		e := fault.New(fault.Internal, "A template with faults cannot be resolved.")
+		e.At = t.broken[0]
+		return dst, e
+	}
 	start, done := len(dst), 0
 	limit := s.maxBytes()
 	for i := range t.holes {

@@ -247,11 +247,12 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, err := s.Get(t.Context(), "k")
-		if err == nil && string(e.Value) != value {
+		switch {
+		case err == nil && string(e.Value) != value:
 			t.Errorf("%s: Get = %q", what, e.Value)
-		} else if err != nil && !errors.Is(err, budget.ErrNotFound) {
+		case err != nil && !errors.Is(err, budget.ErrNotFound):
 			t.Errorf("%s: Get: %v, want ErrNotFound", what, err)
-		} else if err == nil && what != "expiry" {
+		case err == nil && what != "expiry":
 			t.Errorf("%s is not noticed", what)
 		}
 		if err := s.Touch(t.Context(), "k", c.now.Add(time.Hour)); err != nil && !errors.Is(err, budget.ErrNotFound) {

@@ -175,7 +175,7 @@ func deleted(t *testing.T, d budget.Driver) {
 }
 
 func largeValue(t *testing.T, d budget.Driver) {
-	random := make([]byte, 8<<20) // cannot be compressed
+	random := make([]byte, 8<<20)                    // cannot be compressed
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(random) // never fails
 	put(t, d, "random", entry("o", string(random)))
 	zeros := strings.Repeat("0", 32<<20) // can be compressed to almost nothing

@@ -8,6 +8,14 @@ import (
 // LeastTokens is the least maxTotalTokens: below it not even a probe in its envelope would fit.
 const LeastTokens = 150
 
+// Least is LeastTokens as a counter counts: a factor above 1 makes every answer dearer.
+func Least(c Counter) int {
+	if scaled, ok := c.(interface{ multiply(int) int }); ok {
+		return max(LeastTokens, scaled.multiply(LeastTokens))
+	}
+	return LeastTokens
+}
+
 // Meter is the only place that spends: it knows the budget of one answer. It holds no state but that budget and is safe
 // for concurrent use.
 type Meter struct {

@@ -21,8 +21,12 @@ type draft struct {
 	faults []*fault.Error
 	more   []elementFault // all failed elements of the step of err
 
+	moreFaults int   // beside faults, that were only counted
+	ms         int64 // since the request came; taken once, so that an answer's size does not change while it is fitted
+
 	member string // the name of the result: "result" or "plan"
 	result []byte // nil: none
+	last   bool   // nothing more can be given up: it must be written
 	fits   *bool  // whether the result alone is within the budget; nil: not looked at
 	run    *run   // nil: nothing ran
 	tokens []int  // of the run's steps
@@ -58,11 +62,11 @@ func (d *draft) cause() {
 		at := d.run.plan.steps[i].at
 		switch d.run.steps[i].reason {
 		case reasonCancelled:
-			d.err, d.step = fault.New(fault.Cancelled, "the client cancelled").Under(at), i
+			d.err, d.step = d.run.callerEnded(at), i
 		case reasonBudget:
-			d.err, d.step = d.run.callsUsedUp(at), i
-			if d.run.callsLeft() > 0 {
-				d.err = fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", d.maxDuration).Under(at)
+			d.err, d.step = d.run.timeUsedUp(at), i
+			if d.run.exhausted.Load() {
+				d.err = d.run.callsUsedUp(at)
 			}
 		default:
 			continue
@@ -87,16 +91,17 @@ func (d *draft) measure() {
 }
 
 // refuse answers a request that does not compile.
-func (s *session) refuse(text []byte, faults []*fault.Error) *Answer {
-	sortFaults(faults)
-	locateAll(text, faults)
-	message := strconv.Itoa(len(faults)) + " faults"
-	if len(faults) == 1 {
+func (s *session) refuse(text []byte, faults *faultList) *Answer {
+	list := faults.sorted()
+	locateAll(text, list)
+	n := len(list) + faults.more
+	message := strconv.Itoa(n) + " faults"
+	if n == 1 {
 		message = "1 fault"
 	}
-	d := &draft{session: s, err: fault.New(fault.Compile, "%s", message), step: -1, index: -1, faults: faults}
+	d := &draft{session: s, err: fault.New(fault.Compile, "%s", message), step: -1, index: -1, faults: list, moreFaults: faults.more}
 	a := d.answer(context.Background())
-	a.Faults = faults
+	a.Faults = list
 	return a
 }
 
@@ -111,35 +116,41 @@ func (s *session) failure(ctx context.Context, f *fault.Error) *Answer {
 	return (&draft{session: s, err: f, step: -1, index: -1}).answer(ctx)
 }
 
+// maxLocated bounds the bytes that are walked to find the positions of faults.
+const maxLocated = 64 << 20
+
+// locateAll finds the lines and columns of faults; of very many in a very large text only those of the first.
 func locateAll(text []byte, list []*fault.Error) {
-	for _, f := range list {
+	if len(list) == 0 || !gjson.ValidBytes(text) {
+		return
+	}
+	root := gjson.ParseBytes(text)
+	for i, f := range list {
+		if (i+1)*len(text) > maxLocated {
+			return
+		}
 		if f.Line == 0 {
-			f.Line, f.Column = locate(text, f.At)
+			f.Line, f.Column = locate(text, root, f.At)
 		}
 	}
 }
 
-// locate finds the line and column of a JSON Pointer's value in a text; 0 when the text has no such place.
-func locate(text []byte, at string) (line, column int) {
-	value, offset := gjson.ParseBytes(text), 0
-	if !gjson.ValidBytes(text) {
-		return 0, 0
-	}
+// locate finds the line and column of a JSON Pointer's value, or of the nearest value around it that is there.
+func locate(text []byte, value gjson.Result, at string) (line, column int) {
+	offset := value.Index
 	for _, token := range pointerTokens(at) {
-		found, next := false, 0
-		isArray := value.IsArray()
-		i := -1
+		isArray, found := value.IsArray(), false
+		next, i := value, -1
 		value.ForEach(func(key, v gjson.Result) bool {
 			i++
-			if isArray && strconv.Itoa(i) == token || !isArray && key.String() == token {
-				found, next, value = true, v.Index, v
-			}
+			found = isArray && strconv.Itoa(i) == token || !isArray && key.String() == token
+			next = v
 			return !found
 		})
 		if !found {
 			break
 		}
-		offset = next
+		value, offset = next, next.Index
 	}
 	return position(text, offset)
 }

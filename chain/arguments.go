@@ -31,7 +31,7 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		return
 	}
 	for _, f := range p.fn.Check(withCommon(p.args.Value(), p.common), holes) {
-		c.faults = append(c.faults, f.Under(argsAt))
+		c.faults.add(f.Under(argsAt))
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *compiler) produced(l *level, u *refs.Use) []string {
 	if f != nil {
 		f = f.Under("")
 		f.Code, f.At = fault.BadReference, u.At
-		c.faults = append(c.faults, f)
+		c.faults.add(f)
 		return nil
 	}
 	if mapped {

@@ -28,7 +28,7 @@ func drawValue(depth int) *rapid.Generator[any] {
 
 // drawChain draws a chain: some of its steps fail, some have references that find nothing, some do not compile.
 func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
-	limit = rapid.IntRange(budget.LeastTokens, 2000).Draw(t, "limit")
+	limit = rapid.OneOf(rapid.Just(budget.LeastTokens), rapid.IntRange(budget.LeastTokens, 2000)).Draw(t, "limit")
 	lite = rapid.Bool().Draw(t, "lite")
 	list := make([]map[string]any, rapid.IntRange(1, 12).Draw(t, "steps"))
 	for i := range list {
@@ -38,7 +38,11 @@ func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
 		case 0:
 			step["fn"] = "test.echo"
 		case 1:
-			step = map[string]any{"fn": "test.fail", "args": map[string]any{"message": rapid.StringN(0, 3000, -1).Draw(t, "message")}}
+			message := rapid.OneOf(rapid.StringN(0, 3000, -1), rapid.Custom(func(t *rapid.T) string {
+				costly := rapid.SampledFrom([]string{"𓀀", "🙂", "\u0001", "\"\\", "ꙮ", "a"}).Draw(t, "costly")
+				return strings.Repeat(costly, rapid.IntRange(1, 400).Draw(t, "times"))
+			})).Draw(t, "message")
+			step = map[string]any{"fn": "test.fail", "args": map[string]any{"message": message}}
 		case 2:
 			step["args"] = map[string]any{"value": fmt.Sprintf("$%d", rapid.IntRange(0, len(list)).Draw(t, "reference"))}
 		case 3:
@@ -71,7 +75,8 @@ func TestNoAnswerPassesItsBudget(t *testing.T) {
 	e := engine(t, &world{}, chain.Options{})
 	rapid.Check(t, func(t *rapid.T) {
 		request, limit, lite := drawChain(t)
-		answer := e.Run(context.Background(), request, nil)
+		label := rapid.SampledFrom([]string{"", "", "batch.jsonl:1234", strings.Repeat("𓀀", 100)}).Draw(t, "label")
+		answer := e.Run(context.Background(), request, &chain.Caller{Label: label})
 		if !json.Valid(answer.JSON) {
 			t.Fatalf("not JSON: %s\nfor %s", answer.JSON, request)
 		}

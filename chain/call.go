@@ -45,13 +45,19 @@ var null = []byte("null")
 // at its end.
 func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
 	if f == nil {
-		f = r.keep(p, raw)
+		if f = r.keep(p, raw); f != nil {
+			raw = nil
+		}
 	}
 	if f == nil {
 		s.status, s.raw = statusOK, raw
 		return
 	}
-	if r.defaults(ctx, p) {
+	if errors.Is(f, errNoCalls) && s.calls == 0 {
+		s.status, s.reason = statusSkipped, reasonBudget
+		return
+	}
+	if r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
 		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
 		return
 	}
@@ -61,7 +67,7 @@ func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f
 
 // defaults tells whether the step's orElse may stand in for a failure now.
 func (r *run) defaults(ctx context.Context, p *plannedStep) bool {
-	return p.orElse != nil && ctx.Err() == nil && r.callsLeft() >= 0
+	return p.orElse != nil && ctx.Err() == nil && !r.exhausted.Load()
 }
 
 func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
@@ -94,6 +100,7 @@ func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 		return fault.New(fault.LimitExceeded, "the step's result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
 	}
 	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
+		r.bytes.Add(-int64(len(raw)))
 		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
 	}
 	return nil
@@ -123,7 +130,7 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.at + "/repeat")
 		}
 		if err := pause(ctx, p.delay); err != nil {
-			return nil, r.interrupted(ctx, p)
+			return nil, r.interrupted(p)
 		}
 	}
 	if p.selects == nil {
@@ -168,12 +175,20 @@ func mayPass(code fault.Code) bool {
 func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if p.fn != nil {
 		if r.calls.Add(1) > int64(r.plan.maxCalls) {
+			r.exhausted.Store(true)
 			return nil, r.callsUsedUp(p.at)
 		}
 		s.calls++
+		if !p.repeatable {
+			r.wrote.Store(true)
+		}
 	}
-	own, cancel := context.WithTimeout(ctx, p.timeout)
-	defer cancel()
+	own := ctx
+	if p.timeout > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeout(ctx, p.timeout)
+		defer cancel()
+	}
 	if p.inline != nil {
 		raw, f := r.inline(own, p, args, scope, s)
 		return raw, r.explain(ctx, own, p, f)
@@ -183,7 +198,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		return raw, nil
 	}
 	f := coded(err, "")
-	if f.Code == fault.BadArguments {
+	if f.Code == fault.BadArguments || f.At != "" { // a function speaks of its arguments
 		f = f.Under(p.at + "/args")
 	} else {
 		f = f.Under(p.at)
@@ -197,24 +212,29 @@ func (r *run) explain(ctx, own context.Context, p *plannedStep, f *fault.Error) 
 		return f
 	}
 	if ctx.Err() != nil {
-		return r.interrupted(ctx, p)
+		return r.interrupted(p)
 	}
 	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
 }
 
 // interrupted says why the chain's own context ended while a step was running.
-func (r *run) interrupted(ctx context.Context, p *plannedStep) *fault.Error {
-	at := ""
-	if p != nil {
-		at = p.at
+func (r *run) interrupted(p *plannedStep) *fault.Error {
+	if r.parent.Err() != nil {
+		return r.callerEnded(p.at)
 	}
-	switch {
-	case errors.Is(r.parent.Err(), context.Canceled):
-		return fault.New(fault.Cancelled, "the client cancelled").Under(at)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.maxDuration).Under(at)
+	return r.timeUsedUp(p.at)
+}
+
+// callerEnded says how the caller's context ended.
+func (r *run) callerEnded(at string) *fault.Error {
+	if errors.Is(r.parent.Err(), context.DeadlineExceeded) {
+		return fault.New(fault.Timeout, "the caller's deadline passed").Under(at)
 	}
-	return fault.New(fault.Cancelled, "the step was cancelled").Under(at)
+	return fault.New(fault.Cancelled, "the client cancelled").Under(at)
+}
+
+func (r *run) timeUsedUp(at string) *fault.Error {
+	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.maxDuration).Under(at)
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -249,7 +269,7 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 		return raw, runs[first].err
 	}
 	if f == nil && ctx.Err() != nil {
-		f = r.interrupted(ctx, p)
+		f = r.interrupted(p)
 	}
 	if f == nil && skippedForBudget(runs) {
 		f = r.callsUsedUp(p.at)
@@ -266,8 +286,13 @@ func skippedForBudget(runs []stepRun) bool {
 	return false
 }
 
+// errNoCalls is the cause of the failure of a step that was refused its call.
+var errNoCalls = errors.New("no calls left")
+
 func (r *run) callsUsedUp(at string) *fault.Error {
-	return fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.maxCalls).Under(at)
+	f := fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.maxCalls).Under(at)
+	f.Err = errNoCalls
+	return f
 }
 
 // returned makes what a level gives: its `return` over the results that are there, or the last step's result.

@@ -12,7 +12,7 @@ type Engine struct {
 }
 
 // New makes an engine. It fails with bad_request when there are no Functions or a limit is below zero, and with
-// budget_too_small when MaxTotalTokens is positive and below budget.LeastTokens.
+// budget_too_small when MaxTotalTokens is positive and below budget.Least of the counter.
 func New(o *Options) (*Engine, error) {
 	if o == nil || o.Functions == nil {
 		return nil, fault.New(fault.BadRequest, "Options.Functions is missing: give the registry whose functions the steps may call")
@@ -36,11 +36,11 @@ func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer)
 	}()
 	r, faults := s.decode(request)
 	if r != nil && r.fetch != nil {
-		return s.fetch(ctx, r.fetch, faults)
+		return s.fetch(ctx, r.fetch, faults.list)
 	}
-	p, faults := s.compile(r, faults)
+	p := s.compile(r, faults)
 	switch {
-	case len(faults) > 0:
+	case len(faults.list) > 0:
 		return s.refuse(request, faults)
 	case s.override.Check:
 		return s.checked(request)

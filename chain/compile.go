@@ -2,7 +2,6 @@ package chain
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +22,7 @@ type compiler struct {
 	onError    string
 	total      int // steps so far, inline ones included
 	functions  int
-	faults     []*fault.Error
+	faults     *faultList
 }
 
 // objectMember is one member of an object: its name and the raw value.
@@ -42,9 +41,9 @@ type level struct {
 
 // compile makes the plan of a chain, or says all that is wrong with it, the faults of its decoding included; r is nil
 // where nothing could be decoded.
-func (s *session) compile(r *request, faults []*fault.Error) (*plan, []*fault.Error) {
+func (s *session) compile(r *request, faults *faultList) *plan {
 	if r == nil {
-		return nil, faults
+		return nil
 	}
 	s.form(r.Lite, r.Trace)
 	c := &compiler{session: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
@@ -58,34 +57,43 @@ func (s *session) compile(r *request, faults []*fault.Error) (*plan, []*fault.Er
 	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)
 	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
 	p.maxCalls, p.maxDuration, p.functions = s.maxCalls, s.maxDuration, c.functions
-	if c.total > s.maxSteps {
-		c.fault(fault.LimitExceeded, "/steps", "the chain has %d steps, the limit is %d: split it", c.total, s.maxSteps)
-	}
 	for _, m := range c.common {
 		if !c.usedCommon[m.name] {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(fault.Key("/common", m.name)))
 		}
 	}
-	return p, c.faults
+	return p
 }
 
 // budget applies the chain's own limits, which can only lower the server's.
 func (c *compiler) budget(b *budgetRequest) {
+	if f := c.tokenBudget(b); f != nil {
+		c.faults.add(f)
+	}
 	if b == nil {
 		return
-	}
-	if n := b.MaxTotalTokens; n != nil && c.override.MaxTotalTokens == 0 {
-		if *n < budget.LeastTokens {
-			c.fault(fault.BudgetTooSmall, "/budget/maxTotalTokens", "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", budget.LeastTokens, *n)
-		} else {
-			c.limitTokens(*n)
-		}
 	}
 	lower(&c.maxSteps, b.MaxSteps)
 	lower(&c.maxCalls, b.MaxCalls)
 	if ms := b.MaxDurationMs; ms != nil {
 		c.maxDuration = min(c.maxDuration, time.Duration(*ms)*time.Millisecond)
 	}
+}
+
+// tokenBudget applies the token budget of the door, or else of the request.
+func (s *session) tokenBudget(b *budgetRequest) *fault.Error {
+	n := s.override.MaxTotalTokens
+	if n == 0 && b != nil && b.MaxTotalTokens != nil {
+		n = *b.MaxTotalTokens
+	}
+	if n == 0 {
+		return nil
+	}
+	if least := budget.Least(s.o.Counter); n < least {
+		return fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", least, n).Under("/budget/maxTotalTokens")
+	}
+	s.limitTokens(n)
+	return nil
 }
 
 func lower(limit *int, to *int) {
@@ -95,7 +103,7 @@ func lower(limit *int, to *int) {
 }
 
 func (c *compiler) fault(code fault.Code, at, format string, args ...any) {
-	c.faults = append(c.faults, fault.New(code, format, args...).Under(at))
+	c.faults.add(fault.New(code, format, args...).Under(at))
 }
 
 // chain plans the steps and the return of one level.
@@ -104,7 +112,12 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 	p := &plan{steps: make([]*plannedStep, len(l.steps)), onError: c.onError, retAt: l.at + "/return"}
 	l.planned = p.steps
 	for i := range l.steps {
-		c.total++
+		if c.total++; c.total > c.maxSteps {
+			c.total += len(l.steps) - i - 1
+			c.fault(fault.LimitExceeded, l.at+"/steps", "the chain has more than %d steps: split it", c.maxSteps)
+			p.steps = p.steps[:i]
+			return p
+		}
 		p.steps[i] = c.step(l, i)
 	}
 	if ret != nil {
@@ -172,7 +185,7 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
 		f, _ := fault.As(err)
-		c.faults = append(c.faults, f.Under(p.at+"/fn"))
+		c.faults.add(f.Under(p.at + "/fn"))
 		return
 	}
 	p.fn = entry
@@ -281,8 +294,11 @@ func compileText[T interface {
 // controls checks the numbers that say how often, how long and how many at once.
 func (c *compiler) controls(s *step, p *plannedStep) {
 	p.orElse = s.OrElse
-	if s.TimeoutMs != nil {
+	switch {
+	case s.TimeoutMs != nil:
 		p.timeout = time.Duration(*s.TimeoutMs) * time.Millisecond
+	case p.inline != nil:
+		p.timeout = 0 // its calls have their own
 	}
 	if s.Repeat != nil {
 		p.maxRounds, p.delay = max(s.Repeat.Max, 1), time.Duration(s.Repeat.DelayMs)*time.Millisecond
@@ -331,32 +347,10 @@ func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
 }
 
 func (c *compiler) collect(faults, warnings []*fault.Error) {
-	c.faults = append(c.faults, faults...)
-	c.warnings = append(c.warnings, warnings...)
-}
-
-// sortFaults puts faults in the order of their steps, those of no step first, then of their places.
-func sortFaults(faults []*fault.Error) {
-	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
-		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
-			return d
-		}
-		return strings.Compare(a.At, b.At)
-	})
-}
-
-// stepOf is the number of the outermost step that a pointer lies in; -1 when it lies in none.
-func stepOf(at string) int {
-	rest, found := strings.CutPrefix(at, "/steps/")
-	if !found {
-		return -1
+	c.faults.add(faults...)
+	for _, w := range warnings {
+		c.warn(w)
 	}
-	digits, _, _ := strings.Cut(rest, "/")
-	n, err := strconv.Atoi(digits)
-	if err != nil {
-		return -1
-	}
-	return n
 }
 
 // members lists the members of a raw object; of duplicates, which the decoder refuses, nothing is known here.

@@ -20,23 +20,26 @@ const (
 
 // decode reads a request. A text that is not JSON gives no request and one fault; else the request holds what could be
 // read, and the faults say what could not.
-func (s *session) decode(text []byte) (*request, []*fault.Error) {
+func (s *session) decode(text []byte) (*request, *faultList) {
+	d := &decoder{maxSteps: s.o.MaxSteps}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {
-		return nil, []*fault.Error{f}
+		d.faults.add(f)
+		return nil, &d.faults
 	}
-	d := &decoder{}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		return nil, []*fault.Error{fault.New(fault.BadRequest, "a chain is a JSON object with `steps`, not %s", kindOf(root))}
+		d.fault(fault.BadRequest, "", "a chain is a JSON object with `steps`, not %s", kindOf(root))
+		return nil, &d.faults
 	}
 	if at, fetch, found := findToken(root); found {
 		if root.Get("steps").Exists() {
-			return nil, []*fault.Error{fault.New(fault.BadRequest, "continuation_token stands beside steps: send it alone to fetch, or drop it to run the steps").Under("/continuation_token")}
+			d.fault(fault.BadRequest, fault.Key(at, tokenField), "continuation_token stands beside steps: send it alone to fetch, or drop it to run the steps")
+			return nil, &d.faults
 		}
-		return &request{fetch: d.fetch(fetch, at)}, d.faults
+		return &request{fetch: d.fetch(fetch, at)}, &d.faults
 	}
-	return d.chain(root), d.faults
+	return d.chain(root), &d.faults
 }
 
 // compactJSON checks that text is one JSON value within the bounds, with no duplicate keys, and drops the white space
@@ -104,7 +107,7 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
 	if !strings.Contains(root.Raw, tokenField) {
 		return "", root, false
 	}
-	if root.Get(tokenField).Exists() {
+	if token := root.Get(tokenField); token.Exists() && token.Type != gjson.Null {
 		return "", root, true
 	}
 	params := root.Get("params")
@@ -112,7 +115,11 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
 	return "/params", params, token.Type == gjson.String && strings.HasPrefix(token.Str, budget.TokenPrefix)
 }
 
-type decoder struct{ faults []*fault.Error }
+// decoder reads the fields of a request.
+type decoder struct {
+	faults   faultList
+	maxSteps int // of an array of steps; what stands past it is not read
+}
 
 // member sets one field from its value and tells whether it knows the name.
 type member func(name string, value gjson.Result, at string) bool
@@ -132,21 +139,25 @@ func (d *decoder) object(value gjson.Result, at string, known []string, set memb
 			} else {
 				f.Message += ": known here are " + strings.Join(known, ", ")
 			}
-			d.faults = append(d.faults, f)
+			d.faults.add(f)
 		}
 		return true
 	})
 }
 
 func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
-	d.faults = append(d.faults, fault.New(code, format, args...).Under(at))
+	d.faults.add(fault.New(code, format, args...).Under(at))
 }
 
 func (d *decoder) wrongType(at, want string, got gjson.Result) {
 	d.fault(fault.BadRequest, at, "must be %s, not %s", want, kindOf(got))
 }
 
-func (d *decoder) notSupported(at, what string) {
+// notSupported refuses a field of the contract that is not built yet; null is as if it were not there.
+func (d *decoder) notSupported(v gjson.Result, at, what string) {
+	if v.Type == gjson.Null {
+		return
+	}
 	d.fault(fault.NotSupported, at, "%s is not supported by this version: leave it out", what)
 }
 

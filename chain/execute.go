@@ -32,6 +32,10 @@ type run struct {
 	calls atomic.Int64
 	bytes atomic.Int64 // of the results kept
 
+	exhausted atomic.Bool   // a call was refused: maxCalls are used up
+	wrote     atomic.Bool   // a function was called that is not safe to repeat
+	spare     chan struct{} // holds one for each goroutine beside the first: no more calls are under way at once
+
 	parent context.Context // the caller's, without the chain's own deadline
 	ended  int             // steps of the outermost chain
 }
@@ -59,7 +63,7 @@ type elementFault struct {
 
 // execute runs a plan. It ends when all steps that may run have ended.
 func (s *session) execute(ctx context.Context, p *plan) *run {
-	r := &run{session: s, plan: p, parent: ctx}
+	r := &run{session: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1)}
 	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
 	defer cancel()
 	r.steps = r.chain(ctx, p, r.scope(p.input))
@@ -72,7 +76,6 @@ func (s *session) scope(input []byte) refs.Scope {
 }
 
 // chain runs the steps of one level, the only loop there is: a step starts when all steps in its `after` have ended.
-// One that is alone runs on this goroutine.
 func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope) []stepRun {
 	l := &loop{run: r, plan: p, scope: scope, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
 		done: make(chan int, len(p.steps))}
@@ -131,9 +134,10 @@ func (l *loop) index() {
 	}
 }
 
-// start starts what is ready, as far as the concurrency allows.
+// start starts what is ready, side by side as far as the concurrency allows. A step that is alone, or one too many, runs
+// on this goroutine.
 func (l *loop) start(ctx context.Context) {
-	for len(l.ready) > 0 && l.running < l.o.MaxConcurrency && !l.halted(ctx) {
+	for len(l.ready) > 0 && !l.halted(ctx) {
 		i := l.ready[0]
 		l.ready = l.ready[1:]
 		s := l.plan.steps[i]
@@ -143,14 +147,15 @@ func (l *loop) start(ctx context.Context) {
 			continue
 		}
 		l.report(i, false)
-		l.running++
-		if len(l.ready) == 0 && l.running == 1 {
+		isAlone := len(l.ready) == 0 && l.running == 0
+		if isAlone || !l.another() {
 			l.steps[i] = l.step(ctx, s, l.scope)
-			l.running--
 			l.finish(i)
 			continue
 		}
+		l.running++
 		go func() {
+			defer l.free()
 			l.steps[i] = l.step(ctx, s, l.scope)
 			l.done <- i
 		}()
@@ -159,10 +164,20 @@ func (l *loop) start(ctx context.Context) {
 
 // halted tells whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
-	return l.failed && l.plan.onError == "stop" || ctx.Err() != nil || l.callsLeft() <= 0 && l.plan.functions > 0
+	return (l.failed || l.exhausted.Load()) && l.plan.onError == "stop" || ctx.Err() != nil
 }
 
-func (r *run) callsLeft() int64 { return int64(r.plan.maxCalls) - r.calls.Load() }
+// another tries to get leave for one more goroutine; free gives it back.
+func (r *run) another() bool {
+	select {
+	case r.spare <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *run) free() { <-r.spare }
 
 // brokenDependency finds a step that s needs and that has no result, and the failure at its root.
 func (l *loop) brokenDependency(s *plannedStep) (cause int, broken bool) {
@@ -196,7 +211,7 @@ func (l *loop) skipRest(ctx context.Context) {
 	switch {
 	case l.parent.Err() != nil:
 		reason = reasonCancelled
-	case ctx.Err() != nil || l.callsLeft() <= 0 && !(l.failed && l.plan.onError == "stop"):
+	case ctx.Err() != nil || l.exhausted.Load():
 		reason = reasonBudget
 	}
 	for i := range l.steps {
@@ -214,5 +229,10 @@ func (l *loop) report(i int, ended bool) {
 	if ended {
 		l.run.ended++
 	}
+	defer func() {
+		if recover() != nil {
+			l.progress = nil // it is the door's, and not worth a chain
+		}
+	}()
 	l.progress(Progress{Done: l.run.ended, Total: len(l.steps), Step: i, Function: l.plan.steps[i].name(), Ended: ended})
 }

@@ -15,15 +15,10 @@ func (s *session) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Er
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}
-	if b := f.Budget; b != nil && b.MaxTotalTokens != nil && s.override.MaxTotalTokens == 0 {
-		if n := *b.MaxTotalTokens; n >= budget.LeastTokens {
-			s.limitTokens(n)
-		} else {
-			faults = append(faults, fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least", budget.LeastTokens).Under("/budget/maxTotalTokens"))
-		}
+	if f := s.tokenBudget(f.Budget); f != nil {
+		faults = append(faults, f)
 	}
 	if len(faults) > 0 {
-		sortFaults(faults)
 		return s.failure(ctx, faults[0])
 	}
 	if s.o.Results == nil {

@@ -28,7 +28,7 @@ func (d *decoder) chain(root gjson.Result) *request {
 			r.Budget = d.budget(v, "/budget")
 		case "onError":
 			if r.OnError = d.text(v, at, name); r.OnError == "undo" {
-				d.notSupported("/onError", "onError \"undo\"")
+				d.notSupported(v, "/onError", "onError \"undo\"")
 			}
 		case "lite":
 			r.Lite = d.boolean(v, at, name)
@@ -41,8 +41,12 @@ func (d *decoder) chain(root gjson.Result) *request {
 		case "description", "version":
 			d.text(v, at, name)
 		case "resume", "replace", "assume", "approve":
-			d.notSupported(fault.Key(at, name), name)
+			d.notSupported(v, fault.Key(at, name), name)
+		case "continuation_token": // null: another is a fetch
 		case "mode", "page", "page_size", "filter_keys", "query":
+			if v.Type == gjson.Null {
+				break
+			}
 			d.fault(fault.BadRequest, fault.Key(at, name), "%s goes with a continuation_token, to fetch from an earlier large result", name)
 		default:
 			return false
@@ -64,7 +68,7 @@ func (d *decoder) steps(v gjson.Result, at string) []step {
 	var steps []step
 	v.ForEach(func(_, element gjson.Result) bool {
 		steps = append(steps, d.step(element, fault.Index(at, len(steps))))
-		return true
+		return len(steps) <= d.maxSteps
 	})
 	if len(steps) == 0 {
 		d.fault(fault.BadRequest, at, "a chain has at least one step")
@@ -109,7 +113,7 @@ func (d *decoder) step(v gjson.Result, at string) step {
 		case "retry":
 			s.Retry = d.retry(v, fault.Key(at, name))
 		case "undo":
-			d.notSupported(fault.Key(at, name), name)
+			d.notSupported(v, fault.Key(at, name), name)
 		default:
 			return false
 		}
@@ -137,10 +141,11 @@ func (d *decoder) inline(v gjson.Result, at string) *inline {
 		return nil
 	}
 	c := &inline{}
+	hasSteps := false
 	d.object(v, at, inlineFields, func(name string, v gjson.Result, at string) bool {
 		switch name {
 		case "steps":
-			c.Steps = d.steps(v, fault.Key(at, name))
+			c.Steps, hasSteps = d.steps(v, fault.Key(at, name)), true
 		case "return":
 			c.Return = d.raw(v, at, name, "")
 		default:
@@ -148,6 +153,9 @@ func (d *decoder) inline(v gjson.Result, at string) *inline {
 		}
 		return true
 	})
+	if v.IsObject() && !hasSteps {
+		d.fault(fault.BadRequest, at, "steps is missing: an inline chain is {\"steps\":[…],\"return\":…}")
+	}
 	return c
 }
 
@@ -248,7 +256,7 @@ func (d *decoder) fetch(v gjson.Result, at string) *fetchRequest {
 func (d *decoder) page(v gjson.Result, at, name string) *int {
 	var own decoder
 	n := own.integer(v, at, name)
-	if len(own.faults) > 0 || n != nil && *n < 1 {
+	if len(own.faults.list) > 0 || n != nil && *n < 1 {
 		d.fault(fault.BadPage, fault.Key(at, name), "must be a whole number from 1, not %s", kindOf(v))
 		return nil
 	}

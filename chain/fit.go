@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sort"
 
@@ -41,12 +42,12 @@ const (
 )
 
 const (
-	longestMessage = 2000 // characters
-	shortMessage   = 300
-	leastMessage   = 60
-	mostElements   = 100
-	fewElements    = 10
-	smallResult    = 60 // bytes; a probe is no shorter
+	longMessage  = 2000 // characters
+	shortMessage = 300
+	leastMessage = 60
+	manyElements = 100
+	fewElements  = 10
+	smallResult  = 60 // bytes; a probe is no shorter
 )
 
 // reductions is the order in which an answer gives things up until it fits.
@@ -56,8 +57,9 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 	func(_ context.Context, _ *draft, t *trim) { t.noWarnings = true },
 	func(_ context.Context, _ *draft, t *trim) { t.schema = schemaSignature },
 	func(_ context.Context, _ *draft, t *trim) { t.schema = schemaNone },
-	func(_ context.Context, _ *draft, t *trim) { t.noAvailable = true },
+	func(_ context.Context, _ *draft, t *trim) { t.noAvailable, t.longest = true, longMessage },
 	func(ctx context.Context, d *draft, t *trim) { d.probe(ctx, t) },
+	func(_ context.Context, _ *draft, t *trim) { t.elements = manyElements },
 	func(_ context.Context, _ *draft, t *trim) { t.elements = fewElements },
 	func(_ context.Context, _ *draft, t *trim) { t.trace = traceNone },
 	func(_ context.Context, _ *draft, t *trim) { t.longest = shortMessage },
@@ -66,14 +68,17 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 	func(_ context.Context, _ *draft, t *trim) { t.longest, t.noNearest = leastMessage, true },
 	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
 	func(_ context.Context, _ *draft, t *trim) { t.bare = true },
+	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
 	func(_ context.Context, _ *draft, t *trim) { t.noResult = true },
+	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
 }
 
 // answer writes the draft, giving up what does not fit.
 func (d *draft) answer(ctx context.Context) *Answer {
-	t := &trim{faults: len(d.faults), elements: mostElements, longest: longestMessage}
+	d.ms = d.millis()
+	t := &trim{faults: len(d.faults), elements: math.MaxInt, longest: math.MaxInt}
 	if d.heavy() {
-		d.probe(ctx, t)
+		d.heavyProbe(ctx, t)
 	}
 	json, fits := d.render(t)
 	for _, reduce := range reductions {
@@ -83,7 +88,23 @@ func (d *draft) answer(ctx context.Context) *Answer {
 		reduce(ctx, d, t)
 		json, fits = d.render(t)
 	}
+	if !fits {
+		// The budget is never below what this costs: it is the code, the step and the numbers.
+		d.last = true
+		json, _ = d.render(t)
+	}
 	return &Answer{OK: d.err == nil, JSON: json, Error: d.err, Warnings: d.warnings}
+}
+
+// shorterMessage cuts the message until the answer fits: characters cost between a part of a token and four.
+func (d *draft) shorterMessage(t *trim) {
+	tooLong := sort.Search(leastMessage+1, func(n int) bool {
+		with := *t
+		with.longest = n
+		_, fits := d.render(&with)
+		return !fits
+	})
+	t.longest = max(tooLong-1, 0)
 }
 
 // lean answers a success in its lite form: the result and nothing else.
@@ -124,10 +145,19 @@ func (d *draft) heavy() bool {
 	return d.err == nil && d.run.plan.ret == nil && last.fn != nil && last.fn.Spec().Heavy == "always"
 }
 
+// heavyProbe puts a probe in the place of a result that may fit; what does not fit then is given up in the same order as
+// ever.
+func (d *draft) heavyProbe(ctx context.Context, t *trim) {
+	probe, f := d.keep(ctx, func([]byte) bool { return true })
+	if f == nil {
+		t.probe = probe
+	}
+}
+
 // probe puts a probe in the place of the result, with as much of a preview as fits. A result that cannot be kept is an
 // error of its own, unless there is one already.
 func (d *draft) probe(ctx context.Context, t *trim) {
-	if d.result == nil || t.probe != nil || d.member != "result" || len(d.result) <= smallResult {
+	if d.result == nil || d.member != "result" || len(d.result) <= smallResult && d.err != nil {
 		return
 	}
 	fits := func(result []byte) bool {

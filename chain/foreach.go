@@ -22,15 +22,12 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 		return
 	}
 	s.count = len(items)
-	e := &each{run: r, step: p, items: items, results: make([][]byte, len(items))}
+	e := &each{run: r, step: p, scope: scope, items: items, results: make([][]byte, len(items)), most: int64(p.concurrency)}
 	e.first.Store(int64(len(items)))
-	workers := min(p.concurrency, len(items))
-	if workers <= 1 {
-		e.work(ctx, scope, s)
-	} else {
-		e.fan(ctx, scope, s, workers)
-	}
-	e.end(ctx, s)
+	e.work(ctx)
+	e.workers.Wait()
+	s.calls, s.defaulted = e.calls.Load(), e.defaulted.Load()
+	e.end(s)
 }
 
 // items resolves the array that forEach goes over.
@@ -58,61 +55,85 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) ([][
 // each is a forEach under way. Workers take the next element each; what they share is guarded.
 type each struct {
 	*run
-	step    *plannedStep
-	items   [][]byte
-	results [][]byte
-	next    atomic.Int64
-	first   atomic.Int64 // the lowest element that failed; len(items): none
+	step      *plannedStep
+	scope     refs.Scope
+	items     [][]byte
+	results   [][]byte
+	next      atomic.Int64
+	first     atomic.Int64 // the lowest element that failed; len(items): none
+	calls     atomic.Int64
+	defaulted atomic.Bool
+
+	most    int64 // workers at once, that on the step's own goroutine included
+	extra   atomic.Int64
+	workers sync.WaitGroup
 
 	mu     sync.Mutex
 	failed []elementFault
 	fn     *steps.Entry // that failed, of the lowest failed element
 }
 
-func (e *each) fan(ctx context.Context, scope refs.Scope, s *stepRun, workers int) {
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			var own stepRun
-			e.work(ctx, scope, &own)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			s.calls += own.calls
-			s.defaulted = s.defaulted || own.defaulted
-		})
-	}
-	all.Wait()
-}
-
-// work runs elements until there is none left or none may start.
-func (e *each) work(ctx context.Context, scope refs.Scope, s *stepRun) {
+// work runs elements until there is none left or none may start. While there are goroutines to spare, and elements for
+// them, it sets another to work.
+func (e *each) work(ctx context.Context) {
+	scope := e.scope
 	for {
 		i := int(e.next.Add(1) - 1)
 		if i >= len(e.items) || e.stopped(ctx, i) {
 			return
 		}
-		scope.Item, scope.Index = e.items[i], i
-		s.fn = nil
-		raw, f := e.one(ctx, scope, s)
-		if f != nil && e.defaults(ctx, e.step) {
-			raw, f, s.defaulted = e.step.orElse, nil, true
+		if i+1 < len(e.items) {
+			e.share(ctx)
 		}
-		if f != nil {
-			e.fail(i, f, s.fn)
-			continue
-		}
-		e.results[i] = raw
+		e.element(ctx, &scope, i)
 	}
 }
 
+// share starts another worker where the step's concurrency and the run's goroutines allow it.
+func (e *each) share(ctx context.Context) {
+	if e.extra.Load()+1 >= e.most {
+		return
+	}
+	if e.extra.Add(1)+1 > e.most {
+		e.extra.Add(-1)
+		return
+	}
+	if !e.another() {
+		e.extra.Add(-1)
+		return
+	}
+	e.workers.Go(func() {
+		defer e.free()
+		defer e.extra.Add(-1)
+		e.work(ctx)
+	})
+}
+
+// element runs element i and keeps what comes of it.
+func (e *each) element(ctx context.Context, scope *refs.Scope, i int) {
+	scope.Item, scope.Index = e.items[i], i
+	var s stepRun
+	raw, f := e.one(ctx, scope, &s)
+	e.calls.Add(s.calls)
+	if f != nil && e.defaults(ctx, e.step) && e.keep(e.step, e.step.orElse) == nil {
+		raw, f = e.step.orElse, nil
+		e.defaulted.Store(true)
+	}
+	if f != nil {
+		e.fail(i, f, s.fn)
+		return
+	}
+	e.results[i] = raw
+}
+
 // one runs an element and charges its result.
-func (e *each) one(ctx context.Context, scope refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
+func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			raw, f = nil, defect(e.step)
 		}
 	}()
-	raw, f = e.element(ctx, e.step, &scope, s)
+	raw, f = e.run.element(ctx, e.step, scope, s)
 	if f == nil {
 		f = e.keep(e.step, raw)
 	}
@@ -122,7 +143,7 @@ func (e *each) one(ctx context.Context, scope refs.Scope, s *stepRun) (raw []byt
 // stopped tells whether element i may not start any more. With onError stop the elements before the first failure
 // still run, so that which one is reported does not hang on time.
 func (e *each) stopped(ctx context.Context, i int) bool {
-	if ctx.Err() != nil || e.callsLeft() < 0 {
+	if ctx.Err() != nil || e.exhausted.Load() {
 		return true
 	}
 	return e.plan.onError == "stop" && int64(i) > e.first.Load()
@@ -139,42 +160,46 @@ func (e *each) fail(i int, f *fault.Error, fn *steps.Entry) {
 }
 
 // end makes the step's result and status out of its elements'.
-func (e *each) end(ctx context.Context, s *stepRun) {
+func (e *each) end(s *stepRun) {
 	failed := len(e.failed) > 0
 	if failed && e.plan.onError == "stop" {
 		e.lowest(s)
 		return
 	}
 	complete := true
-	size := len(e.results) + 2
+	size := 2
 	for i, raw := range e.results {
 		if raw == nil {
 			complete = false
 			e.results[i] = null
 		}
-		size += len(e.results[i])
+		size += len(e.results[i]) + 1
 	}
+	if int64(size) > e.o.MaxResultBytes {
+		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): select less of each", size, e.o.MaxResultBytes).Under(e.step.at))
+		return
+	}
+	s.raw = joinArray(e.results, size)
+	switch {
+	case failed:
+		e.lowest(s)
+	case !complete:
+		s.fail(e.step, e.interrupted(e.step))
+	default:
+		s.status = statusOK
+	}
+}
+
+func joinArray(elements [][]byte, size int) []byte {
 	array := make([]byte, 0, size)
 	array = append(array, '[')
-	for i, raw := range e.results {
+	for i, raw := range elements {
 		if i > 0 {
 			array = append(array, ',')
 		}
 		array = append(array, raw...)
 	}
-	array = append(array, ']')
-	s.raw = array
-	switch {
-	case failed:
-		e.lowest(s)
-	case !complete:
-		s.fail(e.step, e.interrupted(ctx, e.step))
-	case int64(size) > e.o.MaxResultBytes:
-		s.raw = nil
-		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): select less of each", size, e.o.MaxResultBytes).Under(e.step.at))
-	default:
-		s.status = statusOK
-	}
+	return append(array, ']')
 }
 
 // lowest makes the failure of the lowest element the step's.

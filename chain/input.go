@@ -13,44 +13,86 @@ import (
 // input makes what $input names: the request's `input`, under what the door sets over it, with the defaults of `params`
 // in the gaps. It also gives a test of which of its keys can be there, for references.
 func (c *compiler) input(r *request) (input []byte, fills func(key string) bool) {
-	list := members(r.Input)
-	list = c.overrideInput(list)
-	params := members(r.Params)
+	values, params := newTable(r.Input), newTable(r.Params)
+	c.overrideInput(values)
 	for _, setting := range c.override.Set {
-		list = set(list, setting.Key, settingValue(setting, params))
+		values.set(setting.Key, settingValue(setting, params))
 	}
-	for _, param := range params {
-		if value := gjson.Get(param.raw, "default"); value.Exists() && find(list, param.name) < 0 {
-			list = append(list, objectMember{param.name, value.Raw})
+	for _, param := range params.list {
+		if value := gjson.Get(param.raw, "default"); value.Exists() && !values.has(param.name) {
+			values.set(param.name, value.Raw)
 		}
 	}
 	if r.Params != nil {
-		c.checkParams(list, params)
+		c.checkParams(values, params)
 	}
-	return appendObject(nil, list), func(key string) bool { return find(list, key) >= 0 || find(params, key) >= 0 }
+	return appendObject(nil, values.list), func(key string) bool { return values.has(key) || params.has(key) }
 }
 
-func (c *compiler) overrideInput(list []objectMember) []objectMember {
+// table is an object whose members keep their order and are found by name.
+type table struct {
+	list  []objectMember
+	index map[string]int
+}
+
+func newTable(object []byte) *table {
+	t := &table{list: members(object), index: map[string]int{}}
+	for i, m := range t.list {
+		t.index[m.name] = i
+	}
+	return t
+}
+
+func (t *table) has(name string) bool {
+	_, found := t.index[name]
+	return found
+}
+
+// get is a member's raw value, "" where there is none.
+func (t *table) get(name string) string {
+	if i, found := t.index[name]; found {
+		return t.list[i].raw
+	}
+	return ""
+}
+
+func (t *table) set(name, raw string) {
+	if i, found := t.index[name]; found {
+		t.list[i].raw = raw
+		return
+	}
+	t.index[name] = len(t.list)
+	t.list = append(t.list, objectMember{name, raw})
+}
+
+func (t *table) names() []string {
+	names := make([]string, len(t.list))
+	for i := range t.list {
+		names[i] = t.list[i].name
+	}
+	return names
+}
+
+func (c *compiler) overrideInput(values *table) {
 	if c.override.Input == nil {
-		return list
+		return
 	}
 	compact, f := compactJSON(c.override.Input, c.o.MaxRequestBytes)
 	if f == nil && !gjson.ParseBytes(compact).IsObject() {
 		f = fault.New(fault.BadRequest, "must be a JSON object")
 	}
 	if f != nil {
-		c.faults = append(c.faults, f.Under("/input"))
-		return list
+		c.faults.add(f.Under("/input"))
+		return
 	}
 	for _, m := range members(compact) {
-		list = set(list, m.name, m.raw)
+		values.set(m.name, m.raw)
 	}
-	return list
 }
 
 // settingValue reads a setting's text: as JSON if it is JSON, unless its declared type is string.
-func settingValue(s Setting, params []objectMember) string {
-	if i := find(params, s.Key); i < 0 || gjson.Get(params[i].raw, "type").Str != "string" {
+func settingValue(s Setting, params *table) string {
+	if gjson.Get(params.get(s.Key), "type").Str != "string" {
 		if compact, f := compactJSON([]byte(s.Value), DefaultMaxRequestBytes); f == nil {
 			return string(compact)
 		}
@@ -59,10 +101,10 @@ func settingValue(s Setting, params []objectMember) string {
 }
 
 // checkParams validates the input against `params`: a param without a default is required.
-func (c *compiler) checkParams(list, params []objectMember) {
+func (c *compiler) checkParams(values, params *table) {
 	schema := []byte(`{"type":"object","properties":`)
-	schema = append(appendObject(schema, params), `,"required":[`...)
-	for _, param := range params {
+	schema = append(appendObject(schema, params.list), `,"required":[`...)
+	for _, param := range params.list {
 		if gjson.Get(param.raw, "default").Exists() || c.override.Check {
 			continue
 		}
@@ -87,19 +129,25 @@ func (c *compiler) checkParams(list, params []objectMember) {
 	if err != nil {
 		return
 	}
-	for _, f := range entry.Check(appendObject(nil, list), nil) {
-		c.faults = append(c.faults, f.Under("/input"))
+	for _, f := range entry.Check(appendObject(nil, values.list), nil) {
+		c.faults.add(f.Under("/input"))
 	}
-	for _, m := range list {
-		if find(params, m.name) < 0 {
-			names := make([]string, len(params))
-			for i := range params {
-				names[i] = params[i].name
-			}
-			w := fault.New(fault.UnknownField, "params does not declare %q", m.name).Under(fault.Key("/input", m.name))
-			w.Nearest = fault.Nearest(m.name, names, 1)
-			c.warn(w)
+	c.warnUndeclared(values, params)
+}
+
+// warnUndeclared tells of input that no param declares: it may be a misspelt one.
+func (c *compiler) warnUndeclared(values, params *table) {
+	names := params.names()
+	for _, m := range values.list {
+		if params.has(m.name) {
+			continue
 		}
+		if len(c.warnings) == maxWarnings {
+			return
+		}
+		w := fault.New(fault.UnknownField, "params does not declare %q", clip(m.name, 60)).Under(fault.Key("/input", m.name))
+		w.Nearest = fault.Nearest(m.name, names, 1)
+		c.warn(w)
 	}
 }
 
@@ -122,23 +170,6 @@ func (c *compiler) checkInputs(l *level, uses []refs.Use) {
 			c.fault(fault.BadReference, u.At, "nothing fills $input.%s: give it in input, or declare it in params", key)
 		}
 	}
-}
-
-func find(list []objectMember, name string) int {
-	for i := range list {
-		if list[i].name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-func set(list []objectMember, name, raw string) []objectMember {
-	if i := find(list, name); i >= 0 {
-		list[i].raw = raw
-		return list
-	}
-	return append(list, objectMember{name, raw})
 }
 
 // appendObject writes members as a JSON object.

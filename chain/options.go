@@ -40,7 +40,7 @@ type Options struct {
 	Results *budget.Results
 
 	// MaxTotalTokens is the server's token budget of an answer, which a chain may lower; 0: none. Not below
-	// budget.LeastTokens.
+	// budget.Least of the counter.
 	MaxTotalTokens int
 	// ProbeAbove turns a result of more tokens into a probe even where it fits; 0: off.
 	ProbeAbove int
@@ -108,8 +108,8 @@ func (o *Options) setDefaults() error {
 		}
 		o.Counter = counter
 	}
-	if o.MaxTotalTokens != 0 && o.MaxTotalTokens < budget.LeastTokens {
-		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, budget.LeastTokens)
+	if least := budget.Least(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < least {
+		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, least)
 	}
 	for _, limit := range []struct {
 		name  string

@@ -41,7 +41,7 @@ type plannedStep struct {
 	delay       time.Duration
 	maxRetries  int
 	backoff     time.Duration
-	timeout     time.Duration
+	timeout     time.Duration // 0: none, for an inline chain
 	concurrency int
 
 	effect     steps.Effect

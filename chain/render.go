@@ -18,13 +18,13 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	}
 	w := &writer{b: make([]byte, 0, 512+len(d.result))}
 	w.b = append(w.b, '{')
-	if d.label != "" {
+	if d.label != "" && !t.noResult {
 		w.text("chain", d.label)
 	}
 	w.bool("ok", d.err == nil)
 	d.renderError(w, t)
 	switch {
-	case d.result == nil || t.noResult:
+	case d.result == nil || t.noResult && d.err != nil:
 	case t.probe != nil:
 		w.raw(d.member, t.probe)
 	default:
@@ -48,7 +48,7 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 
 // hopeless tells whether the result alone passes the budget, so that a large one is not written again and again.
 func (d *draft) hopeless(t *trim) bool {
-	if d.result == nil || t.probe != nil || t.noResult {
+	if d.result == nil || t.probe != nil || t.noResult && d.err != nil {
 		return false
 	}
 	if d.fits == nil {
@@ -61,8 +61,8 @@ func (d *draft) hopeless(t *trim) bool {
 // settle puts the number of tokens in at split.
 func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
 	limit := d.meter.Limit()
-	if limit > 0 && !d.meter.Fits(text) {
-		return text, false
+	if limit > 0 && !d.last && !d.meter.Fits(text) {
+		return nil, false
 	}
 	n := d.meter.Settle(text[:split], text[split:])
 	json = slices.Insert(text, split, []byte(strconv.Itoa(n))...)
@@ -82,7 +82,7 @@ func (d *draft) renderUsage(w *writer) {
 	}
 	w.b = append(w.b, `,"calls":`...)
 	w.b = strconv.AppendInt(w.b, calls, 10)
-	w.int("ms", d.millis())
+	w.int("ms", d.ms)
 	if d.run != nil {
 		w.int("kept", int64(d.kept))
 	}
@@ -169,8 +169,8 @@ func (d *draft) renderFaults(w *writer, t *trim) {
 		w.fault(f, t.longest)
 	}
 	w.close(']')
-	if t.faults < len(d.faults) {
-		w.int("more", int64(len(d.faults)-t.faults))
+	if more := len(d.faults) - t.faults + d.moreFaults; more > 0 {
+		w.int("more", int64(more))
 	}
 }
 
@@ -211,13 +211,13 @@ func (d *draft) renderSchema(w *writer, t *trim) {
 	w.text("signature", d.failed.Signature())
 }
 
-// retryable tells whether the same chain, sent again, may succeed and does no harm: a write that may have been applied
-// is not safe to send again.
+// retryable tells whether the same chain, sent again, may succeed and does no harm: it does where a function was called
+// that is not safe to repeat.
 func (d *draft) retryable() bool {
 	passes := d.err.Code.Retryable()
 	switch d.err.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		passes = true
 	}
-	return passes && (d.failed == nil || d.failed.Spec().Repeatable())
+	return passes && (d.run == nil || !d.run.wrote.Load())
 }

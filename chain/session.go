@@ -44,7 +44,7 @@ func (e *Engine) newSession(c *Caller) *session {
 	}
 	s.meter = budget.NewMeter(e.o.Counter, e.o.MaxTotalTokens)
 	if n := s.override.MaxTotalTokens; n > 0 {
-		s.limitTokens(n)
+		s.limitTokens(max(n, budget.Least(e.o.Counter)))
 	}
 	s.form(nil, "")
 	return s
@@ -80,12 +80,19 @@ func (s *session) form(lite *bool, trace string) {
 }
 
 // warn takes note of something that looks like a mistake.
-func (s *session) warn(w *fault.Error) { s.warnings = append(s.warnings, w) }
+func (s *session) warn(w *fault.Error) {
+	if len(s.warnings) < maxWarnings {
+		s.warnings = append(s.warnings, w)
+	}
+}
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // clip cuts a text to at most n characters, the last of them an ellipsis.
 func clip(text string, n int) string {
+	if n <= 0 {
+		return ""
+	}
 	if len(text) <= n || utf8.RuneCountInString(text) <= n {
 		return text
 	}

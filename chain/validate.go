@@ -43,7 +43,7 @@ func (d *decoder) tags(decoded any, at string) {
 	}
 	for _, field := range fields {
 		f := fault.New(fault.BadRequest, "%s", tagMessage(field)).Under(at + pointerOf(field.Namespace()))
-		if d.isFaulted(f.At) {
+		if d.faults.has(f.At) {
 			continue
 		}
 		if field.Tag() == "oneof" {
@@ -52,17 +52,8 @@ func (d *decoder) tags(decoded any, at string) {
 				f.Nearest = fault.Nearest(text, f.Available, 1)
 			}
 		}
-		d.faults = append(d.faults, f)
+		d.faults.add(f)
 	}
-}
-
-func (d *decoder) isFaulted(at string) bool {
-	for _, f := range d.faults {
-		if f.At == at || strings.HasPrefix(at, f.At+"/") && f.At != "" {
-			return true
-		}
-	}
-	return false
 }
 
 var namespaceToPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")

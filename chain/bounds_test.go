@@ -1,0 +1,182 @@
+package chain_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestManyFaultsAreToldInTime: requests of megabytes with a fault in every part are refused without a walk over the
+// whole for each; were it otherwise, this would take minutes.
+func TestManyFaultsAreToldInTime(t *testing.T) {
+	t.Parallel()
+	e := engine(t, &world{}, chain.Options{MaxSteps: 100_000})
+	for name, part := range map[string]string{
+		"ids":               `{"id":"1","fn":"test.panic"}`,
+		"unknown functions": `{"fn":"no.such"}`,
+		"references":        `{"fn":"test.get","args":{"value":"$999999"}}`,
+		"unknown fields":    `{"fn":"test.panic","fm":1,"arks":{}}`,
+		"wrong types":       `7`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request := []byte(`{"steps":[` + strings.Repeat(part+",", 1_000_000/len(part)) + part + `]}`)
+			answer := e.Run(context.Background(), request, nil)
+			if answer.OK || answer.Error.Code != fault.Compile || len(answer.Faults) != 1000 {
+				t.Fatalf("%d faults: %.300s", len(answer.Faults), answer.JSON)
+			}
+			if more := gjson.GetBytes(answer.JSON, "error.more").Int(); more < 1000 {
+				t.Errorf("%d more", more)
+			}
+		})
+	}
+	t.Run("input", func(t *testing.T) {
+		t.Parallel()
+		var params, input bytes.Buffer
+		for i := range 2000 {
+			fmt.Fprintf(&params, `"param%d":{"default":1},`, i)
+		}
+		for i := range 60_000 {
+			fmt.Fprintf(&input, `"key%d":1,`, i)
+		}
+		request := fmt.Appendf(nil, `{"params":{%s"z":{"default":1}},"input":{%s"z":1},"steps":[{"fn":"test.panic"}],"dryRun":true}`, params.Bytes(), input.Bytes())
+		if answer := e.Run(context.Background(), request, nil); !answer.OK || len(answer.Warnings) != 100 {
+			t.Errorf("%d warnings: %.300s", len(answer.Warnings), answer.JSON)
+		}
+	})
+}
+
+// TestConcurrencyIsOfTheWholeChain: nesting does not multiply the calls that are under way at once.
+func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		registry, err := steps.NewRegistry([]steps.Function{{
+			Spec: steps.Spec{Name: "test.wait", Effect: steps.Read, EffectDeclared: true},
+			Call: func(context.Context, []byte) ([]byte, error) {
+				n := now.Add(1)
+				defer now.Add(-1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(time.Millisecond)
+				return []byte("1"), nil
+			},
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := chain.New(&chain.Options{Functions: registry, MaxConcurrency: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner := `{"fn":"test.wait","forEach":"1..9","concurrency":16}`
+		for range 3 {
+			inner = `{"forEach":"1..9","concurrency":16,"chain":{"steps":[` + inner + `]}}`
+		}
+		answer := e.Run(context.Background(), []byte(`{"steps":[`+inner+`,`+inner+`,`+inner+`]}`), nil)
+		if !answer.OK || most.Load() > 16 || most.Load() < 8 {
+			t.Errorf("%d at once: %.300s", most.Load(), answer.JSON)
+		}
+	})
+}
+
+func TestBoundsOfResults(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		o       chain.Options
+		request string
+		want    map[string]string // path in the answer → its raw value
+	}{
+		"a refused result is not answered": {chain.Options{MaxResultBytes: 100},
+			`{"steps":[{"fn":"test.get","args":{"value":1}},{"fn":"test.items","args":{"n":50}}]}`,
+			map[string]string{"error.code": `"limit_exceeded"`, "result": "null", "steps.1.tokens": ""}},
+		"refused bytes are not charged": {chain.Options{MaxChainBytes: 500},
+			`{"onError":"continue","steps":[{"fn":"test.items","args":{"n":15}},{"fn":"test.items","args":{"n":"$0.total"},"orElse":1},{"fn":"test.get","args":{"value":2}}],"return":["$1","$2"]}`,
+			map[string]string{"ok": "true", "result": "[1,2]"}},
+		"orElse is charged": {chain.Options{MaxChainBytes: 5000},
+			`{"steps":[{"fn":"test.fail","forEach":"1..1000","orElse":"` + strings.Repeat("x", 100) + `"}]}`,
+			map[string]string{"ok": "false", "result": "null"}},
+		"the array of a forEach is bounded": {chain.Options{MaxResultBytes: 5000},
+			`{"steps":[{"fn":"test.fail","forEach":"1..1000","orElse":"` + strings.Repeat("x", 100) + `"}]}`,
+			map[string]string{"error.code": `"limit_exceeded"`, "result": "null"}},
+		"arguments are bounded": {chain.Options{MaxResultBytes: 5000},
+			`{"steps":[{"fn":"test.items","args":{"n":100}},{"fn":"test.get","args":{"value":["$0","$0"]}}]}`,
+			map[string]string{"error.code": `"limit_exceeded"`, "error.step": "1"}},
+		"what needs no call is within maxCalls": {chain.Options{MaxCalls: 1},
+			`{"steps":[{"fn":"test.get","args":{"value":[]}},{"fn":"test.get","when":"len($0) > 0","args":{"value":1}},{"fn":"test.get","forEach":"$0","args":{"value":1}}]}`,
+			map[string]string{"ok": "true", "result": "[]"}},
+		"a write is not safe to send again": {chain.Options{},
+			`{"steps":[{"fn":"test.write"},{"fn":"test.flaky","args":{"failures":1}}]}`,
+			map[string]string{"error.code": `"unavailable"`, "error.retryable": "false"}},
+		"a read is": {chain.Options{},
+			`{"steps":[{"fn":"test.get","args":{"value":1}},{"fn":"test.flaky","args":{"failures":1}}]}`,
+			map[string]string{"error.code": `"unavailable"`, "error.retryable": "true"}},
+		"null is as if it were not there": {chain.Options{},
+			`{"continuation_token":null,"mode":null,"resume":null,"steps":[{"fn":"test.get","args":{"value":1},"undo":null,"when":null,"retry":null}]}`,
+			map[string]string{"ok": "true", "result": "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := engine(t, &world{}, test.o).Run(context.Background(), []byte(test.request), nil)
+			for path, want := range test.want {
+				if got := gjson.GetBytes(answer.JSON, path).Raw; got != want {
+					t.Errorf("%s is %s, want %s: %.500s", path, got, want, answer.JSON)
+				}
+			}
+		})
+	}
+}
+
+// TestFactor: with a dear counter the least budget grows, and an answer at it still carries its probe.
+func TestFactor(t *testing.T) {
+	t.Parallel()
+	counter, err := budget.NewCounter("", 2.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := engine(t, &world{}, chain.Options{Counter: counter})
+	request := `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"test.items","args":{"n":500}}]}`
+	if answer := e.Run(context.Background(), fmt.Appendf(nil, request, 374), nil); answer.OK || answer.Faults[0].Code != fault.BudgetTooSmall {
+		t.Errorf("374: %s", answer.JSON)
+	}
+	answer := e.Run(context.Background(), fmt.Appendf(nil, request, 375), nil)
+	if !answer.OK || gjson.GetBytes(answer.JSON, "result.continuation_token").Str == "" || counter.Count(answer.JSON, -1) > 375 {
+		t.Errorf("375: %s", answer.JSON)
+	}
+}
+
+// TestInlineTakesItsTime: an inline chain has no time of its own but that of its calls, unless timeoutMs gives it one.
+func TestInlineTakesItsTime(t *testing.T) {
+	t.Parallel()
+	timed(t, `{"steps":[{"chain":{"steps":[{"fn":"test.sleep","args":{"ms":20000}},{"fn":"test.sleep","args":{"ms":"$0.slept"}}]}}]}`, 0,
+		func(a *chain.Answer, took time.Duration) {
+			if !a.OK || took != 40*time.Second {
+				t.Errorf("took %v: %s", took, a.JSON)
+			}
+		})
+}
+
+// TestCallersDeadline is told as the caller's.
+func TestCallersDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+		defer cancel()
+		answer := engine(t, &world{}, chain.Options{}).Run(ctx, []byte(`{"steps":[{"fn":"test.sleep","args":{"ms":500}},{"fn":"test.write"}]}`), nil)
+		if answer.Error.Code != fault.Timeout || !strings.Contains(answer.Error.Message, "caller's deadline") {
+			t.Error(string(answer.JSON))
+		}
+	})
+}

@@ -37,6 +37,11 @@ type draft struct {
 func (s *session) report(ctx context.Context, r *run) *Answer {
 	d := &draft{session: s, step: -1, index: -1, member: "result", run: r}
 	d.cause()
+	for i := range r.steps {
+		if r.steps[i].truncated {
+			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next", describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
+		}
+	}
 	raw, f := returned(r.plan, r.steps, s.scope(r.plan.input))
 	if f != nil && d.err == nil {
 		d.err = f

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 )
@@ -195,6 +197,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 	}
 	raw, err := p.fn.Call(own, args)
 	if err == nil {
+		s.truncated = s.truncated || p.mayCut && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil
 	}
 	f := coded(err, "")
@@ -259,6 +262,7 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 	first := -1
 	for i := range runs {
 		s.calls += runs[i].calls
+		s.truncated = s.truncated || runs[i].truncated
 		if runs[i].status == statusFailed && first < 0 {
 			first = i
 		}

@@ -191,6 +191,7 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	p.fn = entry
 	p.effect, p.repeatable = entry.Spec().Effect, entry.Spec().Repeatable()
 	p.common = c.commonFor(entry, s.Args)
+	p.mayCut = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
 }
 
 // commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`.

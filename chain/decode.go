@@ -29,7 +29,7 @@ func (s *session) decode(text []byte) (*request, *faultList) {
 	}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.fault(fault.BadRequest, "", "a chain is a JSON object with `steps`, not %s", kindOf(root))
+		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", kindOf(root))
 		return nil, &d.faults
 	}
 	if at, fetch, found := findToken(root); found {
@@ -46,7 +46,7 @@ func (s *session) decode(text []byte) (*request, *faultList) {
 // between its tokens. Numbers and strings keep their spelling.
 func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 	if int64(len(text)) > maxBytes {
-		return nil, fault.New(fault.LimitExceeded, "the request has %d bytes, the limit is %d (limits.maxRequestBytes)", len(text), maxBytes)
+		return nil, fault.New(fault.LimitExceeded, "the request has more than %d bytes (limits.maxRequestBytes)", maxBytes)
 	}
 	if f := checkDepth(text); f != nil {
 		return nil, f

@@ -51,6 +51,7 @@ type stepRun struct {
 	elements       []elementFault // all that failed, with onError continue
 	count          int            // elements of a forEach; -1: no forEach
 	defaulted      bool
+	truncated      bool // a call said that its result is a part only
 	calls          int64
 	took           time.Duration
 	args           []byte // as resolved; only with trace full, and not for a forEach
@@ -148,7 +149,9 @@ func (l *loop) start(ctx context.Context) {
 		}
 		l.report(i, false)
 		isAlone := len(l.ready) == 0 && l.running == 0
-		if isAlone || !l.another() {
+		// Where the calls do not suffice for all that is ready, the steps get them in the order written.
+		isScarce := int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready)+l.running+1)
+		if isAlone || isScarce || !l.another() {
 			l.steps[i] = l.step(ctx, s, l.scope)
 			l.finish(i)
 			continue

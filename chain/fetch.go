@@ -60,14 +60,17 @@ func (f *fetchRequest) wanted() budget.Fetch {
 	return w
 }
 
-// query runs a path or an expression over a kept value. A text that begins with `.` or `[` is a path into it.
+// query runs a path or an expression over a kept value. In a path `$result` may be left out: `.items[0]`, `items[0]`.
 func query(ctx context.Context, text string, value []byte) ([]byte, error) {
-	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") {
-		if _, err := refs.Parse("$result" + text); err == nil {
-			text = "$result" + text
+	place := refs.Place{At: "/query", Result: true}
+	selector, faults := refs.CompileSelector(text, place)
+	for _, root := range []string{"$result", "$result."} {
+		isPath := len(faults) > 0 || strings.HasPrefix(text, "[") // which could also be a list, of no use here
+		if _, err := refs.Parse(root + text); isPath && err == nil {
+			selector, faults = refs.CompileSelector(root+text, place)
+			break
 		}
 	}
-	selector, faults := refs.CompileSelector(text, refs.Place{At: "/query", Result: true})
 	if len(faults) > 0 {
 		return nil, faults[0]
 	}

@@ -29,6 +29,7 @@ func (d *decoder) chain(root gjson.Result) *request {
 		case "onError":
 			if r.OnError = d.text(v, at, name); r.OnError == "undo" {
 				d.notSupported(v, "/onError", "onError \"undo\"")
+				r.OnError = ""
 			}
 		case "lite":
 			r.Lite = d.boolean(v, at, name)

@@ -183,7 +183,7 @@ func (d *draft) probe(ctx context.Context, t *trim) {
 // keep keeps the result for its caller and describes it; fits nil: without a preview.
 func (d *draft) keep(ctx context.Context, fits func([]byte) bool) (probe []byte, f *fault.Error) {
 	if d.o.Results == nil {
-		return nil, fault.New(fault.LimitExceeded, "the result has about %d tokens, more than the answer may have, and no store keeps it: return less, or raise budget.maxTotalTokens", d.meter.Estimate(d.result))
+		return nil, fault.New(fault.LimitExceeded, "the result has about %d tokens, more than the answer may have, and the engine has no store to keep it in (Options.Results): return less of it", d.meter.Estimate(d.result))
 	}
 	var err error
 	// The answer is due even when the client's context has ended, and so is what it refers to.

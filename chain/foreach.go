@@ -26,7 +26,7 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e.first.Store(int64(len(items)))
 	e.work(ctx)
 	e.workers.Wait()
-	s.calls, s.defaulted = e.calls.Load(), e.defaulted.Load()
+	s.calls, s.defaulted, s.truncated = e.calls.Load(), e.defaulted.Load(), e.truncated.Load()
 	e.end(s)
 }
 
@@ -63,6 +63,7 @@ type each struct {
 	first     atomic.Int64 // the lowest element that failed; len(items): none
 	calls     atomic.Int64
 	defaulted atomic.Bool
+	truncated atomic.Bool
 
 	most    int64 // workers at once, that on the step's own goroutine included
 	extra   atomic.Int64
@@ -115,6 +116,9 @@ func (e *each) element(ctx context.Context, scope *refs.Scope, i int) {
 	var s stepRun
 	raw, f := e.one(ctx, scope, &s)
 	e.calls.Add(s.calls)
+	if s.truncated {
+		e.truncated.Store(true)
+	}
 	if f != nil && e.defaults(ctx, e.step) && e.keep(e.step, e.step.orElse) == nil {
 		raw, f = e.step.orElse, nil
 		e.defaulted.Store(true)

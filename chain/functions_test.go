@@ -91,6 +91,9 @@ func (w *world) functions() []steps.Function {
 			}
 			return []byte(`{"total":` + fmt.Sprint(len(list)) + `,"items":[` + strings.Join(list, ",") + `]}`), nil
 		}),
+		{Spec: steps.Spec{Name: "test.page", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
+			Output: schema(`"files":{"type":"array"},"truncated":{"type":"boolean"}`)},
+			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"files":[1,2],"truncated":true}`), nil }},
 		read("test.panic", nil, func(context.Context, []byte) ([]byte, error) { panic("boom") }),
 		read("test.text", nil, func(context.Context, []byte) ([]byte, error) { return []byte("not JSON"), nil }),
 		{Spec: steps.Spec{Name: "test.write", Description: "For tests.", Input: schema(`"value":{},"repoId":{"type":"string"}`), EffectDeclared: true},

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -122,7 +123,7 @@ func (c *compiler) checkParams(values, params *table) {
 		if f, ok := fault.As(err); ok {
 			warned = f
 		}
-		c.fault(fault.BadRequest, "/params", "params must be JSON Schemas: %s", warned.Message)
+		c.fault(fault.BadRequest, "/params", "params must be JSON Schemas: %s", strings.TrimPrefix(warned.Message, "chain.input: "))
 		return
 	}
 	entry, err := registry.Resolve("chain.input")

@@ -36,6 +36,7 @@ type plannedStep struct {
 	selects *refs.Selector
 	until   *refs.Expression
 	orElse  []byte // nil: none
+	mayCut  bool   // the function's result tells by `truncated` that it is a part only
 
 	maxRounds   int // of repeat; 1 without
 	delay       time.Duration

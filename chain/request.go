@@ -10,7 +10,7 @@ type request struct {
 	Return  []byte         `json:"return" validate:"-"` // `null` is an explicit null
 	Verify  bool           `json:"verify"`
 	Budget  *budgetRequest `json:"budget"`
-	OnError string         `json:"onError" validate:"omitempty,oneof=stop continue undo"`
+	OnError string         `json:"onError" validate:"omitempty,oneof=stop continue"`
 	Lite    *bool          `json:"lite"`
 	DryRun  bool           `json:"dryRun"`
 	Trace   string         `json:"trace" validate:"omitempty,oneof=none summary full"`
@@ -75,13 +75,13 @@ type fetchRequest struct {
 	Lite       *bool          `json:"lite"`
 }
 
-// The known fields of each object, for strictness and for the nearest name; schema_test.go holds them equal to
+// The fields of each object that are carried out, for the nearest name; schema_test.go holds them equal to
 // chain.schema.json.
 var (
 	chainFields = []string{"steps", "input", "params", "common", "return", "verify", "budget", "onError", "lite", "dryRun",
-		"trace", "name", "description", "version", "resume", "replace", "assume", "approve"}
+		"trace", "name", "description", "version"}
 	fetchFields  = []string{"continuation_token", "mode", "page", "page_size", "filter_keys", "query", "budget", "lite"}
-	stepFields   = []string{"fn", "args", "chain", "id", "when", "forEach", "concurrency", "repeat", "select", "orElse", "timeoutMs", "retry", "undo"}
+	stepFields   = []string{"fn", "args", "chain", "id", "when", "forEach", "concurrency", "repeat", "select", "orElse", "timeoutMs", "retry"}
 	inlineFields = []string{"steps", "return"}
 	budgetFields = []string{"maxTotalTokens", "maxSteps", "maxCalls", "maxDurationMs"}
 	repeatFields = []string{"until", "max", "delayMs"}

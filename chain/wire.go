@@ -117,6 +117,9 @@ func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, 
 	if s.defaulted {
 		w.bool("defaulted", true)
 	}
+	if s.truncated {
+		w.bool("truncated", true)
+	}
 	if s.err != nil {
 		w.key("error")
 		w.b = append(w.b, '{')

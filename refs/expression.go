@@ -151,6 +151,9 @@ func plainMessage(err error) string {
 		message = f.Message
 	}
 	message, _, _ = strings.Cut(message, "\n")
+	if message == "memory budget exceeded" {
+		return "it makes more than a million elements in all: take fewer, or filter first"
+	}
 	if types, ok := strings.CutPrefix(message, "interface conversion: interface {} is "); ok {
 		got, want, _ := strings.Cut(types, ", not ")
 		message = "there is " + goType(got) + " where " + goType(want) + " is needed"

@@ -120,7 +120,25 @@ func compileFault(source string, err error) *fault.Error {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return fault.New(fault.BadExpression, "The expression does not compile: %s.", clip(line))
 	}
-	return atOffset(fault.New(fault.BadExpression, "The expression does not compile: %s.", e.Message), source, byteOffset(source, e.From))
+	offset := byteOffset(source, e.From)
+	f := fault.New(fault.BadExpression, "The expression does not compile: %s, at %q.", e.Message, excerpt(source, offset))
+	if e.Message == `unexpected token Operator(":")` {
+		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
+	}
+	return atOffset(f, source, offset)
+}
+
+// excerpt is the source around a byte offset.
+func excerpt(source string, offset int) string {
+	const around = 20
+	from, to := max(offset-around, 0), min(offset+around, len(source))
+	for from > 0 && !utf8.RuneStart(source[from]) {
+		from--
+	}
+	for to < len(source) && !utf8.RuneStart(source[to]) {
+		to++
+	}
+	return source[from:to]
 }
 
 // byteOffset turns an offset in characters into one in bytes.

@@ -1,4 +1,4 @@
-// Package chain runs chains: JSON arrays of steps whose references carry results from step to step, under a token budget
+// Package chain runs chains: JSON objects with an array of steps, whose references carry results from step to step, under a token budget
 // that the answer never passes. A chain is data. It is checked whole before anything runs; its reads run side by side and
 // its writes in the order written; the intermediate results stay here and only what `return` names is answered.
 //

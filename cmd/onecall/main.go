@@ -73,7 +73,7 @@ func newRoot(s *streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "onecall",
 		Short: "Run a whole pipeline of tool calls as one call",
-		Long: "onecall runs chains: JSON arrays of steps whose references carry results from step to step, under a token\n" +
+		Long: "onecall runs chains: JSON objects with an array of steps, whose references carry results from step to step, under a token\n" +
 			"budget that the answer never passes.",
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -47,4 +47,7 @@ func BenchmarkBatch(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/1024, "KB-kept")
+	runtime.KeepAlive(engine)
+	runtime.KeepAlive(cassette)
+	runtime.KeepAlive(requests)
 }

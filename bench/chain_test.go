@@ -24,7 +24,7 @@ func noop(schema string) steps.Function {
 
 const noopSchema = `{"type":"object","properties":{"id":{"type":"string"},"value":{"type":"integer"}},"additionalProperties":false}`
 
-func newNoopEngine(b *testing.B, schema string) *chain.Engine {
+func newNoopEngine(b testing.TB, schema string) *chain.Engine {
 	b.Helper()
 	registry, err := steps.NewRegistry([]steps.Function{noop(schema)}, nil)
 	if err != nil {
@@ -93,6 +93,24 @@ func BenchmarkChain(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestChainAllocations holds what does not depend on the machine: 400 allocations for a chain of ten steps with
+// references, compiled and run.
+func TestChainAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	engine, request := newNoopEngine(t, ""), tenSteps("")
+	allocations := testing.AllocsPerRun(200, func() {
+		if answer := engine.Run(context.Background(), request, nil); !answer.OK {
+			t.Fatal(string(answer.JSON))
+		}
+	})
+	t.Logf("%.0f allocations", allocations)
+	if allocations > 400 {
+		t.Errorf("%.0f allocations, at most 400 asked", allocations)
 	}
 }
 

@@ -132,7 +132,7 @@ func ExampleEngine_Run_replay() {
 	recorder := replay.NewRecorder(&tape)
 	request := []byte(`{"lite":true,"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[1].total"}`)
 
-	engine, err := chain.New(&chain.Options{Functions: registry.Wrap(recorder.Wrap)})
+	engine, err := chain.New(&chain.Options{Functions: registry.Observe(recorder.Observe)})
 	if err != nil {
 		log.Fatal(err)
 	}

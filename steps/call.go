@@ -18,15 +18,17 @@ const grace = 100 * time.Millisecond
 // when Call returned earlier because the function did not heed its context. The result is one JSON value, compact, at
 // most MaxResultBytes long. Every error is a *fault.Error:
 //
-//   - bad_arguments: args are no JSON object or do not fit the input schema; the function was not called;
+//   - bad_arguments: args are no JSON object, nested more than 1,000 deep, or do not fit the input schema; the function
+//     was not called;
 //   - timeout, cancelled: ctx ended before an answer came; a *fault.Error given as its cause (context.Cause) comes back
 //     instead. What the function answers within 100 ms of the end still counts, so that a write that was done is known
 //     as done; a function that takes longer is abandoned, and its answer is dropped;
-//   - limit_exceeded: the result is too long;
+//   - limit_exceeded: the result is too long; or the arguments would take more work to check than their size allows, and
+//     the function was not called;
 //   - internal: the function panicked, or its result is no JSON value; the cause (Err) tells more than the message;
 //   - the code that the function gave; function_failed where it gave an error without a code.
 func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
-	args, f := e.accept(args)
+	args, f := e.accept(ctx, args)
 	if f != nil {
 		return nil, f
 	}
@@ -39,10 +41,14 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 	} else {
 		result, f = e.watch(ctx, args)
 	}
+	var err error // not f, which would not be nil
 	if f != nil {
-		return nil, f
+		result, err = nil, f
 	}
-	return result, nil
+	for _, observe := range e.observers {
+		observe(ctx, e.spec, args, result, err)
+	}
+	return result, err
 }
 
 // outcome is what a call came to.
@@ -112,7 +118,7 @@ func (c *compiled) guard(raw Call) Call {
 		if result, err = raw(ctx, args); err != nil {
 			return nil, c.coded(ctx, err)
 		}
-		compact, f := compactJSON(result)
+		compact, f := compactJSON(result, maxResultDepth)
 		switch {
 		case f != nil:
 			f.Code, f.Message = fault.Internal, c.spec.Name+" answered what is not JSON: "+f.Message

@@ -1,13 +1,12 @@
 package steps
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"slices"
+	"fmt"
 	"strconv"
-	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -18,9 +17,14 @@ type Hole struct {
 	Types []string // the JSON Schema types that the value may have; nil: not known; text put together: ["string"]
 }
 
+// checkTime bounds a check of a plan, for which no caller's deadline counts.
+const checkTime = 2 * time.Second
+
 // Check finds what is wrong with arguments of which some places are not known: only what no value of the holes could
 // put right. What stands in args at a hole does not matter. At most 20 faults of code bad_arguments, sorted by place; At
 // is the place in args, which the message repeats, Available and Nearest are the properties or values that would do.
+// Where the function has secrets (Spec.Redact), neither values nor keys that its schema does not name are shown. A check
+// that takes more than two seconds, or more work than the size of the arguments allows, finds nothing: Call decides then.
 func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
 	open := make([]hole, len(holes))
 	for i, h := range holes {
@@ -29,38 +33,60 @@ func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
 		}
 		open[i] = hole{at: tokens(h.At), types: typesNamed(h.Types)}
 	}
-	compact, f := compactJSON(orEmpty(args))
-	if f == nil {
-		return e.check(compact, open)
+	compact, f := compactJSON(orEmpty(args), maxArgsDepth)
+	if f != nil {
+		f.Code, f.Message = fault.BadArguments, "the arguments are not JSON: "+f.Message
+		return []*fault.Error{f}
 	}
-	f.Code, f.Message = fault.BadArguments, "the arguments are not JSON: "+f.Message
-	return []*fault.Error{f}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
+	defer cancel()
+	faults, err := e.check(ctx, compact, open)
+	if err != nil {
+		return nil
+	}
+	return faults
 }
 
 // accept checks the arguments of a call, and returns them compact.
-func (e *Entry) accept(args []byte) ([]byte, *fault.Error) {
-	compact, f := compactJSON(orEmpty(args))
+func (e *Entry) accept(ctx context.Context, args []byte) ([]byte, *fault.Error) {
+	compact, f := compactJSON(orEmpty(args), maxArgsDepth)
 	if f != nil {
 		f.Code, f.Message = fault.BadArguments, e.spec.Name+": the arguments are not JSON: "+f.Message
 		return nil, f
 	}
-	if faults := e.check(compact, nil); len(faults) > 0 {
+	faults, err := e.check(ctx, compact, nil)
+	switch {
+	case errors.Is(err, errTooMuchWork):
+		return nil, tooMuchWork(e.spec.Name+": the arguments", err)
+	case err != nil:
+		return nil, e.stopped(ctx)
+	case len(faults) > 0:
 		return nil, e.joined(faults)
 	}
 	return compact, nil
 }
 
+func tooMuchWork(what string, err error) *fault.Error {
+	f := fault.New(fault.LimitExceeded, "%s cannot be checked against the schema with a reasonable amount of work: make them smaller or less nested", what)
+	f.Err = err
+	return f
+}
+
+// maxJoined bounds, in bytes, the message for all that is wrong with a call's arguments.
+const maxJoined = 4000
+
 // joined is one fault for all that is wrong with a call's arguments; its place is that of a single one.
 func (e *Entry) joined(faults []*fault.Error) *fault.Error {
-	messages := make([]string, len(faults))
-	for i, f := range faults {
-		messages[i] = f.Message
-	}
 	one := *faults[0]
-	if len(faults) > 1 {
+	one.Message = e.spec.Name + ": " + one.Message
+	for i, f := range faults[1:] {
 		one.At = ""
+		if len(one.Message)+len(f.Message) > maxJoined {
+			one.Message += fmt.Sprintf("; and %d more", len(faults)-1-i)
+			break
+		}
+		one.Message += "; " + f.Message
 	}
-	one.Message = e.spec.Name + ": " + strings.Join(messages, "; ")
 	return &one
 }
 
@@ -72,35 +98,33 @@ func orEmpty(args []byte) []byte {
 	return args
 }
 
-// check validates compact arguments, except for the holes.
-func (e *Entry) check(compact []byte, holes []hole) []*fault.Error {
+// check validates compact arguments, except for the holes. An error says why it could not be done.
+func (e *Entry) check(ctx context.Context, compact []byte, holes []hole) ([]*fault.Error, error) {
 	if compact[0] != '{' {
-		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are no JSON object")}
+		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are no JSON object")}, nil
 	}
-	return violations(e.spec, e.spec.Input, e.input, compact, holes)
+	return violations(ctx, e.spec, e.spec.Input, e.input, compact, holes)
 }
 
 // violations validates a compact value against a compiled schema, except for the holes.
-func violations(spec *Spec, source []byte, schema *jsonschema.Schema, compact []byte, holes []hole) []*fault.Error {
+func violations(ctx context.Context, spec *Spec, source []byte, schema *validators, compact []byte, holes []hole) ([]*fault.Error, error) {
 	if schema == nil {
-		return nil
+		return nil, nil
 	}
+	r := newReport(source, spec.Redact != nil, holes)
 	value, f := decode(compact)
 	if f != nil {
-		if f.At != "" {
-			f.Message = shorten(f.At) + ": " + f.Message
-		}
-		return []*fault.Error{f}
+		return []*fault.Error{r.undecoded(f)}, nil
 	}
 	for _, h := range holes {
 		h.fill(value)
 	}
-	var tree *violation
-	if !errors.As(schema.Validate(value), &tree) {
-		return nil
+	tree, err := schema.validate(ctx, value, len(compact))
+	if tree == nil || err != nil {
+		return nil, err
 	}
-	r := report{schema: source, secret: spec.Redact != nil, value: value, holes: holes}
-	return r.faults(tree)
+	r.value = value
+	return r.faults(tree), nil
 }
 
 // hole is a place with a value that is not known.
@@ -162,21 +186,50 @@ const (
 	atHole                 // it is a hole
 )
 
-// relate finds the closest relation of a place to a hole. No place is below a hole, as none is filled with members.
-func (r *report) relate(place []string) (relation, typeSet) {
-	found, types := apart, anyType
-	for _, h := range r.holes {
-		n := min(len(h.at), len(place))
-		if !slices.Equal(h.at[:n], place[:n]) {
-			continue
+// holeTree holds holes by their places.
+type holeTree struct {
+	below map[string]*holeTree
+	hole  bool
+	types typeSet
+}
+
+func newHoleTree(holes []hole) *holeTree {
+	root := &holeTree{}
+	for _, h := range holes {
+		t := root
+		for _, token := range h.at {
+			next := t.below[token]
+			if next == nil {
+				if t.below == nil {
+					t.below = map[string]*holeTree{}
+				}
+				next = &holeTree{}
+				t.below[token] = next
+			}
+			t = next
 		}
-		relation := above
-		if len(place) >= len(h.at) {
-			relation = atHole
-		}
-		if relation > found {
-			found, types = relation, h.types
+		if !t.hole {
+			t.hole, t.types = true, h.types
 		}
 	}
-	return found, types
+	return root
+}
+
+// relate finds the closest relation of a place to a hole. What is below a hole counts as the hole.
+func (t *holeTree) relate(place []string) (relation, typeSet) {
+	for _, token := range place {
+		if t.hole {
+			break
+		}
+		if t = t.below[token]; t == nil {
+			return apart, anyType
+		}
+	}
+	switch {
+	case t.hole:
+		return atHole, t.types
+	case len(t.below) > 0:
+		return above, anyType
+	}
+	return apart, anyType
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,25 +13,27 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxDepth bounds the nesting of arguments and results: every later walk over them may recurse.
-const maxDepth = 10_000
+// maxDepth bounds the nesting of JSON: every later walk over it may recurse. That of results is a little less, so that
+// what holds one (a line of a recording, an answer) can be read too; that of arguments is far less, as they are
+// compared with schemas and recordings.
+const maxDepth, maxResultDepth, maxArgsDepth = 10_000, 9_900, 1_000
 
 // Compact checks that value is one JSON value (RFC 8259, UTF-8, nested at most 10,000 deep) and drops the white space
 // between its tokens; all else keeps its bytes: number spellings, escapes, key order, duplicate keys. It returns the
 // same slice when there is nothing to drop, and never changes value. Codes: bad_json, with Offset at the place.
 func Compact(value []byte) ([]byte, error) {
-	compact, f := compactJSON(value)
+	compact, f := compactJSON(value, maxDepth)
 	if f != nil {
 		return nil, f
 	}
 	return compact, nil
 }
 
-func compactJSON(value []byte) ([]byte, *fault.Error) {
-	blanks, deep := outline(value)
+func compactJSON(value []byte, most int) ([]byte, *fault.Error) {
+	blanks, deep := outline(value, most)
 	switch {
 	case deep:
-		return nil, fault.New(fault.BadJSON, "nested more than %d deep", maxDepth)
+		return nil, fault.New(fault.BadJSON, "nested more than %d deep", most)
 	case !utf8.Valid(value):
 		return nil, fault.New(fault.BadJSON, "not valid UTF-8")
 	case !gjson.ValidBytes(value):
@@ -57,14 +60,14 @@ func compactJSON(value []byte) ([]byte, *fault.Error) {
 
 // outline counts the blanks between tokens and looks at the depth, before anything recurses over the value. It must
 // cope with what is not JSON.
-func outline(value []byte) (blanks int, deep bool) {
+func outline(value []byte, most int) (blanks int, deep bool) {
 	depth := 0
 	for i := 0; i < len(value); i++ {
 		switch value[i] {
 		case '"':
 			i = stringEnd(value, i) - 1
 		case '{', '[':
-			if depth++; depth > maxDepth {
+			if depth++; depth > most {
 				return 0, true
 			}
 		case '}', ']':
@@ -107,9 +110,9 @@ func syntaxFault(value []byte) *fault.Error {
 	return f
 }
 
-// maxDigits and maxExponentDigits bound the numbers that a schema compares: it does so exactly, and 1e1000000000 has a
-// billion digits.
-const maxDigits, maxExponentDigits = 1000, 4
+// maxDigits and maxExponent bound the numbers that a schema compares: it does so exactly, and 1e1000000000 has a billion
+// digits. A float64 has an exponent of 324 at most.
+const maxDigits, maxExponent = 1000, 400
 
 // decode gives a compact, valid JSON value as the validator takes it: numbers as json.Number with their spelling. What
 // two readers could understand differently is bad_arguments: a key that stands twice in one object. So is a number that
@@ -200,11 +203,14 @@ func (d *decoder) number() (any, *fault.Error) {
 		d.i++
 	}
 	number := string(d.b[start:d.i])
-	exponent := ""
-	if e := strings.IndexAny(number, "eE"); e >= 0 {
-		exponent = strings.TrimLeft(number[e+1:], "+-0")
+	exponent := 0
+	if e := strings.IndexAny(number, "eE"); e >= 0 && len(number) <= maxDigits {
+		var err error
+		if exponent, err = strconv.Atoi(number[e+1:]); err != nil {
+			exponent = maxExponent + 1 // beyond what an int holds
+		}
 	}
-	if len(number) > maxDigits || len(exponent) > maxExponentDigits {
+	if len(number) > maxDigits || max(exponent, -exponent) > maxExponent {
 		return nil, fault.New(fault.BadArguments, "the number is too long to be compared")
 	}
 	return json.Number(number), nil

@@ -18,6 +18,7 @@ type document struct {
 	rootID     string
 	ids        map[string]bool // what $id and $anchor name
 	referred   map[string]bool // the tokens of all references
+	branches   map[int]bool    // how many branches the schemas have
 	old        bool            // before 2019-09: what stands beside a $ref does not count
 	subschemas int
 	open       []string // notes of what was left out
@@ -32,7 +33,7 @@ func normalise(schema []byte) (*document, error) {
 	if f != nil {
 		return nil, errors.New(f.Error())
 	}
-	d := &document{source: source, idKeyword: "$id", ids: map[string]bool{}, referred: map[string]bool{}}
+	d := &document{source: source, idKeyword: "$id", ids: map[string]bool{}, referred: map[string]bool{}, branches: map[int]bool{}}
 	if object, ok := source.(map[string]any); ok {
 		draft, _ := object["$schema"].(string)
 		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
@@ -133,10 +134,24 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 	d.dependencies(out, object, at, base, depth)
 	d.identity(out, object, depth)
 	d.reference(out, object, at, base)
+	d.work(out)
 	if depth == 0 {
 		return out
 	}
 	return nullable(out, object)
+}
+
+// work says in the place of the format, which checks nothing, how many branches a schema has (see validator).
+func (d *document) work(out map[string]any) {
+	branches := 0
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := out[keyword].([]any)
+		branches += len(list)
+	}
+	dependent, _ := out["dependentSchemas"].(map[string]any)
+	branches += len(dependent)
+	d.branches[branches] = true
+	out["format"] = workFormat(branches)
 }
 
 func (d *document) keyword(out map[string]any, key string, v any, at string, base any, depth int) {

@@ -1,10 +1,9 @@
 package steps
 
 import (
+	"context"
 	"slices"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -13,16 +12,19 @@ import (
 type Entry struct {
 	*compiled      // shared by all views
 	call      Call // the guarded call of the function, within the registry's wrappings
+	observers []observer
 }
+
+type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
 
 // compiled is what is worked out of a function once, at registration or at first use.
 type compiled struct {
 	spec       *Spec
-	input      *jsonschema.Schema // nil: any object
+	input      *validators // nil: any object
 	maxResult  int64
 	properties func() []string
 	signature  func() string
-	output     func() *jsonschema.Schema // nil: any result
+	output     func() *validators // nil: any result
 }
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {
@@ -43,7 +45,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	}
 	c.properties = sync.OnceValue(func() []string { return declared(spec.Input) })
 	c.signature = sync.OnceValue(func() string { return signature(&spec) })
-	c.output = sync.OnceValue(func() *jsonschema.Schema {
+	c.output = sync.OnceValue(func() *validators {
 		compiled, _ := compileSchema(spec.Output)
 		return compiled
 	})
@@ -73,9 +75,13 @@ func (e *Entry) Properties() []string { return e.properties() }
 // output schema. Calls do not make this check: an answer that its source documents wrongly is an answer still. It is
 // for tests of sources.
 func (e *Entry) CheckResult(result []byte) []*fault.Error {
-	compact, f := compactJSON(result)
+	compact, f := compactJSON(result, maxResultDepth)
 	if f != nil {
 		return []*fault.Error{f}
 	}
-	return violations(e.spec, e.spec.Output, e.output(), compact, nil)
+	faults, err := violations(context.Background(), e.spec, e.spec.Output, e.output(), compact, nil)
+	if err != nil {
+		return []*fault.Error{tooMuchWork("the result", err)}
+	}
+	return faults
 }

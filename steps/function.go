@@ -97,6 +97,9 @@ type Spec struct {
 	// Redact gives the arguments as recordings, logs and errors may show them; nil: there is nothing to hide. It must not
 	// change the bytes it is given.
 	Redact func(args []byte) []byte
+	// RedactResult gives the result of a call as a recording may show it, without what Redact hides of its arguments and
+	// the result repeats; nil: nothing is repeated. It must not change the bytes it is given.
+	RedactResult func(args, result []byte) []byte
 }
 
 // Repeatable tells whether a call may be made again by itself after a failure: it reads, or is declared idempotent.

@@ -18,8 +18,8 @@ const maxName, maxListed, maxNearest = 256, 20, 3
 // separators are the characters that names may differ in.
 const separators = "._-/"
 
-// fold gives the form in which names are equal that differ only in case and separators.
-func fold(name string) string {
+// FoldName gives the form in which names are equal that differ only in case and the separators . _ - /.
+func FoldName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c < utf8.RuneSelf && strings.IndexByte(separators, byte(c)) >= 0 {
 			return -1
@@ -59,7 +59,7 @@ func newIndex(sorted []string) *index {
 	x.pairs = sync.OnceValue(func() []pairSet {
 		sets := make([]pairSet, len(x.names))
 		for i, name := range x.names {
-			sets[i] = pairsOf(fold(name))
+			sets[i] = pairsOf(FoldName(name))
 		}
 		return sets
 	})
@@ -70,7 +70,7 @@ func (x *index) spell() map[string][]spelling {
 	spellings := make(map[string][]spelling, 3*len(x.names))
 	for i, name := range x.names {
 		add := func(part string, r rank) {
-			if folded := fold(part); folded != "" {
+			if folded := FoldName(part); folded != "" {
 				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
 			}
 		}
@@ -92,7 +92,7 @@ func (x *index) spell() map[string][]spelling {
 func checkName(name string) *fault.Error {
 	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
-	case fold(name) == "":
+	case FoldName(name) == "":
 		return fault.New(fault.BadRequest, "a function has the name %s: a name needs letters or digits", quote(name))
 	case len(name) > maxName:
 		return fault.New(fault.BadRequest, "the function name %s is longer than %d bytes", quote(name), maxName)
@@ -113,7 +113,7 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 	var fitting []*Entry
 	if len(name) <= maxName {
 		best := suffix
-		for _, s := range r.index.spellings()[fold(name)] {
+		for _, s := range r.index.spellings()[FoldName(name)] {
 			entry := r.entries[s.position]
 			if entry == nil || s.rank > best {
 				continue
@@ -166,7 +166,7 @@ func (r *Registry) nearest(name string) []string {
 		return nil
 	}
 	type candidate struct{ position, shared int }
-	wanted := pairsOf(fold(name))
+	wanted := pairsOf(FoldName(name))
 	pairs := r.index.pairs()
 	var candidates []candidate
 	for i, entry := range r.entries {

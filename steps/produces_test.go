@@ -108,3 +108,26 @@ func TestProducesWithoutKnowledge(t *testing.T) {
 		t.Errorf("false: %v", f)
 	}
 }
+
+// References below an inner id are relative to it, and so lead to what is not known here.
+func TestProducesBelowAnId(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		output string
+		known  bool
+	}{
+		{`{"$defs":{"x":{"properties":{"b":{}},"additionalProperties":false}},"properties":{"a":{"$ref":"#/$defs/x"}}}`, true},
+		{`{"$id":"http://root","$defs":{"x":{"properties":{"b":{}},"additionalProperties":false}},"properties":{"a":{"$ref":"#/$defs/x"}}}`, true},
+		{`{"$defs":{"x":{"properties":{"b":{}},"additionalProperties":false}},"properties":{"a":{"$id":"in","allOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{}}}}}`, false},
+		{`{"$defs":{"x":{"properties":{"b":{}},"additionalProperties":false}},"properties":{"a":{"allOf":[{"$ref":"#/$defs/x"}],"$id":"in","$defs":{"x":{}}}}}`, false},
+		{`{"$defs":{"x":{"properties":{"b":{}},"additionalProperties":false},"y":{"$id":"in"}},"properties":{"a":{"$ref":"#/$defs/x"}}}`, true},
+		{`{"$defs":{"x":{"properties":{"b":{}},"additionalProperties":false}},"properties":{"$id":{"type":"string"},"a":{"$ref":"#/$defs/x","$id":"#x"}}}`, true},
+		{`{"$schema":"http://json-schema.org/draft-04/schema#","definitions":{"x":{"properties":{"b":{}},"additionalProperties":false}},
+			"properties":{"a":{"id":"in","allOf":[{"$ref":"#/definitions/x"}],"definitions":{"x":{}}}}}`, false},
+	} {
+		e, _ := entry(t, "", test.output)
+		if _, f := e.Produces(path("a.c")); (f != nil) != test.known {
+			t.Errorf("%s: %v", test.output, f)
+		}
+	}
+}

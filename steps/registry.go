@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -92,7 +93,7 @@ func checkFunction(fn *Function) *fault.Error {
 func warnOfTwins(names []string, warn func(*fault.Error)) {
 	first := make(map[string]string, len(names))
 	for _, name := range names {
-		folded := fold(name)
+		folded := FoldName(name)
 		if twin, ok := first[folded]; ok {
 			warn(fault.New(fault.BadRequest, "the functions %s and %s differ in case and separators only: each is found by its exact name", twin, name))
 			continue
@@ -114,7 +115,7 @@ func (r *Registry) View(keep func(*Spec) bool) *Registry {
 	return view
 }
 
-// Wrap returns a clone whose calls go through what w makes of them (recording, caching, logging). Arguments come to it
+// Wrap returns a clone whose calls go through what w makes of them (caching, logging; see Observe for recording). Arguments come to it
 // checked and compact; the Call that w is given answers compact JSON within bounds or a coded error, and does not
 // panic; what w's Call answers must be such JSON too. Wrappings add up, the last is the outermost.
 func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
@@ -127,6 +128,45 @@ func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
 		}
 	}
 	return wrapped
+}
+
+// Replace returns a clone whose functions are called through what w makes for each, instead of the functions themselves
+// and of all wrappings: stand-ins, answers from a recording. What they answer is guarded as the functions are: time
+// limits, panics, codes, the bound of a result.
+func (r *Registry) Replace(w func(*Spec) Call) *Registry {
+	replaced := r.clone()
+	for i, entry := range replaced.entries {
+		if entry != nil {
+			c := *entry
+			c.call = c.guard(w(c.spec))
+			replaced.entries[i] = &c
+		}
+	}
+	return replaced
+}
+
+// Observe returns a clone that tells o of every call that was made, when its caller gets the answer: args are checked and
+// compact, result and err exactly what Entry.Call returns, also for a call that was abandoned at its deadline. A call
+// that was refused or stopped before the function was reached is not told. o must neither change nor keep args and result; it may be called by many goroutines at once, and
+// the call waits for it. Observers add up.
+func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result []byte, err error)) *Registry {
+	observed := r.clone()
+	for i, entry := range observed.entries {
+		if entry != nil {
+			c := *entry
+			c.observers = append(slices.Clone(c.observers), o)
+			observed.entries[i] = &c
+		}
+	}
+	return observed
+}
+
+// Hides tells whether the name, whatever its case and separators, is that of a function which this view has not, but
+// the registry that it was made of has.
+func (r *Registry) Hides(name string) bool {
+	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
+		return s.rank == whole && r.entries[s.position] == nil
+	})
 }
 
 func (r *Registry) clone() *Registry {

@@ -1,7 +1,9 @@
 package steps
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -260,4 +262,64 @@ func FuzzResolveName(f *testing.F) {
 			t.Fatalf("%q: a hidden name is listed: %v", name, listed)
 		}
 	})
+}
+
+// Stand-ins are guarded as functions are, and observers hear what callers get.
+func TestReplaceAndObserve(t *testing.T) {
+	t.Parallel()
+	fn := Function{Spec: Spec{Name: "a.b", Input: []byte(`{"required":["x"]}`)}, Call: func(context.Context, []byte) ([]byte, error) {
+		t.Error("the function is called")
+		return nil, nil
+	}}
+	r, err := NewRegistry([]Function{fn}, &RegistryOptions{MaxResultBytes: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	hear := func(_ context.Context, spec *Spec, args, result []byte, err error) {
+		heard = append(heard, fmt.Sprintf("%s %s %s %s", spec.Name, args, result, fault.CodeOf(err)))
+	}
+	r = r.Observe(hear).Replace(func(*Spec) Call {
+		return func(_ context.Context, args []byte) ([]byte, error) {
+			switch {
+			case bytes.Contains(args, []byte("panic")):
+				panic("oh")
+			case bytes.Contains(args, []byte("long")):
+				return []byte(`"12345678901234567890"`), nil
+			}
+			return []byte(`{ "y" : 1 }`), nil
+		}
+	}).Observe(hear)
+	e := r.All()[0]
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for args, want := range map[string]string{
+		`{"x": 1}`: `a.b {"x":1} {"y":1} `, `{"x":"panic"}`: `a.b {"x":"panic"}  internal`, `{"x":"long"}`: `a.b {"x":"long"}  limit_exceeded`, `{}`: "",
+	} {
+		heard = nil
+		result, err := e.Call(t.Context(), []byte(args))
+		if want == "" {
+			if heard != nil || fault.CodeOf(err) != fault.BadArguments {
+				t.Errorf("%s: heard %q, got %v", args, heard, err)
+			}
+			continue
+		}
+		if !slices.Equal(heard, []string{want, want}) || !strings.HasSuffix(want, fmt.Sprintf("%s %s", result, fault.CodeOf(err))) {
+			t.Errorf("%s: heard %q, the caller got %s, %v", args, heard, result, err)
+		}
+	}
+	heard = nil
+	if _, err := e.Call(ended, []byte(`{"x":1}`)); fault.CodeOf(err) != fault.Cancelled || heard != nil {
+		t.Errorf("ended before: heard %q, got %v", heard, err)
+	}
+}
+
+func TestHides(t *testing.T) {
+	t.Parallel()
+	view := registry(t, functions("fs.cat", "fs.grep", "net.get")...).View(func(s *Spec) bool { return s.Name != "fs.grep" })
+	for name, want := range map[string]bool{"fs.grep": true, "fsGrep": true, "FS_GREP": true, "grep": false, "fs.cat": false, "none": false} {
+		if got := view.Hides(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
 }

@@ -21,7 +21,7 @@ func soundSchema(schema []byte) (compact []byte, note string) {
 	if len(schema) == 0 {
 		return nil, ""
 	}
-	compact, f := compactJSON(schema)
+	compact, f := compactJSON(schema, maxDepth)
 	switch {
 	case f != nil:
 		return nil, "it is not JSON: " + f.Message
@@ -33,7 +33,15 @@ func soundSchema(schema []byte) (compact []byte, note string) {
 
 // compileSchema compiles a schema of any draft for the checks of arguments. It returns nil where there is nothing to
 // check; notes tell which parts are not checked, and why.
-func compileSchema(schema []byte) (compiled *jsonschema.Schema, notes string) {
+func compileSchema(schema []byte) (*validators, string) {
+	first, notes := compileValidator(schema)
+	if first == nil {
+		return nil, notes
+	}
+	return &validators{schema: schema, idle: []*validator{first}}, notes
+}
+
+func compileValidator(schema []byte) (compiled *validator, notes string) {
 	switch {
 	case len(schema) == 0:
 		return nil, ""
@@ -50,9 +58,10 @@ func compileSchema(schema []byte) (compiled *jsonschema.Schema, notes string) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(nothing{})
-	compiler.UseRegexpEngine(compileRegexp)
+	compiled = &validator{}
+	compiled.count(compiler, doc)
 	if err = compiler.AddResource(schemaURL, doc.root); err == nil {
-		compiled, err = compiler.Compile(schemaURL)
+		compiled.schema, err = compiler.Compile(schemaURL)
 	}
 	if err != nil {
 		return nil, bounded(err.Error())

@@ -9,12 +9,18 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
-// sentence says what is wrong, without the place.
+// sentence says what is wrong, without the place, in at most maxSentence bytes or a few more.
 func (r *report) sentence(v *violation) string {
+	text := r.wording(v)
+	if len(text) > maxSentence {
+		text = strings.ToValidUTF8(text[:maxSentence], "") + "…"
+	}
+	return text
+}
+
+func (r *report) wording(v *violation) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Type:
 		return "got " + k.Got + ", want " + strings.Join(k.Want, " or ")
@@ -29,8 +35,14 @@ func (r *report) sentence(v *violation) string {
 	case *kind.DependentRequired:
 		return quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
 	case *kind.AdditionalProperties:
+		if r.secret {
+			return "unknown argument"
+		}
 		return "unknown argument " + quoted(slices.Sorted(slices.Values(k.Properties)))
 	case *kind.PropertyNames:
+		if r.secret {
+			return "a key is not allowed"
+		}
 		return "the key " + quote(k.Property) + " is not allowed"
 	case *kind.FalseSchema, *kind.Not:
 		return "is not allowed"
@@ -88,8 +100,16 @@ func bound(k jsonschema.ErrorKind) string {
 	return "does not fit the schema"
 }
 
+// maxNested bounds the choices within choices whose alternatives are told.
+const maxNested = 2
+
 // none says why no alternative fits: by types alone where that is all, else in short for each.
 func (r *report) none(v *violation) string {
+	if r.choice == maxNested {
+		return fmt.Sprintf("fits none of %d alternatives", len(v.Causes))
+	}
+	r.choice++
+	defer func() { r.choice-- }()
 	var want, reasons []string
 	got := ""
 	for i, alternative := range v.Causes {
@@ -121,10 +141,8 @@ func (r *report) typesOnly(v *violation) bool {
 // relative says what is wrong with an alternative, with the place below that of the choice.
 func (r *report) relative(choice, alternative *violation) string {
 	v := r.leaf(alternative)
-	place := ""
-	for _, token := range v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):] {
-		place = fault.Key(place, token)
-	}
+	shown := r.shown(v.InstanceLocation)
+	place := pointer(shown[min(len(choice.InstanceLocation), len(shown)):])
 	if place != "" {
 		place = shorten(place) + ": "
 	}
@@ -146,6 +164,9 @@ func (r *report) leaf(v *violation) *violation {
 	default:
 		return v
 	}
+	if known := r.leaves[v]; known != nil {
+		return known
+	}
 	var best *violation
 	for _, cause := range v.Causes {
 		if !r.certain(cause) {
@@ -156,8 +177,9 @@ func (r *report) leaf(v *violation) *violation {
 		}
 	}
 	if best == nil {
-		return v
+		best = v
 	}
+	r.leaves[v] = best
 	return best
 }
 

@@ -3,7 +3,6 @@ package steps
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,44 +12,93 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of what is told of a violation.
-const maxFaults, maxValues, maxAlternatives = 20, 10, 4
+// Bounds of what is told of a violation, and of the violations that are looked at in full: several may be told as one.
+const maxFaults, maxKept, maxValues, maxAlternatives, maxSentence = 20, 500, 10, 4, 500
 
 // report turns the validator's tree of violations into faults.
 type report struct {
 	schema []byte // as it came
-	secret bool   // values must not be shown
+	secret bool   // values must not be shown, nor keys that the schema does not name
 	value  any
-	holes  []hole
+	open   bool // there are holes
+	holes  *holeTree
 
-	doc any // the schema as it was compiled; nil before it is needed
+	found  []*violation // what is to be told, the first maxKept by place or a few more
+	total  int          // of what is to be told
+	known  map[*violation]bool
+	leaves map[*violation]*violation
+	choice int // of how many choices the alternatives are being told
+
+	doc   any             // the schema as it was compiled; nil before it is needed
+	named map[string]bool // the properties that the schema declares anywhere; nil before it is needed
 }
 
 type violation = jsonschema.ValidationError
 
+func newReport(schema []byte, secret bool, holes []hole) *report {
+	return &report{schema: schema, secret: secret, open: len(holes) > 0, holes: newHoleTree(holes),
+		known: map[*violation]bool{}, leaves: map[*violation]*violation{}}
+}
+
+// undecoded is the fault for a value that is not fit to be validated.
+func (r *report) undecoded(f *fault.Error) *fault.Error {
+	switch {
+	case r.secret:
+		return fault.New(fault.BadArguments, "a key stands twice in one object, or a number is too long to be compared")
+	case f.At != "":
+		f.Message = shorten(f.At) + ": " + f.Message
+	}
+	return f
+}
+
 // faults are the violations that hold whatever the holes are, sorted by place.
 func (r *report) faults(tree *violation) []*fault.Error {
-	found := r.collect(nil, tree)
-	slices.SortFunc(found, func(a, b *violation) int {
-		return cmp.Or(slices.CompareFunc(a.InstanceLocation, b.InstanceLocation, compareTokens), cmp.Compare(a.SchemaURL, b.SchemaURL),
-			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()))
-	})
+	r.collect(tree)
+	slices.SortFunc(r.found, compareViolations)
 	var faults []*fault.Error
-	for i, v := range found {
-		if len(faults) >= maxFaults {
-			faults = faults[:maxFaults]
-			faults[maxFaults-1].Message += fmt.Sprintf(" (and %d more)", len(found)-i)
+	type text struct{ at, message string }
+	seen := map[text]bool{}
+	told := 0
+	for _, v := range r.found {
+		if len(faults) == maxFaults {
 			break
 		}
-		for _, f := range r.describe(v) {
+		described, mistakes := r.describe(v, maxFaults-len(faults))
+		told += mistakes
+		for _, f := range described {
 			// One mistake may break several schemas.
-			same := func(other *fault.Error) bool { return other.At == f.At && other.Message == f.Message }
-			if !slices.ContainsFunc(faults, same) {
+			if t := (text{f.At, f.Message}); !seen[t] {
+				seen[t] = true
 				faults = append(faults, f)
 			}
 		}
 	}
+	if more := r.total - told; more > 0 {
+		faults[len(faults)-1].Message += fmt.Sprintf(" (and %d more)", more)
+	}
 	return faults
+}
+
+// keep notes a violation that is to be told, if it is among the first.
+func (r *report) keep(v *violation) {
+	r.total += mistakes(v)
+	if r.found = append(r.found, v); len(r.found) == 2*maxKept {
+		slices.SortFunc(r.found, compareViolations)
+		r.found = r.found[:maxKept]
+	}
+}
+
+// mistakes counts what a violation may be told as.
+func mistakes(v *violation) int {
+	if k, ok := v.ErrorKind.(*kind.AdditionalProperties); ok {
+		return len(k.Properties)
+	}
+	return 1
+}
+
+func compareViolations(a, b *violation) int {
+	return cmp.Or(slices.CompareFunc(a.InstanceLocation, b.InstanceLocation, compareTokens), cmp.Compare(a.SchemaURL, b.SchemaURL),
+		slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()))
 }
 
 // compareTokens compares parts of places: array indexes by their number.
@@ -64,25 +112,36 @@ func compareTokens(a, b string) int {
 func isIndex(token string) bool { return token != "" && strings.Trim(token, "0123456789") == "" }
 
 // collect gathers the violations that are to be told: those that cannot be put down to one below them.
-func (r *report) collect(found []*violation, v *violation) []*violation {
+func (r *report) collect(v *violation) {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
 		if r.conditional(v) {
-			return found
+			return
 		}
 		for _, cause := range v.Causes {
-			found = r.collect(found, cause)
+			r.collect(cause)
 		}
-		return found
+		return
 	}
 	if r.certain(v) {
-		found = append(found, v)
+		r.keep(v)
 	}
-	return found
 }
 
 // certain tells whether no value of the holes could avoid the violation.
 func (r *report) certain(v *violation) bool {
+	if len(v.Causes) == 0 {
+		return r.judge(v)
+	}
+	certain, known := r.known[v]
+	if !known {
+		certain = r.judge(v)
+		r.known[v] = certain
+	}
+	return certain
+}
+
+func (r *report) judge(v *violation) bool {
 	if r.conditional(v) {
 		return false
 	}
@@ -100,7 +159,7 @@ func (r *report) certain(v *violation) bool {
 	case *kind.PropertyNames:
 		return true // keys are never holes; the validator may name a sibling of the object as the place
 	}
-	relation, types := r.relate(v.InstanceLocation)
+	relation, types := r.holes.relate(v.InstanceLocation)
 	switch relation {
 	case atHole:
 		return certainAt(v.ErrorKind, types)
@@ -118,7 +177,7 @@ func (r *report) allCertain(alternatives []*violation) bool {
 // conditional tells whether the schema that is violated applies only because of other values, some of which are not
 // known. The validator does not say where those stand.
 func (r *report) conditional(v *violation) bool {
-	if len(r.holes) == 0 {
+	if !r.open {
 		return false
 	}
 	for _, keyword := range []string{"/then", "/else", "/unevaluatedProperties", "/unevaluatedItems"} {
@@ -182,109 +241,4 @@ func structural(k jsonschema.ErrorKind) bool {
 		return true
 	}
 	return false
-}
-
-// describe writes the faults of one violation: one for each property that is not known, else one.
-func (r *report) describe(v *violation) []*fault.Error {
-	place := v.InstanceLocation
-	switch k := v.ErrorKind.(type) {
-	case *kind.AdditionalProperties:
-		declared := r.declaredAt(v.SchemaURL)
-		var faults []*fault.Error
-		for _, name := range slices.Sorted(slices.Values(k.Properties)) {
-			f := r.fault(append(slices.Clone(place), name), "unknown argument")
-			f.Available, f.Nearest = declared, fault.Nearest(name, declared, maxNearest)
-			if len(f.Nearest) > 0 {
-				f.Message += fmt.Sprintf(", did you mean %s?", quote(f.Nearest[0]))
-			}
-			faults = append(faults, f)
-		}
-		return faults
-	case *kind.Required:
-		f := r.fault(place, "%s", r.sentence(v)+r.misspelt(v, k.Missing))
-		f.Available = r.declaredAt(v.SchemaURL)
-		return []*fault.Error{f}
-	case *kind.Enum:
-		f := r.fault(place, "%s", r.sentence(v))
-		for _, value := range k.Want {
-			if word, ok := value.(string); ok && len(f.Available) < maxListed {
-				f.Available = append(f.Available, word)
-			}
-		}
-		if got, ok := k.Got.(string); ok && !r.secret {
-			f.Nearest = fault.Nearest(got, f.Available, 1)
-		}
-		return []*fault.Error{f}
-	case *kind.PropertyNames:
-		if object, _ := valueAt(r.value, place).(map[string]any); object == nil && len(place) > 0 {
-			place = place[:len(place)-1]
-		}
-	}
-	return []*fault.Error{r.fault(place, "%s", r.sentence(v))}
-}
-
-// fault makes a fault whose message begins with its place.
-func (r *report) fault(place []string, format string, args ...any) *fault.Error {
-	f := fault.New(fault.BadArguments, format, args...)
-	for _, token := range place {
-		f.At = fault.Key(f.At, token)
-	}
-	if f.At != "" {
-		f.Message = shorten(f.At) + ": " + f.Message
-	}
-	return f
-}
-
-// misspelt names the key that was probably meant for a missing one.
-func (r *report) misspelt(v *violation, missing []string) string {
-	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
-	declared := r.declaredAt(v.SchemaURL)
-	var strangers []string
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if !slices.Contains(declared, name) {
-			strangers = append(strangers, name)
-		}
-	}
-	for _, name := range missing {
-		if near := fault.Nearest(name, strangers, 1); len(near) > 0 {
-			return fmt.Sprintf(" (%s is not an argument of it)", quote(near[0]))
-		}
-	}
-	return ""
-}
-
-// declaredAt lists the properties that the violated schema declares, sorted. The schema is read again for it, as faults
-// are rare.
-func (r *report) declaredAt(schema string) []string {
-	if r.doc == nil {
-		doc, err := normalise(r.schema)
-		if err != nil {
-			return nil
-		}
-		r.doc = doc.root
-	}
-	_, fragment, _ := strings.Cut(schema, "#")
-	violated, _ := lookup(r.doc, fragment)
-	object, _ := violated.(map[string]any)
-	properties, _ := object["properties"].(map[string]any)
-	return slices.Sorted(maps.Keys(properties))
-}
-
-// valueAt gives what stands at a place; nil when there is nothing.
-func valueAt(value any, place []string) any {
-	for _, token := range place {
-		switch v := value.(type) {
-		case map[string]any:
-			value = v[token]
-		case []any:
-			found, ok := lookup(v, "/"+token)
-			if !ok {
-				return nil
-			}
-			value = found
-		default:
-			return nil
-		}
-	}
-	return value
 }

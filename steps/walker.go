@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"bytes"
 	"iter"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,10 +64,55 @@ func typesNamed(names []string) typeSet {
 type walker struct {
 	root    gjson.Result
 	targets map[string]gjson.Result // what references lead to
+	inner   []span                  // inner schemas with ids of their own, which references in them are relative to
 }
 
+// span is where a value stands in a text.
+type span struct{ start, end int }
+
 func newWalker(schema []byte) walker {
-	return walker{root: gjson.ParseBytes(schema), targets: map[string]gjson.Result{}}
+	return walker{root: gjson.ParseBytes(schema), targets: map[string]gjson.Result{}, inner: innerSchemas(schema)}
+}
+
+// innerSchemas finds the objects of a compact schema, but for itself, that have an id (in drafts 3 and 4 id, else $id)
+// that is not merely an anchor.
+func innerSchemas(schema []byte) []span {
+	keyword := []byte(`"$id":"`)
+	draft := gjson.GetBytes(schema, "$schema").Str
+	if strings.Contains(draft, "draft-03") || strings.Contains(draft, "draft-04") {
+		keyword = []byte(`"id":"`)
+	}
+	if !bytes.Contains(schema, keyword) {
+		return nil
+	}
+	var found []span
+	type object struct {
+		start int
+		id    bool
+	}
+	var open []object
+	for i := 0; i < len(schema); i++ {
+		switch schema[i] {
+		case '"':
+			if id, ok := bytes.CutPrefix(schema[i:], keyword); ok && id[0] != '#' && id[0] != '"' {
+				open[len(open)-1].id = true
+			}
+			i = stringEnd(schema, i) - 1
+		case '{', '[':
+			open = append(open, object{start: i})
+		case '}', ']':
+			last := open[len(open)-1]
+			if open = open[:len(open)-1]; last.id && len(open) > 0 {
+				found = append(found, span{last.start, i})
+			}
+		}
+	}
+	return found
+}
+
+// below tells whether a schema stands in an inner one with an id of its own.
+func (w *walker) below(at gjson.Result) bool {
+	return slices.ContainsFunc(w.inner, func(s span) bool { return s.start <= at.Index && at.Index < s.end })
 }
 
 // maxReferences bounds a row of references that lead to each other.
@@ -110,6 +157,9 @@ func (w *walker) resolve(at gjson.Result) gjson.Result {
 		reference := child(at, "$ref")
 		if reference.Type != gjson.String {
 			return at
+		}
+		if w.below(at) {
+			return gjson.Result{}
 		}
 		target, known := w.targets[reference.Str]
 		if !known {

@@ -102,7 +102,7 @@ func (a *app) play(t tape) error {
 		if a.recording, err = newRecording(t.record); err != nil {
 			return err
 		}
-		a.functions = a.functions.Wrap(a.recording.recorder.Wrap)
+		a.functions = a.functions.Observe(a.recording.recorder.Observe)
 	case t.replay != "":
 		if a.cassette, err = replay.Open(t.replay); err != nil {
 			return err

@@ -2,6 +2,7 @@ package exprs
 
 import (
 	"context"
+	"io"
 	"iter"
 	"regexp"
 	"regexp/syntax"
@@ -10,11 +11,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of one search. RE2 takes time in proportion to the text times the compiled pattern, and cannot be stopped
-// within one match; maxWork bounds that product, to some seconds at the very worst.
+// Bounds of one search. RE2 takes time in proportion to the text times the compiled pattern: maxWork bounds that product
+// for one match, to some seconds at the very worst. From longWork on, a match is made in a way that can be stopped.
 const (
 	maxPattern = 4 << 10  // bytes
 	maxWork    = 1 << 30  // bytes of text × instructions of the compiled pattern
+	longWork   = 1 << 24  // the same; less takes some hundredths of a second
 	maxMatches = 100_000  // that one call answers or replaces
 	maxResult  = 64 << 20 // bytes
 )
@@ -25,7 +27,8 @@ type pattern struct {
 	// next matches from the second character on, so that what looks back (^, \b) sees the first one. Its group 1 is the
 	// whole match. Searching from slice to slice lets a search be cancelled between matches, which FindAll cannot be:
 	// a pattern such as `x.*y|x` takes time in proportion to the square of the text.
-	next *regexp.Regexp
+	next         *regexp.Regexp
+	instructions int
 }
 
 // compile refuses a pattern that is no RE2 or too large for the text.
@@ -44,7 +47,7 @@ func compile(source, text string) (*pattern, error) {
 	if len(program.Inst)*(len(text)+1) > maxWork {
 		return nil, fault.New(fault.LimitExceeded, "the pattern is too large for a text of %d bytes: use fewer repetitions or a shorter text", len(text))
 	}
-	var p pattern
+	p := pattern{instructions: len(program.Inst)}
 	if p.first, err = regexp.Compile(source); err != nil {
 		return nil, badPattern(err.Error())
 	}
@@ -59,11 +62,12 @@ func badPattern(message string) *fault.Error {
 }
 
 // matches yields the indexes of every match and its groups as FindAllStringSubmatchIndex finds them: an empty match
-// right after another match is none.
-func (p *pattern) matches(text string) iter.Seq[[]int] {
+// right after another match is none. When ctx is done, the last one may be wrong or missing: the caller looks at ctx
+// with every match and at the end.
+func (p *pattern) matches(ctx context.Context, text string) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(text); {
-			found := p.search(text, from)
+			found := p.search(ctx, text, from)
 			if found == nil {
 				return
 			}
@@ -84,13 +88,13 @@ func (p *pattern) matches(text string) iter.Seq[[]int] {
 }
 
 // search finds the first match that begins at from or after it.
-func (p *pattern) search(text string, from int) []int {
+func (p *pattern) search(ctx context.Context, text string, from int) []int {
 	if from == 0 {
-		return p.first.FindStringSubmatchIndex(text)
+		return p.find(ctx, p.first, text)
 	}
 	_, width := utf8.DecodeLastRuneInString(text[:from])
 	base := from - width
-	found := p.next.FindStringSubmatchIndex(text[base:])
+	found := p.find(ctx, p.next, text[base:])
 	if found == nil {
 		return nil
 	}
@@ -101,6 +105,32 @@ func (p *pattern) search(text string, from int) []int {
 		}
 	}
 	return found
+}
+
+// find lets re find its first match in a text; where that may take long, ctx stops it.
+func (p *pattern) find(ctx context.Context, re *regexp.Regexp, text string) []int {
+	if p.instructions*len(text) < longWork {
+		return re.FindStringSubmatchIndex(text)
+	}
+	return re.FindReaderSubmatchIndex(&stoppable{ctx: ctx, text: text})
+}
+
+// stoppable reads the characters of a text, which ends early when ctx is done.
+type stoppable struct {
+	ctx  context.Context
+	text string
+	read int
+}
+
+// ReadRune implements io.RuneReader.
+func (s *stoppable) ReadRune() (r rune, size int, err error) {
+	if s.text == "" || s.read%64 == 0 && s.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	r, size = utf8.DecodeRuneInString(s.text)
+	s.text = s.text[size:]
+	s.read++
+	return r, size, nil
 }
 
 // found is one match as text.match answers it; a group that took no part is null.
@@ -145,22 +175,31 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, size := []found{}, 0
-	for indexes := range p.matches(*a.Text) {
-		f := p.found(*a.Text, indexes)
-		if !a.All {
-			return marshal(f)
+	// Each match is written at once: many small ones take several times their length where they are kept.
+	out, count := []byte{'['}, 0
+	for indexes := range p.matches(ctx, *a.Text) {
+		one, err := marshal(p.found(*a.Text, indexes))
+		if err == nil {
+			err = bounded(ctx, count, len(out)+len(one))
 		}
-		size += len(f.Match) * (1 + len(f.Groups) + len(f.Named)) // at most: groups are parts of the match
-		if err := bounded(ctx, len(all), size); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, f)
+		if !a.All {
+			return one, nil
+		}
+		if count++; count > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, one...)
 	}
-	if !a.All {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case !a.All:
 		return []byte("null"), nil
 	}
-	return marshal(all)
+	return append(out, ']'), nil
 }
 
 // bounded is the error that ends a search: the context's, or that of a bound.

@@ -36,7 +36,7 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	}
 	var out strings.Builder
 	count, copied := 0, 0
-	for indexes := range p.matches(text) {
+	for indexes := range p.matches(ctx, text) {
 		out.WriteString(text[copied:indexes[0]])
 		for _, part := range parts {
 			out.WriteString(part.literal)
@@ -49,6 +49,9 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 			return nil, err
 		}
 		count++
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	out.WriteString(text[copied:])
 	return marshal(out.String())

@@ -75,6 +75,7 @@ func TestCalls(t *testing.T) {
 		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("a", maxPattern+1) + `"}`, code: fault.BadArguments, at: "/pattern"},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 2<<20) + `","pattern":"(a{500}){2}"}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches-1) + `","pattern":"` + "(?P<" + strings.Repeat("n", 4000) + ">)" + `","all":true}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"pattern":"a"}`, code: fault.BadArguments},
 		{fn: "text.match", args: `{"text":"a"}`, code: fault.BadArguments},
 
@@ -120,8 +121,11 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if rapid.Bool().Draw(t, "long") {
+			p.instructions = longWork // each search can be stopped
+		}
 		var got [][]int
-		for indexes := range p.matches(text) {
+		for indexes := range p.matches(t.Context(), text) {
 			got = append(got, append([]int(nil), indexes...))
 		}
 		want := regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)
@@ -153,6 +157,27 @@ func TestSearchIsStopped(t *testing.T) {
 		_, err := invoke(ending{t.Context(), new(int)}, New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", fn, err)
+		}
+	}
+}
+
+// TestMatchIsStopped has one match that takes seconds: the context must end it inside.
+func TestMatchIsStopped(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1<<20)
+	for _, args := range []string{
+		`{"text":"` + text + `","pattern":"x{800}y"}`,
+		`{"text":"` + text + `","pattern":"x{800}y","all":true}`,
+		`{"text":"` + text + `","pattern":"x{800}$"}`, // would match where the text is cut
+		`{"text":"` + text + `","pattern":"x{800}y","with":""}`,
+	} {
+		fn := "text.match"
+		if strings.Contains(args, `"with"`) {
+			fn = "text.replace"
+		}
+		looks := 0
+		if _, err := invoke(ending{t.Context(), &looks}, New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
+			t.Errorf("%s %s: %v after %d looks at the context", fn, args[len(text):], err, looks)
 		}
 	}
 }
@@ -200,7 +225,7 @@ func BenchmarkMatchAll(b *testing.B) {
 				b.Fatal(err)
 			}
 			n := 0
-			for range p.matches(text) {
+			for range p.matches(b.Context(), text) {
 				n++
 			}
 			if n != 10_000 {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os"
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -133,7 +132,7 @@ func (c *catResult) tooLarge(most int64) *fault.Error {
 }
 
 // readWhole reads a file within the bound, so that all its lines are counted, and takes the lines asked for.
-func (c *catResult) readWhole(f *os.File, lines lineRange, most int64) error {
+func (c *catResult) readWhole(f *regularFile, lines lineRange, most int64) error {
 	r, encoding := textReader(f)
 	var b bytes.Buffer
 	b.Grow(int(c.Size) + bytes.MinRead)
@@ -159,7 +158,7 @@ func (c *catResult) readWhole(f *os.File, lines lineRange, most int64) error {
 }
 
 // readLines reads a file that is larger than the bound up to the last line asked for, and holds only those lines.
-func (c *catResult) readLines(ctx context.Context, f *os.File, lines lineRange, most int64) error {
+func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRange, most int64) error {
 	r, encoding := textReader(f)
 	c.Encoding = encoding
 	var text []byte
@@ -200,7 +199,7 @@ func (c *catResult) readLines(ctx context.Context, f *os.File, lines lineRange, 
 }
 
 // readTail reads the last n lines of a file that is larger than the bound, from its end.
-func (c *catResult) readTail(ctx context.Context, f *os.File, n int, most int64) error {
+func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, most int64) error {
 	head := make([]byte, len(utf8BOM))
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return err
@@ -211,7 +210,7 @@ func (c *catResult) readTail(ctx context.Context, f *os.File, n int, most int64)
 	var text []byte
 	for size := int64(tailBytes); ; size = min(2*size, most) {
 		text = make([]byte, size)
-		if _, err := f.ReadAt(text, c.Size-size); err != nil && err != io.EOF {
+		if _, err := f.ReadAt(text, c.Size-size); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if bytes.IndexByte(text, 0) >= 0 {
@@ -234,7 +233,7 @@ func (c *catResult) readTail(ctx context.Context, f *os.File, n int, most int64)
 const tailBytes = least
 
 // describe is the result for a binary file: what it is, and no text.
-func (c *catResult) describe(f *os.File) (*catResult, error) {
+func (c *catResult) describe(f *regularFile) (*catResult, error) {
 	head := make([]byte, 512) // what the media type is told from
 	n, _ := f.ReadAt(head, 0)
 	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n])}, nil

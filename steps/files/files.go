@@ -30,8 +30,8 @@ type Options struct {
 	// MaxFileBytes is the most of one file that is held in memory: fs.cat reads a larger file only by head, tail or from
 	// and to, and fs.grep gives up a file at a line that is longer. 0 means DefaultMaxFileBytes, least 1024.
 	MaxFileBytes int64
-	// MaxResultBytes bounds the text in one page of fs.grep; a page that reaches it ends there and tells where the next
-	// begins. 0 means DefaultMaxResultBytes, least 1024.
+	// MaxResultBytes bounds one page of fs.grep, its text and some bytes more for each line; a page that reaches it ends
+	// there and tells where the next begins. 0 means DefaultMaxResultBytes, least 1024.
 	MaxResultBytes int64
 }
 

@@ -143,3 +143,25 @@ func TestDeepTree(t *testing.T) {
 		t.Errorf("the file below the bound is not reached by a path: %+v", got)
 	}
 }
+
+func TestAlternatives(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]int{
+		"*.go": 1, "{a,b}": 2, "{a,b}{c,d,e}": 6, "{a,{b,c}d,e}": 4, "{{a,b}{c,d},e}": 5, `\{a,b}`: 1, `{a\,b,c}`: 2, "[{,]x": 1, "{[}],b,c}": 3, "a,b": 1, "{a}{b}": 4,
+		strings.Repeat("{a,b}", 9): 512, strings.Repeat("{a,b}", 10): maxAlternatives + 1,
+		"{" + strings.Repeat("{a,a}", 40) + "}b": maxAlternatives + 1, strings.Repeat("{x,", 40) + "y" + strings.Repeat("}", 40): 41,
+	} {
+		if got := alternatives(pattern); got != want && !(got > maxAlternatives && want > maxAlternatives) {
+			t.Errorf("%s: %d, want %d", pattern, got, want)
+		}
+	}
+	s, _ := open(t, map[string]string{strings.Repeat("a", 60): ""})
+	nested := "{" + strings.Repeat("{a,a}", 40) + "}b" // nothing matches it, after 2^40 tries
+	for fn, args := range map[string]string{"fs.find": args(t, "pattern", nested), "fs.grep": args(t, "pattern", "x", "glob", nested)} {
+		fails(t, s, fn, args, fault.BadArguments)
+	}
+	fails(t, s, "fs.find", args(t, "pattern", "*", "excludePatterns", []string{nested}), fault.BadArguments)
+	if got := do[findResult](t, s, "fs.find", args(t, "pattern", "{{b,c},{a*,d}}")); got.Count != 1 {
+		t.Errorf("%+v", got)
+	}
+}

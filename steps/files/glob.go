@@ -40,28 +40,34 @@ func argumentRule(argument, pattern string) (rule, error) {
 	return newRule(pattern), nil
 }
 
-// alternatives bounds from above the number of patterns that braces stand for.
+// alternatives is the number of patterns that braces stand for, braces inside of braces included: the alternatives of a
+// group add up, groups that follow each other multiply. A group counts as two at least, for the step that it takes.
 func alternatives(pattern string) int {
-	product, inGroup, depth := 1, 1, 0
+	type group struct{ ended, product int } // alternatives before the last comma, and of what is read since
+	groups := []group{{product: 1}}         // the whole pattern, then the groups that are open
 	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
+		in := &groups[len(groups)-1]
+		switch c := pattern[i]; {
+		case c == '\\':
 			i++
-		case '{':
-			depth++
-			inGroup++
-		case ',':
-			inGroup++
-		case '}':
-			if depth--; depth == 0 {
-				if product *= inGroup; product > maxAlternatives {
-					return product
+		case c == '[': // what brackets hold is plain
+			for i++; i < len(pattern) && pattern[i] != ']'; i++ {
+				if pattern[i] == '\\' {
+					i++
 				}
-				inGroup = 1
 			}
+		case c == '{':
+			groups = append(groups, group{product: 1})
+		case c == ',' && len(groups) > 1:
+			*in = group{ended: in.ended + in.product, product: 1}
+		case c == '}' && len(groups) > 1:
+			count := max(2, in.ended+in.product)
+			groups = groups[:len(groups)-1]
+			around := &groups[len(groups)-1]
+			around.product = min(around.product*count, maxAlternatives+1)
 		}
 	}
-	return product
+	return groups[0].product
 }
 
 // newRule reads a pattern in doublestar's syntax, without a leading "!".

@@ -266,6 +266,7 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 			break
 		}
 		file := grepFile{Path: h.path, Count: h.count, Matches: []grepMatch{}}
+		leftBytes -= int64(len(h.path)) + matchBytes
 		pass, take := h.count-(end-from), min(left, end-from)
 		err := scanner.open(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
 			if pass > 0 {
@@ -294,12 +295,17 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 	return nil
 }
 
-// showMatch shows a matching line and those around it, and takes their bytes off what is left.
+// matchBytes and lineBytes are what a match and a line of a page weigh beside their text: in memory, and about as much as
+// JSON. Without them a page of many short lines would hold a multiple of its bound.
+const matchBytes, lineBytes = 64, 24
+
+// showMatch shows a matching line and those around it, and takes what they weigh off what is left.
 func showMatch(text []byte, l line, around int, left *int64, invalid *bool) grepMatch {
 	var m grepMatch
+	*left -= matchBytes
 	show := func(from, end, at int) (string, bool) {
 		shown, cut := cutAround(text[from:end], at-from)
-		*left -= int64(len(shown))
+		*left -= int64(len(shown)) + lineBytes
 		*invalid = *invalid || !utf8.ValidString(shown)
 		return shown, cut
 	}

@@ -224,3 +224,34 @@ func TestGrepSystemFiles(t *testing.T) {
 		t.Errorf("%s", got.inWords())
 	}
 }
+
+// TestGrepPageWeighsLines has short lines with many around each: their number bounds the page, not their text alone.
+func TestGrepPageWeighsLines(t *testing.T) {
+	t.Parallel()
+	const lines, most = 20_000, 1 << 20
+	_, root := open(t, map[string]string{"f": strings.Repeat("x\n", lines)})
+	s := openAt(t, &Options{Root: root, MaxResultBytes: most})
+	shown := 0
+	for offset := 0; ; {
+		got := do[grepResult](t, s, "fs.grep", args(t, "pattern", "x", "context", 100, "limit", 100_000, "offset", offset))
+		weight := 0
+		for _, m := range got.Files[0].Matches {
+			if shown++; m.Line != shown {
+				t.Fatalf("line %d comes after %d lines", m.Line, shown)
+			}
+			weight += matchBytes + (1+len(m.Before)+len(m.After))*(lineBytes+1)
+		}
+		if one := matchBytes + 201*(lineBytes+1); weight > most+one {
+			t.Fatalf("a page weighs %d bytes", weight)
+		}
+		if offset = got.Next; !got.Truncated {
+			break
+		}
+		if offset > 5*most/(100*lineBytes) {
+			break // far enough: the pages go on without a gap
+		}
+	}
+	if shown < 400 {
+		t.Errorf("%d lines shown", shown)
+	}
+}

@@ -2,13 +2,16 @@ package files
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 )
 
-// maxIgnoreBytes is the most that is read of one .gitignore file.
-const maxIgnoreBytes = 1 << 20
+// maxIgnoreBytes and maxRules bound the rules that hold in a folder, those of the folders above it included.
+const maxIgnoreBytes, maxRules = 1 << 20, 50_000
 
 // ignores are the rules that hold in a folder: its own .gitignore, and behind it those of the folders above, up to the
 // top of the Git repository. nil ignores nothing.
@@ -16,6 +19,8 @@ type ignores struct {
 	above *ignores
 	base  string // the folder of the rules, relative to the root, "" for the root, else with "/" at its end
 	rules []rule
+	// room that is left below: bytes of files and rules
+	bytesLeft, rulesLeft int
 }
 
 // decide tells what Git's rules say of an entry whose own folder they do not ignore: that it is ignored, that it is let
@@ -32,39 +37,60 @@ func (g *ignores) decide(path, name string, isDir bool) (ignored, letIn bool) {
 	return false, false
 }
 
-// enter returns the rules that hold in a folder, given its path and whether it has an entry. A repository inside of another one begins anew.
-func (g *ignores) enter(root *os.Root, base string, has func(name string) bool) *ignores {
-	base = join(base, "")
+// enter returns the rules that hold in a folder, given its path and whether it has an entry. A repository inside of
+// another one begins anew. Rules that are not read, or find no room, are told of in skipped.
+func (g *ignores) enter(root *os.Root, base string, has func(name string) bool, skipped *skipped) *ignores {
 	if has(".git") {
-		g = nil
-		if rules := readIgnores(root, ".git/info/exclude"); len(rules) > 0 {
-			g = &ignores{base: base, rules: rules}
+		if g != nil { // the walk still holds the rules outside
+			g = &ignores{bytesLeft: g.bytesLeft, rulesLeft: g.rulesLeft}
 		}
+		g = g.read(root, base, ".git/info/exclude", skipped)
 	}
 	if has(".gitignore") {
-		if rules := readIgnores(root, ".gitignore"); len(rules) > 0 {
-			g = &ignores{above: g, base: base, rules: rules}
-		}
+		g = g.read(root, base, ".gitignore", skipped)
 	}
 	return g
 }
 
-// readIgnores reads a file of rules; one that cannot be read has none.
-func readIgnores(root *os.Root, name string) []rule {
+// read adds the rules of a file; g is returned as it is where there are none.
+func (g *ignores) read(root *os.Root, base, name string, skipped *skipped) *ignores {
 	f, _, err := openRegular(root, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return g // a repository need not have one, and its ".git" may be a file
+	}
 	if err != nil {
-		return nil
+		skipped.add(unreadable, join(base, name))
+		return g
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxIgnoreBytes))
-	if err != nil {
-		return nil
+	next := &ignores{above: g, base: join(base, ""), bytesLeft: maxIgnoreBytes, rulesLeft: maxRules}
+	if g != nil {
+		next.bytesLeft, next.rulesLeft = g.bytesLeft, g.rulesLeft
 	}
-	return parseIgnores(text)
+	text, err := io.ReadAll(io.LimitReader(f, int64(next.bytesLeft)+1))
+	if err != nil {
+		skipped.add(unreadable, join(base, name))
+		return g
+	}
+	whole := len(text) <= next.bytesLeft
+	if !whole { // the line that is cut is none
+		text = text[:bytes.LastIndexByte(text[:next.bytesLeft], '\n')+1]
+	}
+	rules, all := parseIgnores(text, next.rulesLeft)
+	if !whole || !all {
+		skipped.add(ignoreSize, join(base, name))
+	}
+	if len(rules) == 0 {
+		return g
+	}
+	next.rules = rules
+	next.bytesLeft -= len(text)
+	next.rulesLeft -= len(rules)
+	return next
 }
 
-func parseIgnores(text []byte) []rule {
-	var rules []rule
+// parseIgnores reads the rules of a file, up to a number of them; all tells that there are no more.
+func parseIgnores(text []byte, most int) (rules []rule, all bool) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -75,11 +101,14 @@ func parseIgnores(text []byte) []rule {
 		if strings.Trim(pattern, "/") == "" {
 			continue
 		}
+		if len(rules) == most {
+			return rules, false
+		}
 		r := newRule(fromGit(pattern))
 		r.negated = negated
 		rules = append(rules, r)
 	}
-	return rules
+	return rules, true
 }
 
 // trimBlanks removes spaces from the end but for one that a backslash keeps.

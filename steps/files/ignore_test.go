@@ -103,3 +103,33 @@ func TestIgnoreAsGit(t *testing.T) {
 		}
 	})
 }
+
+// TestIgnoreBounds has more rules than are held: those that are hold, and the result says which file has more.
+func TestIgnoreBounds(t *testing.T) {
+	t.Parallel()
+	rules := func(n int) string { return strings.Repeat("x\n", n) }
+	for name, test := range map[string]struct {
+		tree    map[string]string
+		files   string
+		skipped []skip
+	}{
+		"within":          {map[string]string{".gitignore": rules(100) + "*.o\n", "d/.gitignore": "*.p", "d/a.o": "", "d/a.p": ""}, "", nil},
+		"one file":        {map[string]string{".gitignore": "*.o\n" + rules(maxRules), "a.o": "", "b": ""}, "b", []skip{{ignoreSize, 1, ".gitignore"}}},
+		"a chain of them": {map[string]string{".gitignore": rules(maxRules - 2), "d/.gitignore": "*.o\n*.p\n*.q\n", "d/e/.gitignore": "*.r\n", "d/e/a.p": "", "d/e/a.q": "", "d/e/a.r": "", "f/.gitignore": "*.s\n", "f/a.s": ""}, "d/e/a.q d/e/a.r", []skip{{ignoreSize, 2, "d/.gitignore"}}},
+		"other folders":   {map[string]string{"a/.gitignore": rules(maxRules), "b/.gitignore": rules(maxRules), "b/f": ""}, "b/f", nil},
+		"repositories":    {map[string]string{".git/x": "", ".gitignore": rules(maxRules), "r/.git/x": "", "r/.gitignore": "*.o\n", "r/a.o": ""}, "r/a.o", []skip{{ignoreSize, 1, "r/.gitignore"}}},
+		"bytes":           {map[string]string{".gitignore": "*.o\n" + strings.Repeat("#"+strings.Repeat("x", 1022)+"\n", 1024) + "*.p\n", "a.o": "", "a.p": ""}, "a.p", []skip{{ignoreSize, 1, ".gitignore"}}},
+		"a line cut":      {map[string]string{".gitignore": strings.Repeat("#", maxIgnoreBytes-2) + "\na.p*\n", "a.o": "", "a.p": "", "a": ""}, "a a.o a.p", []skip{{ignoreSize, 1, ".gitignore"}}},
+		"a folder":        {map[string]string{".gitignore/x": "", "a": ""}, "a", []skip{{unreadable, 1, ".gitignore"}}},
+	} {
+		s, _ := open(t, test.tree)
+		got := do[findResult](t, s, "fs.find", `{"pattern":"*"}`)
+		if strings.Join(got.Files, " ") != test.files || !slices.Equal(got.Skipped, test.skipped) {
+			t.Errorf("%s: %v, skipped %v; want %s, %v", name, got.Files, got.Skipped, test.files, test.skipped)
+		}
+	}
+	s, _ := open(t, map[string]string{".gitignore": rules(maxRules + 1), "d/f": ""})
+	if got := do[findResult](t, s, "fs.find", `{"pattern":"*","path":"d"}`); len(got.Skipped) != 1 {
+		t.Errorf("of a folder above: %+v", got)
+	}
+}

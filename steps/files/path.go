@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -82,6 +83,8 @@ func (s *Source) unreachable(rel string, err error) error {
 		f = fault.New(fault.Denied, "the system does not let onecall read %q", shorten(rel))
 	case errors.Is(err, fs.ErrClosed):
 		f = fault.New(fault.Unavailable, "the file functions are closed")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		f = fault.New(fault.FunctionFailed, "%q has nothing to read until something happens: such files are not read", shorten(rel))
 	case errors.Is(err, syscall.ENOTDIR):
 		f = fault.New(fault.FunctionFailed, "%q goes through something that is not a folder", shorten(rel))
 	case errors.As(err, &errno):
@@ -115,9 +118,22 @@ func (s *Source) missing(rel string) *fault.Error {
 
 var errNotRegular = errors.New("not a regular file")
 
+// maxWait is how long one read waits where there is nothing to read yet.
+const maxWait = 100 * time.Millisecond
+
+// regularFile is a regular file whose reads do not wait. A file on a disk never does; one of the system may have nothing
+// to give until something happens, as /proc/kmsg, and fails with os.ErrDeadlineExceeded then.
+type regularFile struct{ *os.File }
+
+// Read implements io.Reader.
+func (f *regularFile) Read(b []byte) (int, error) {
+	_ = f.SetReadDeadline(time.Now().Add(maxWait)) // fails for files on a disk: they need none
+	return f.File.Read(b)
+}
+
 // openRegular opens a file for reading, and never waits for it: a FIFO that has taken the file's place since it was
 // looked at is opened without blocking, seen, and closed.
-func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+func openRegular(root *os.Root, name string) (*regularFile, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +146,7 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 		f.Close()
 		return nil, nil, err
 	}
-	return f, info, nil
+	return &regularFile{f}, info, nil
 }
 
 // openFolder opens a folder below root as a root of its own. The final "." makes the system refuse at once what is not

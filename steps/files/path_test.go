@@ -3,9 +3,11 @@
 package files
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -227,4 +229,29 @@ func FuzzPath(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadsDoNotWait stands a pipe that nobody writes to for a file of the system that has nothing to give.
+func TestReadsDoNotWait(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer w.Close()
+	f := &regularFile{r}
+	defer f.Close()
+	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d, %v", n, err)
+	}
+	_, err = w.Write([]byte("xy"))
+	must(t, err)
+	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("what is there is not read: %d, %v", n, err)
+	}
+	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, least).file(t.Context(), f, 0, 0, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a search gave %v", err)
+	}
+	s, _ := open(t, nil)
+	if err := (&catResult{}).readWhole(f, lineRange{}, least); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
+		t.Errorf("fs.cat gave %v", err)
+	}
 }

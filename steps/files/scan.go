@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 )
 
 // window is how much of a file is searched at a time; more only where lines are longer.
@@ -32,11 +31,10 @@ func newScanner(p *pattern, most int64) *scanner {
 // file calls visit with each matching line, until visit returns false, and with the text around it, of which at least
 // `around` lines stand before and after the line where the file has them. The text is only lent. It fails with
 // errBinary for a file that holds a NUL, also when that comes after matches, and with errLongLine.
-func (s *scanner) file(ctx context.Context, f *os.File, size int64, around int, visit func(text []byte, l line) bool) error {
+func (s *scanner) file(ctx context.Context, r io.Reader, size int64, around int, visit func(text []byte, l line) bool) error {
 	s.lines, s.counted = 0, 0
-	var r io.Reader = f
 	if size > 0 { // else a file of the system that does not know its size
-		r = io.LimitReader(f, size)
+		r = io.LimitReader(r, size)
 	}
 	n, searched, first := 0, 0, true
 	for {

@@ -77,7 +77,7 @@ const (
 		"ignored":{"type":"boolean","description":"what .gitignore names too"}`
 	pageOutput    = `"truncated":{"const":true},"next":{"type":"integer"}`
 	skippedOutput = `"skipped":{"type":"array","items":{"type":"object","properties":{
-		"reason":{"enum":["binary","unreadable","long_line","too_deep"]},"count":{"type":"integer"},"example":{"type":"string"}},
+		"reason":{"enum":["binary","unreadable","long_line","too_deep","ignore_size"]},"count":{"type":"integer"},"example":{"type":"string"}},
 		"required":["reason","count","example"],"additionalProperties":false}}`
 )
 

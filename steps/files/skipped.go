@@ -8,10 +8,11 @@ import (
 
 // Reasons for which a file or folder was not read though it was asked for.
 const (
-	binary     = "binary"     // holds NUL bytes
-	unreadable = "unreadable" // could not be opened or read, or has turned into something else
-	longLine   = "long_line"  // holds a line longer than MaxFileBytes: read up to there
-	tooDeep    = "too_deep"   // lies more than maxDepth folders down
+	binary     = "binary"      // holds NUL bytes
+	unreadable = "unreadable"  // could not be opened or read, or has turned into something else
+	longLine   = "long_line"   // holds a line longer than MaxFileBytes: read up to there
+	tooDeep    = "too_deep"    // lies more than maxDepth folders down
+	ignoreSize = "ignore_size" // a file of ignore rules of which only the first hold: more than maxIgnoreBytes or maxRules
 )
 
 // skip tells of one reason how often it held, and the first path of which it did.

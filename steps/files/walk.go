@@ -87,19 +87,19 @@ func (w *walk) run(ctx context.Context, s *Source, rel string) error {
 	w.start = len(join(rel, ""))
 	var above *ignores
 	if w.filter != nil && !w.filter.ignored {
-		above = s.ignoresAbove(rel)
+		above = s.ignoresAbove(rel, w.skipped)
 	}
 	return w.folder(ctx, first, above, 0)
 }
 
 // ignoresAbove are the rules of the folders above rel, from the root on. A folder that is asked for by its path is
 // read whatever they say of it; what is in it follows them.
-func (s *Source) ignoresAbove(rel string) *ignores {
+func (s *Source) ignoresAbove(rel string, skipped *skipped) *ignores {
 	if rel == "." {
 		return nil
 	}
 	above := path.Dir(rel)
-	g := s.ignoresAbove(above)
+	g := s.ignoresAbove(above, skipped)
 	root, err := openFolder(s.root, above)
 	if err != nil {
 		return g
@@ -108,7 +108,7 @@ func (s *Source) ignoresAbove(rel string) *ignores {
 	return g.enter(root, above, func(name string) bool {
 		_, err := root.Lstat(name)
 		return err == nil
-	})
+	}, skipped)
 }
 
 // folder visits what is in an open folder, which it releases, and in those below it; g are the rules of those above.
@@ -123,7 +123,7 @@ func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) err
 		return nil
 	}
 	if w.filter != nil && !w.filter.ignored {
-		g = g.enter(f.root, f.path, func(name string) bool { return hasEntry(entries, name) })
+		g = g.enter(f.root, f.path, func(name string) bool { return hasEntry(entries, name) }, w.skipped)
 	}
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {

@@ -2,11 +2,12 @@ package httpcall
 
 import (
 	"encoding/json"
+	"mime"
 	"net/textproto"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/tidwall/gjson"
 )
@@ -14,32 +15,49 @@ import (
 const redacted = "[redacted]"
 
 // redact gives the arguments as a recording may show them: header values other than those of a safe list, and values
-// whose names look like secrets in the URL's query, in query and in body, are replaced. Names are compared without
-// regard to case, as arguments may come here before they are checked.
-func redact(args []byte) []byte {
-	headers := gjson.Result{}
-	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
-		if strings.EqualFold(name.Str, "headers") {
-			headers = value
-		}
-		return true
-	})
+// whose names look like secrets in the URL's query, in query and in body, are replaced; the URL's fragment, which is never
+// sent, is left out. Names are compared without regard to case, as arguments may come here before they are checked.
+func redact(args []byte) []byte { return new(redaction).arguments(args) }
+
+// redaction copies arguments without their secrets.
+type redaction struct {
+	form   bool     // the content type says that strings of the body are forms
+	hidden []string // what was replaced
+}
+
+func (r *redaction) arguments(args []byte) []byte {
+	r.form = isForm(gjson.ParseBytes(args))
 	return rewrite(gjson.ParseBytes(args), func(name string, value gjson.Result) []byte {
 		switch strings.ToLower(name) {
 		case "url":
-			return quote(redactURL(value.String()))
+			address, _, _ := strings.Cut(value.String(), "#")
+			return quote(r.url(address))
 		case "headers":
 			return rewrite(value, func(name string, value gjson.Result) []byte {
 				if safeHeaders[textproto.CanonicalMIMEHeaderKey(name)] {
 					return []byte(value.Raw)
 				}
-				return quote(redacted)
+				return r.hide(value)
 			})
 		case "query", "body":
-			return redactValue(value, isForm(headers), 0)
+			return r.value(value, 0)
 		}
 		return []byte(value.Raw)
 	})
+}
+
+func isForm(args gjson.Result) (form bool) {
+	args.ForEach(func(name, headers gjson.Result) bool {
+		if strings.EqualFold(name.Str, "headers") && headers.IsObject() {
+			headers.ForEach(func(name, value gjson.Result) bool {
+				mediaType, _, _ := mime.ParseMediaType(value.Str)
+				form = form || mediaType == formType && strings.EqualFold(name.Str, "content-type")
+				return true
+			})
+		}
+		return true
+	})
+	return form
 }
 
 // rewrite copies an object with each member's value replaced; what is no object is hidden whole.
@@ -59,20 +77,42 @@ func rewrite(object gjson.Result, member func(name string, value gjson.Result) [
 	return append(out, '}')
 }
 
+// hide notes the strings and numbers in a value, which it replaces.
+func (r *redaction) hide(value gjson.Result) []byte {
+	if value.Type == gjson.JSON {
+		scalars(value, 0, func(scalar gjson.Result) { r.hidden = append(r.hidden, scalar.String()) })
+	} else {
+		r.hidden = append(r.hidden, value.String())
+	}
+	return quote(redacted)
+}
+
+func scalars(value gjson.Result, depth int, note func(gjson.Result)) {
+	value.ForEach(func(_, value gjson.Result) bool {
+		if value.Type != gjson.JSON {
+			note(value)
+		} else if depth < maxRedactDepth {
+			scalars(value, depth+1, note)
+		}
+		return true
+	})
+}
+
 // maxRedactDepth is the depth below which a value is hidden whole.
 const maxRedactDepth = 100
 
-// redactValue hides the members with secret names at any depth, also in a string that is JSON or a form.
-func redactValue(value gjson.Result, form bool, depth int) []byte {
+// value hides the members with secret names at any depth.
+func (r *redaction) value(value gjson.Result, depth int) []byte {
 	switch {
 	case depth > maxRedactDepth:
 		return quote(redacted)
 	case value.IsObject():
+		pair := namesSecret(value)
 		return rewrite(value, func(name string, value gjson.Result) []byte {
-			if secretName(name) {
-				return quote(redacted)
+			if secretName(name) || pair && slices.Contains(valueMembers, strings.ToLower(name)) {
+				return r.hide(value)
 			}
-			return redactValue(value, form, depth+1)
+			return r.value(value, depth+1)
 		})
 	case value.IsArray():
 		out := []byte{'['}
@@ -80,89 +120,144 @@ func redactValue(value gjson.Result, form bool, depth int) []byte {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
-			out = append(out, redactValue(element, form, depth+1)...)
+			out = append(out, r.value(element, depth+1)...)
 			return true
 		})
 		return append(out, ']')
-	case value.Type == gjson.String && form:
-		return quote(redactQuery(value.Str))
-	case value.Type == gjson.String && strings.ContainsAny(value.Str, "{[") && json.Valid([]byte(value.Str)):
-		return quote(string(redactValue(gjson.Parse(value.Str), form, depth+1)))
+	case value.Type == gjson.String:
+		if shown := r.text(value.Str, depth); shown != value.Str {
+			return quote(shown)
+		}
 	}
 	return []byte(value.Raw)
 }
 
-func isForm(headers gjson.Result) (form bool) {
-	headers.ForEach(func(name, value gjson.Result) bool {
-		form = form || strings.EqualFold(name.Str, "content-type") && strings.HasPrefix(strings.ToLower(value.Str), formType)
-		return true
+// nameMembers hold the name, and valueMembers the value, of a member that is written as an object of its own.
+var (
+	nameMembers  = []string{"name", "key", "field", "header", "param", "parameter", "variable"}
+	valueMembers = []string{"value", "values", "val", "content", "text", "data"}
+)
+
+// namesSecret tells whether an object is such a member and has a secret name.
+func namesSecret(object gjson.Result) (secret bool) {
+	object.ForEach(func(name, value gjson.Result) bool {
+		secret = secret || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && secretName(value.Str)
+		return !secret
 	})
-	return form
+	return secret
 }
 
-// redactURL hides the user and the secrets in the query. What is no URL is hidden whole.
-func redactURL(text string) string {
+// userinfo is the user of a URL within a text.
+var userinfo = regexp.MustCompile(`://[^\s/?#"'<>]*@`)
+
+// text hides secrets in a string that is JSON or a form, or holds URLs or assignments, each up to a blank.
+func (r *redaction) text(text string, depth int) string {
+	switch {
+	case depth > maxRedactDepth:
+		return redacted
+	case strings.ContainsAny(text, "{[") && json.Valid([]byte(text)):
+		return string(r.value(gjson.Parse(text), depth+1))
+	}
+	if strings.Contains(text, "://") {
+		text = userinfo.ReplaceAllStringFunc(text, func(user string) string {
+			r.hideUser(strings.TrimSuffix(strings.TrimPrefix(user, "://"), "@"))
+			return "://redacted@"
+		})
+	}
+	switch {
+	case !strings.Contains(text, "="):
+		return text
+	case r.form:
+		return r.query(text, depth)
+	}
+	var shown strings.Builder
+	for {
+		end := strings.IndexAny(text, " \t\r\n")
+		if end < 0 {
+			shown.WriteString(r.query(text, depth))
+			return shown.String()
+		}
+		shown.WriteString(r.query(text[:end], depth))
+		shown.WriteByte(text[end])
+		text = text[end+1:]
+	}
+}
+
+// hideUser notes the name and the password of a URL's user.
+func (r *redaction) hideUser(escaped string) {
+	name, password, _ := strings.Cut(escaped, ":")
+	for _, part := range []string{name, password} {
+		plain, _ := url.PathUnescape(part)
+		r.hidden = append(r.hidden, part, plain)
+	}
+}
+
+// url hides the user and the secrets in the query. What is no URL is hidden whole.
+func (r *redaction) url(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
 		return redacted
 	}
-	if u.User == nil && u.RawQuery == redactQuery(u.RawQuery) {
+	query := r.query(u.RawQuery, 0)
+	if u.User == nil && query == u.RawQuery {
 		return text
 	}
 	if u.User != nil {
+		r.hideUser(u.User.String())
 		u.User = url.User("redacted")
 	}
-	u.RawQuery = redactQuery(u.RawQuery)
+	u.RawQuery = query
 	return u.String()
 }
 
-// redactQuery hides the values of secret names in a query or form, and leaves every other byte as it is.
-func redactQuery(query string) string {
+// query hides the values of secret names in a query or form, and leaves every other byte as it is. Its parts end at "&",
+// and for some servers at ";" also; where it is a whole URL, its query and its fragment are parts as well.
+func (r *redaction) query(query string, depth int) string {
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
-		name, _, found := strings.Cut(part, "=")
-		plain, err := url.QueryUnescape(name)
-		if found && (err != nil || secretName(plain)) {
-			parts[i] = name + "=" + url.QueryEscape(redacted)
-		}
+		parts[i] = r.part(part, depth)
 	}
 	return strings.Join(parts, "&")
 }
 
-// secretWords make a name secret where one of its words is one of them; secretParts anywhere in it.
-var (
-	secretWords = []string{"auth", "cookie", "credential", "credentials", "jwt", "key", "keys", "hmac", "oauth", "otp", "pass", "pin", "pwd", "session", "sid", "sig"}
-	secretParts = []string{"apikey", "authorization", "bearer", "passphrase", "passwd", "password", "secret", "signature", "token"}
-)
-
-// secretName tells whether a name looks like that of a secret; it errs on the side of hiding.
-func secretName(name string) bool {
-	folded := strings.Map(func(r rune) rune {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			return -1
+func (r *redaction) part(part string, depth int) string {
+	var shown strings.Builder
+	for {
+		name, _, _ := strings.Cut(part, "=")
+		end := strings.IndexAny(part, ";?#")
+		if end < 0 || secretParameter(name) { // a secret may hold such characters: it goes to the end
+			shown.WriteString(r.parameter(part, depth))
+			return shown.String()
 		}
-		return unicode.ToLower(r)
-	}, name)
-	for _, part := range secretParts {
-		if strings.Contains(folded, part) {
-			return true
-		}
+		shown.WriteString(r.parameter(part[:end], depth))
+		shown.WriteByte(part[end])
+		part = part[end+1:]
 	}
-	return slices.ContainsFunc(words(name), func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
-// words splits a name at separators and where a capital letter follows a small one.
-func words(name string) []string {
-	var spaced strings.Builder
-	previous := ' '
-	for _, r := range name {
-		if unicode.IsUpper(r) && unicode.IsLower(previous) {
-			spaced.WriteByte(' ')
-		}
-		spaced.WriteRune(unicode.ToLower(r))
-		previous = r
+func (r *redaction) parameter(part string, depth int) string {
+	name, value, found := strings.Cut(part, "=")
+	if !found {
+		return part
 	}
-	return strings.FieldsFunc(spaced.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	plain, err := url.QueryUnescape(value)
+	if secretParameter(name) {
+		r.hidden = append(r.hidden, value, plain)
+		return name + "=" + url.QueryEscape(redacted)
+	}
+	if err != nil {
+		return part
+	}
+	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level is read once more
+		return name + "=" + url.QueryEscape(shown)
+	}
+	return part
+}
+
+// secretParameter tells whether a name in a query or form is secret; before the first one the rest of a URL may stand.
+func secretParameter(escaped string) bool {
+	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
+	return err != nil || secretName(name)
 }
 
 func quote(text string) []byte {

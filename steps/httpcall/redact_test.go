@@ -25,6 +25,20 @@ func TestRedact(t *testing.T) {
 		{"JSON in a string", `{"url":"https://a.b","body":"{\"token\":\"x\",\"a\":1}"}`, `{"url":"https://a.b","body":"{\"token\":\"[redacted]\",\"a\":1}"}`},
 		{"a form in a string", `{"url":"https://a.b","headers":{"content-TYPE":"application/x-www-form-urlencoded; charset=utf-8"},"body":"a=1&client_secret=x"}`,
 			`{"url":"https://a.b","headers":{"content-TYPE":"application/x-www-form-urlencoded; charset=utf-8"},"body":"a=1&client_secret=%5Bredacted%5D"}`},
+		{"a fragment is never sent", `{"url":"https://a.b/c?x=1#access_token=x"}`, `{"url":"https://a.b/c?x=1"}`},
+		{"semicolons", `{"url":"https://a.b/c?a=1;token=x;b=2&sig=y;z&d=3;4"}`, `{"url":"https://a.b/c?a=1;token=%5Bredacted%5D&sig=%5Bredacted%5D&d=3;4"}`},
+		{"a blank before the type", `{"headers":{"Content-Type":" application/x-www-form-urlencoded"},"body":"a=1 2&password=x y"}`,
+			`{"headers":{"Content-Type":" application/x-www-form-urlencoded"},"body":"a=1 2&password=%5Bredacted%5D"}`},
+		{"a form without a type", `{"body":"a=1&password=x&b=2"}`, `{"body":"a=1&password=%5Bredacted%5D&b=2"}`},
+		{"a form with an address", `{"body":"u=https://a.b&password=x"}`, `{"body":"u=https://a.b&password=%5Bredacted%5D"}`},
+		{"assignments", `{"body":"A=1\nDB_PASSWORD=x y\nB=2"}`, `{"body":"A=1\nDB_PASSWORD=%5Bredacted%5D y\nB=2"}`},
+		{"names", `{"body":{"sessionid":1,"SessionID":1,"JSESSIONID":1,"accesskey":1,"AccessKeyId":1,"privatekey":1,"passcode":1,"pat":1,"github_pat":1,"path":1,"pattern":1,"session":1,"page":1}}`,
+			`{"body":{"sessionid":"[redacted]","SessionID":"[redacted]","JSESSIONID":"[redacted]","accesskey":"[redacted]","AccessKeyId":"[redacted]","privatekey":"[redacted]","passcode":"[redacted]","pat":"[redacted]","github_pat":"[redacted]","path":1,"pattern":1,"session":"[redacted]","page":1}}`},
+		{"URLs in a body", `{"body":{"hook":"https://a.b/?token=x&n=1#frag","dsn":"postgres://me:pw@db/x","text":"see https://a.b/?sig=x, or https://auth.b/?n=1","n":1.0}}`,
+			`{"body":{"hook":"https://a.b/?token=%5Bredacted%5D&n=1#frag","dsn":"postgres://redacted@db/x","text":"see https://a.b/?sig=%5Bredacted%5D or https://auth.b/?n=1","n":1.0}}`},
+		{"a URL in a query", `{"url":"https://a.b/?to=https%3A%2F%2Fc.d%2F%3Ftoken%3Dx&n=%2f"}`, `{"url":"https://a.b/?to=https%3A%2F%2Fc.d%2F%3Ftoken%3D%255Bredacted%255D&n=%2f"}`},
+		{"a name and a value", `{"body":[{"name":"password","value":"x"},{"value":{"a":1},"Key":"API-Token"},{"name":"page","value":"x"}]}`,
+			`{"body":[{"name":"password","value":"[redacted]"},{"value":"[redacted]","Key":"[redacted]"},{"name":"page","value":"x"}]}`},
 		{"arguments of the wrong kind", `{"URL":"https://a.b?key=x","Headers":"x","QUERY":{"key":"x"}}`,
 			`{"URL":"https://a.b?key=%5Bredacted%5D","Headers":"[redacted]","QUERY":{"key":"[redacted]"}}`},
 		{"no object", `["x"]`, `"[redacted]"`},
@@ -96,4 +110,65 @@ func TestRedactDeepValues(t *testing.T) {
 			t.Error("not JSON")
 		}
 	}
+}
+
+// TestRedactResult has answers that repeat what is hidden of the arguments.
+func TestRedactResult(t *testing.T) {
+	t.Parallel()
+	const args = `{"url":"https://a.b/?api_key=query%20secret","headers":{"Authorization":"Bearer bearer-secret","X-Short":"short","X-Basic":"Basic dXNlcjpiYXNpYy1zZWNyZXQ=","accept":"text/plain"},` +
+		`"body":{"password":{"a":["body \"secret\""],"n":1234567890},"user":"somebody-else"}}`
+	for result, want := range map[string]string{
+		`{"body":{"Authorization":"Bearer bearer-secret"}}`:                        `{"body":{"Authorization":"[redacted]"}}`,
+		`["x bearer-secret y","query secret","query+secret","?k=query%20secret&"]`: `["x [redacted] y","[redacted]","[redacted]","?k=[redacted]&"]`,
+		`{"bearer-secret":1, "b":"dXNlcjpiYXNpYy1zZWNyZXQ=","c":"basic-secret"}`:   `{"[redacted]":1, "b":"[redacted]","c":"[redacted]"}`,
+		`"body \"secret\""`:                     `"[redacted]"`,
+		`"{\"again\":\"body \\\"secret\\\"\"}"`: `"{\"again\":\"[redacted]\"}"`,
+		`"\u0062earer-secret"`:                  `"[redacted]"`,
+		`{"n":1234567890,"m":12345678901,"s":"short","u":"somebody-else","t":"text/plain"}`: `{"n":"[redacted]","m":12345678901,"s":"short","u":"somebody-else","t":"text/plain"}`,
+		`[1.10,717897987691852588770249,true,null,"\u00e9"]`:                                `[1.10,717897987691852588770249,true,null,"\u00e9"]`,
+		`null`: `null`,
+	} {
+		given := []byte(result)
+		if got := string(redactResult([]byte(args), given)); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", result, got, want)
+		}
+		if string(given) != result {
+			t.Errorf("%s was changed", result)
+		}
+	}
+}
+
+func FuzzRedactResult(f *testing.F) {
+	f.Add("a secret value", `{"a":["a secret value"]}`)
+	f.Add(`q"\\uo`+"te\x00<>", `["\u003c"]`)
+	f.Fuzz(func(t *testing.T, secret, result string) {
+		args, err := json.Marshal(map[string]any{"url": "https://a.b", "headers": map[string]string{"X-Key": secret}})
+		if err != nil || !json.Valid([]byte(result)) {
+			return
+		}
+		if shown := redactResult(args, []byte(result)); !json.Valid(shown) {
+			t.Fatalf("%q in %s gave %s", secret, result, shown)
+		}
+		if again := redact(redact(args)); string(again) != string(redact(args)) {
+			t.Fatalf("%s is redacted to %s", args, again)
+		}
+	})
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("a=1;token=x&b=https://h/?key=1#sig=2", "name")
+	f.Add(`{"token":"x"} a=a=a=a`, "key")
+	f.Fuzz(func(t *testing.T, text, name string) {
+		args, err := json.Marshal(map[string]any{"url": text, "query": map[string]string{name: text}, "body": []any{text, map[string]string{"name": name, "value": text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		once := redact(args)
+		if !json.Valid(once) {
+			t.Fatalf("%s gave %s", args, once)
+		}
+		if again := redact(once); string(again) != string(once) {
+			t.Fatalf("%s\ngave      %s\nand again %s", args, once, again)
+		}
+	})
 }

@@ -32,9 +32,13 @@ func (s *Source) checkRedirect(next *http.Request, via []*http.Request) error {
 			last.URL.Host, to)
 	}
 	next.URL.Host = to.String()
+	if next.Body != nil && next.Body != http.NoBody && !sameOrigin(next, first) {
+		return fault.New(fault.Denied, "%s redirects the %s with its body to another origin, %s, which is refused: call the final URL",
+			last.URL.Host, next.Method, to)
+	}
 	// The headers of the first request come back with every hop: one that left its host stays stripped.
 	for _, hop := range append(via[1:len(via):len(via)], next) {
-		if hop.URL.Scheme != first.URL.Scheme || hop.URL.Host != first.URL.Host {
+		if !sameOrigin(hop, first) {
 			for name := range next.Header {
 				if !safeHeaders[name] {
 					next.Header.Del(name)
@@ -44,4 +48,31 @@ func (s *Source) checkRedirect(next *http.Request, via []*http.Request) error {
 		}
 	}
 	return nil
+}
+
+func sameOrigin(a, b *http.Request) bool {
+	return a.URL.Scheme == b.URL.Scheme && a.URL.Host == b.URL.Host
+}
+
+// wellRedirected refuses answers that redirect to what is no URL, of which the error of net/http would show everything.
+type wellRedirected struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t wellRedirected) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(request)
+	if err != nil || response.StatusCode/100 != 3 {
+		return response, err
+	}
+	if _, err := request.URL.Parse(response.Header.Get("Location")); err != nil {
+		_ = response.Body.Close()
+		return nil, fault.New(fault.FunctionFailed, "%s redirects to something that is not a URL", request.URL.Host)
+	}
+	return response, nil
+}
+
+// CloseIdleConnections is what http.Client asks of its transport.
+func (t wellRedirected) CloseIdleConnections() {
+	if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }

@@ -41,6 +41,15 @@ func TestRedirects(t *testing.T) {
 		case r.URL.Path == "/user":
 			w.Header().Set("Location", "http://me:topsecret@"+r.Host+"/end")
 			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/malformed":
+			w.Header().Set("Location", "http://[topsecret]:x/?token=topsecret")
+			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/carry":
+			http.Redirect(w, r, other.URL+"/carried", http.StatusTemporaryRedirect)
+		case r.URL.Path == "/carrysee":
+			http.Redirect(w, r, other.URL+"/seen", http.StatusSeeOther)
+		case r.URL.Path == "/carryon":
+			http.Redirect(w, r, "/carry", http.StatusPermanentRedirect)
 		case r.URL.Path == "/nowhere":
 			w.WriteHeader(http.StatusFound)
 		case r.URL.Path == "/temporary":
@@ -87,6 +96,11 @@ func TestRedirects(t *testing.T) {
 		{"GET", "/file", fault.Denied, ""},
 		{"GET", "/user", fault.Denied, ""},
 		{"GET", "/nowhere", "", ""},
+		{"GET", "/malformed", fault.FunctionFailed, ""},
+		{"POST", "/carry", fault.Denied, ""},
+		{"POST", "/carryon", fault.Denied, ""},
+		{"GET", "/carry", "", "end"},
+		{"POST", "/carrysee", "", "end"},
 		{"POST", "/temporary", "", "POST {\"a\":1}"},
 		{"POST", "/see", "", "GET "},
 	}
@@ -112,6 +126,9 @@ func TestRedirects(t *testing.T) {
 		}
 		delete(seen, "first/end")
 		mu.Unlock()
+	}
+	if seen["other/seen"] == nil {
+		t.Error("a redirect that drops the body was not followed")
 	}
 	away := seen["other/back"]
 	if away.Get("Authorization") != "" || away.Get("X-Api-Key") != "" || away.Get("Referer") != "" || away.Get("Accept-Language") != "de" {

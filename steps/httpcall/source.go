@@ -87,7 +87,7 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	if transport == nil {
 		transport = newTransport(dialer)
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: s.checkRedirect}
+	client := &http.Client{Transport: wellRedirected{transport}, CheckRedirect: s.checkRedirect}
 	s.repeats = &retryablehttp.Client{
 		HTTPClient:   client,
 		RetryMax:     s.options.Retries,
@@ -133,7 +133,7 @@ func (s *Source) Functions() []steps.Function {
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `}}`),
 				Output: json.RawMessage(outputSchema),
 				Effect: steps.Read, EffectDeclared: true,
-				Redact: redact,
+				Redact: redact, RedactResult: redactResult,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, http.MethodGet) },
 		},
@@ -147,7 +147,7 @@ func (s *Source) Functions() []steps.Function {
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{}}}`),
 				Output: json.RawMessage(outputSchema),
 				Effect: steps.Write, EffectDeclared: true,
-				Redact: redact,
+				Redact: redact, RedactResult: redactResult,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },
 		},

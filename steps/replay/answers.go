@@ -2,8 +2,10 @@ package replay
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agext/levenshtein"
 	"github.com/tidwall/gjson"
@@ -15,7 +17,8 @@ import (
 type answers struct {
 	name   string
 	redact func([]byte) []byte
-	calls  []call // in the order of the file
+	calls  []call     // in the order of the file
+	mu     sync.Mutex // for the hashes of calls
 	index  map[answerKey][]*call
 }
 
@@ -79,25 +82,31 @@ func (p *position) next(own, shared []*call) *call {
 // Bounds of the search for the nearest arguments, which must not make a wrong replay slow.
 const (
 	maxCompared = 1000 // calls whose members are compared
-	maxAlike    = 50   // calls with as many equal members whose texts are compared
+	maxAlike    = 10   // calls with as many equal members whose texts are compared
+	maxMembers  = 30   // members of each
 	maxText     = 300  // bytes of each text
 	maxNearest  = 3
 )
 
-// notRecorded is the error for a call that the recording does not hold, with the nearest arguments that it does.
-func (a *answers) notRecorded(args []byte, chain, recording string) *fault.Error {
+// notRecorded is the error for a call that the recording does not hold, with the nearest arguments that it does if those
+// are to be suggested.
+func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool) *fault.Error {
 	f := fault.New(fault.NotRecorded, "%s holds no call of %s with these arguments", recording, a.name)
-	f.Nearest = a.nearest(args, chain)
-	if len(f.Nearest) == 0 {
+	switch {
+	case !slices.ContainsFunc(a.calls, func(one call) bool { return one.seenBy(chain) }):
 		f.Message = recording + " holds no call of " + a.name
 		if chain != "" {
 			f.Message += " that the chain " + chain + " sees"
 		}
-		return f
+	case suggest:
+		f.Nearest = a.nearest(args, chain)
+		f.Message += "; the nearest are " + f.Nearest[0]
 	}
-	f.Message += "; the nearest are " + f.Nearest[0]
 	return f
 }
+
+// seenBy tells whether a chain gets this answer.
+func (c *call) seenBy(chain string) bool { return c.chain == "" || c.chain == chain }
 
 // nearest gives the recorded arguments with the most equal members; of several such, those whose text is most alike.
 func (a *answers) nearest(args []byte, chain string) []string {
@@ -108,16 +117,20 @@ func (a *answers) nearest(args []byte, chain string) []string {
 	}
 	var candidates []candidate
 	seen := map[digest]bool{}
-	wanted := canonicalMembers(args)
+	wanted := memberHashes(args)
+	a.mu.Lock()
 	for i := range a.calls {
 		one := &a.calls[i]
-		if one.chain != "" && one.chain != chain || seen[one.digest] {
+		if !one.seenBy(chain) || seen[one.digest] {
 			continue
 		}
 		seen[one.digest] = true
+		if one.hashes == nil {
+			one.hashes = memberHashes(one.args)
+		}
 		equal := 0
-		for name, value := range canonicalMembers(one.args) {
-			if wanted[name] == value {
+		for _, hash := range one.hashes {
+			if slices.Contains(wanted, hash) {
 				equal++
 			}
 		}
@@ -125,6 +138,7 @@ func (a *answers) nearest(args []byte, chain string) []string {
 			break
 		}
 	}
+	a.mu.Unlock()
 	slices.SortStableFunc(candidates, func(x, y candidate) int { return y.equal - x.equal })
 	candidates = candidates[:min(len(candidates), maxAlike)]
 	text := cut(args)
@@ -146,16 +160,18 @@ func (a *answers) nearest(args []byte, chain string) []string {
 
 func cut(args []byte) string { return strings.ToValidUTF8(string(args[:min(len(args), maxText)]), "") }
 
-// canonicalMembers gives the members of an object in canonical spelling.
-func canonicalMembers(args []byte) map[string]string {
+var hashSeed = maphash.MakeSeed()
+
+// memberHashes gives the hashes of an object's first members, each with its name, in canonical spelling; not nil.
+func memberHashes(args []byte) []uint64 {
+	hashes := []uint64{}
 	text, err := appendCanonical(nil, args)
 	if err != nil {
-		return nil
+		return hashes
 	}
-	members := map[string]string{}
 	gjson.ParseBytes(text).ForEach(func(name, value gjson.Result) bool {
-		members[name.Raw] = value.Raw
-		return true
+		hashes = append(hashes, maphash.String(hashSeed, name.Raw+":"+value.Raw))
+		return len(hashes) < maxMembers
 	})
-	return members
+	return hashes
 }

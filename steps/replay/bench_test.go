@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -89,19 +90,35 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// BenchmarkNotRecorded is a call that is not recorded, where the chain sees one call of the function or a thousand. The
+// baseline is such a call when there were too many already for suggestions.
 func BenchmarkNotRecorded(b *testing.B) {
-	c, err := Read(bytes.NewReader(benchRecording()), "bench")
+	file := benchRecording()
+	for n := range 1000 {
+		file = fmt.Appendf(file, `{"fn":"shop.all","args":{"order":"order-%06d","items":[%d,2,3],"note":"some words"},"result":1}`+"\n", n, n)
+	}
+	c, err := Read(bytes.NewReader(file), "bench")
 	if err != nil {
 		b.Fatal(err)
 	}
-	entry, err := mustRegistry(b, c, base(b)).Resolve("shop.step0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx := c.Cursor(b.Context(), "chains.jsonl:7")
-	for b.Loop() {
-		if _, err := entry.Call(ctx, []byte(`{"order":"order-000007","items":[9],"note":"other"}`)); err == nil {
-			b.Fatal("answered")
-		}
+	registry := mustRegistry(b, c, base(b))
+	for _, arm := range []struct {
+		name, fn string
+		misses   int
+	}{{"of one", "shop.step0", 0}, {"of a thousand", "shop.all", 0}, {"baseline/without suggestions", "shop.all", maxSuggesting}} {
+		b.Run(arm.name, func(b *testing.B) {
+			entry, err := registry.Resolve(arm.fn)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				ctx := c.Cursor(b.Context(), "chains.jsonl:7")
+				ctx.Value(cursorKey{c}).(*cursor).misses = arm.misses
+				_, err := entry.Call(ctx, []byte(`{"order":"order-000007","items":[9],"note":"other"}`))
+				if f, ok := fault.As(err); !ok || (len(f.Nearest) == 0) != (arm.misses > 0) {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

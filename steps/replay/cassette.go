@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -20,8 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxLine bounds one line of a recording, in bytes.
-const maxLine = 64 << 20
+// maxLine bounds one line of a recording, in bytes with its line break: the longest result, arguments as long, and a bit.
+const maxLine = 2*steps.DefaultMaxResultBytes + 1<<20
 
 // Cassette is a recording that was read: what each function was called with and answered. It does not change, and many
 // goroutines may use it.
@@ -44,6 +43,7 @@ type call struct {
 	chain  string
 	args   []byte
 	digest digest
+	hashes []uint64 // of the members of args; nil before they were compared
 	result []byte
 	err    *fault.Error // when result is nil
 }
@@ -80,11 +80,11 @@ func unreadable(name string, err error) *fault.Error {
 
 // Read reads a recording line by line; name is what errors call it. Empty lines are skipped, and the last line may lack
 // its line break. The first malformed line is an error with its number in Line: bad_json, bad_request, unknown_field, or
-// limit_exceeded for one above 64 MiB.
+// limit_exceeded for one above 129 MiB.
 func Read(r io.Reader, name string) (*Cassette, error) {
 	c := &Cassette{name: name}
 	byName := map[string]*recorded{}
-	lines := lineReader{in: bufio.NewReaderSize(r, 64<<10)}
+	lines := lineReader{in: bufio.NewReaderSize(r, 64<<10), maxLine: maxLine}
 	for number := 1; ; number++ {
 		text, whole, err := lines.next()
 		if errors.Is(err, io.EOF) {
@@ -116,8 +116,9 @@ func Read(r io.Reader, name string) (*Cassette, error) {
 
 // lineReader reads lines into a buffer that it uses again.
 type lineReader struct {
-	in     *bufio.Reader
-	buffer []byte
+	in      *bufio.Reader
+	maxLine int // in bytes
+	buffer  []byte
 }
 
 // next returns a line without its line break, and whether it had one. The bytes are good until the next call.
@@ -127,8 +128,8 @@ func (r *lineReader) next() (text []byte, whole bool, err error) {
 		part, err := r.in.ReadSlice('\n')
 		r.buffer = append(r.buffer, part...)
 		switch {
-		case len(r.buffer) > maxLine:
-			return nil, true, fault.New(fault.LimitExceeded, "the line is longer than %d bytes", maxLine)
+		case len(r.buffer) > r.maxLine:
+			return nil, true, fault.New(fault.LimitExceeded, "the line is longer than %d bytes", r.maxLine)
 		case err == nil:
 			return r.buffer[:len(r.buffer)-1], true, nil
 		case errors.Is(err, io.EOF) && len(r.buffer) > 0:
@@ -278,16 +279,6 @@ func (fn *recorded) declare(effect steps.Effect) {
 		fn.effect = effect
 	}
 	fn.declared = true
-}
-
-// fold gives the form in which names are equal that differ only in case and separators.
-func fold(name string) string {
-	return strings.Map(func(c rune) rune {
-		if strings.ContainsRune("._-/", c) {
-			return -1
-		}
-		return unicode.ToLower(c)
-	}, name)
 }
 
 // shorten cuts a text for a message, between characters.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -118,9 +119,14 @@ func TestReadLongLines(t *testing.T) {
 	if err != nil || len(linesOf(c)) != 2 || linesOf(c)[1] != long {
 		t.Fatalf("a line of 1 MiB: %v", err)
 	}
-	endless := io.MultiReader(strings.NewReader(`{"fn":"`), &repeated{'x'})
-	if _, err := Read(endless, "endless"); fault.CodeOf(err) != fault.LimitExceeded {
+	lines := lineReader{in: bufio.NewReader(&repeated{'x'}), maxLine: 1 << 20}
+	if _, _, err := lines.next(); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("an endless line: %v", err)
+	}
+	longest := strings.Repeat("x", steps.DefaultMaxResultBytes)
+	lines = lineReader{in: bufio.NewReader(strings.NewReader(longest + `{"fn":"s.f","args":{},"result":` + "\n")), maxLine: maxLine}
+	if text, _, err := lines.next(); err != nil || len(text) <= len(longest) {
+		t.Errorf("a line with the longest result: %d bytes, %v", len(text), err)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestRealChains(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, step := range c.Steps {
-					recorder.record(WithChain(t.Context(), c.ID), &steps.Spec{Name: step.Fn}, c.Args[i], c.Want[i], nil)
+					recorder.Observe(WithChain(t.Context(), c.ID), &steps.Spec{Name: step.Fn}, c.Args[i], c.Want[i], nil)
 				}
 				chains = append(chains, c)
 			}

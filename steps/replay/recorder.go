@@ -36,33 +36,27 @@ type failure struct {
 
 // Recorder appends one JSON line a call to a writer. It is safe for concurrent use.
 type Recorder struct {
+	maxLine int // in bytes
+
 	mu  sync.Mutex
 	w   io.Writer
 	err error
 }
 
 // NewRecorder records to w, which the caller closes after the last call has ended. Each line is one Write.
-func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
+func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w, maxLine: maxLine} }
 
-// Wrap is for steps.Registry.Wrap: it makes calls that are recorded when they end, in that order. Arguments are recorded
-// as spec.Redact shows them, results and errors as the caller gets them.
-func (r *Recorder) Wrap(spec *steps.Spec, next steps.Call) steps.Call {
-	return func(ctx context.Context, args []byte) ([]byte, error) {
-		result, err := next(ctx, args)
-		r.record(ctx, spec, args, result, err)
-		return result, err
+// Observe is for steps.Registry.Observe: it records a call when its caller gets the answer. Arguments are recorded as
+// spec.Redact shows them, results as spec.RedactResult does, errors as the caller gets them: a function that was abandoned
+// at its deadline is recorded as that timeout, whatever it answers later. A call that the client cancelled is not
+// recorded: it says nothing of the function, and would answer a replay in the place of the same call made again.
+func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result []byte, err error) {
+	if fault.CodeOf(err) == fault.Cancelled {
+		return
 	}
-}
-
-// Err is the first error of writing. The answer of a call stands though its line could not be written: the recording is
-// what failed, not the call. After an error nothing more is written, so that at most the last line is cut.
-func (r *Recorder) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
-func (r *Recorder) record(ctx context.Context, spec *steps.Spec, args, result []byte, err error) {
+	if spec.RedactResult != nil && err == nil {
+		result = spec.RedactResult(args, result)
+	}
 	if spec.Redact != nil {
 		args = spec.Redact(args)
 	}
@@ -80,8 +74,19 @@ func (r *Recorder) record(ctx context.Context, spec *steps.Spec, args, result []
 	r.write(&l)
 }
 
+// Err is the first error of writing. The answer of a call stands though its line could not be written: the recording is
+// what failed, not the call. After an error nothing more is written, so that at most the last line is cut.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
 func (r *Recorder) write(l *line) {
 	text, err := l.encode()
+	if err == nil && len(text) > r.maxLine {
+		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", l.Fn, len(text), r.maxLine)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -39,20 +43,16 @@ func TestLines(t *testing.T) {
 			`{"fn":"s.f","args":{},"error":{"code":"busy","message":"x\ny"}}`},
 		{"redacted", t.Context(), steps.Spec{Name: "s.f", Redact: func([]byte) []byte { return []byte(`{"key":"-"}`) }}, `{"key":"topsecret"}`, `1`, nil,
 			`{"fn":"s.f","args":{"key":"-"},"result":1}`},
+		{"a result that repeats a secret", t.Context(), steps.Spec{Name: "s.f", Redact: func([]byte) []byte { return []byte(`{"key":"-"}`) },
+			RedactResult: func(args, result []byte) []byte {
+				return bytes.ReplaceAll(result, []byte(gjson.GetBytes(args, "key").Str), []byte("-"))
+			}}, `{"key":"topsecret"}`, `"got topsecret"`, nil,
+			`{"fn":"s.f","args":{"key":"-"},"result":"got -"}`},
 	}
 	for _, test := range tests {
 		var file bytes.Buffer
 		recorder := NewRecorder(&file)
-		call := recorder.Wrap(&test.spec, func(_ context.Context, args []byte) ([]byte, error) {
-			if string(args) != test.args {
-				t.Errorf("%s: the function got %s", test.name, args)
-			}
-			return []byte(test.result), test.err
-		})
-		result, err := call(test.ctx, []byte(test.args))
-		if string(result) != test.result || !errors.Is(err, test.err) {
-			t.Errorf("%s: the answer became %s, %v", test.name, result, err)
-		}
+		recorder.Observe(test.ctx, &test.spec, []byte(test.args), []byte(test.result), test.err)
 		if file.String() != test.want+"\n" || recorder.Err() != nil {
 			t.Errorf("%s:\ngot  %swant %s\n%v", test.name, file.String(), test.want, recorder.Err())
 		}
@@ -75,14 +75,52 @@ func (f *full) Write(p []byte) (int, error) {
 	return f.Buffer.Write(p)
 }
 
+// answering makes a registry of one function, s.f.
+func answering(t testing.TB, call steps.Call) *steps.Registry {
+	t.Helper()
+	registry, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "s.f"}, Call: call}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry
+}
+
+// TestAbandonedCalls has a function that does not heed its deadline: the recording says what the caller was told.
+func TestAbandonedCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var file bytes.Buffer
+		recorder := NewRecorder(&file)
+		recorded := answering(t, func(context.Context, []byte) ([]byte, error) {
+			time.Sleep(time.Minute)
+			return []byte(`"late"`), nil
+		}).Observe(recorder.Observe)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		got := ask(ctx, recorded, "s.f", `{}`)
+		time.Sleep(2 * time.Minute)
+		if !strings.HasPrefix(got, "timeout: ") || strings.Count(file.String(), "\n") != 1 {
+			t.Fatalf("the caller got %s, recorded is\n%s", got, file.String())
+		}
+		c, err := Read(&file, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := ask(c.Cursor(t.Context(), ""), mustRegistry(t, c, recorded), "s.f", `{}`); again != got {
+			t.Errorf("the replay gives %s, want %s", again, got)
+		}
+	})
+}
+
 func TestAnswersStandWhenWritingFails(t *testing.T) {
 	t.Parallel()
 	file := &full{room: 2}
 	recorder := NewRecorder(file)
-	call := recorder.Wrap(&steps.Spec{Name: "s.f"}, func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil })
+	original := answering(t, func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil })
+	recorded := original.Observe(recorder.Observe)
 	for range 5 {
-		if result, err := call(t.Context(), []byte(`{}`)); string(result) != "1" || err != nil {
-			t.Errorf("got %s, %v", result, err)
+		if got := ask(t.Context(), recorded, "s.f", `{}`); got != "1" {
+			t.Errorf("got %s", got)
 		}
 	}
 	if !errors.Is(recorder.Err(), errFull) {
@@ -101,13 +139,14 @@ func TestConcurrentRecording(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	recorder := NewRecorder(&file)
-	call := recorder.Wrap(&steps.Spec{Name: "s.f"}, func(_ context.Context, args []byte) ([]byte, error) { return args, nil })
+	recorded := answering(t, func(_ context.Context, args []byte) ([]byte, error) { return args, nil }).Observe(recorder.Observe)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 100 {
-				if _, err := call(t.Context(), fmt.Appendf(nil, `{"i":%d,"n":%d}`, i, n)); err != nil {
-					t.Error(err)
+				args := fmt.Sprintf(`{"i":%d,"n":%d}`, i, n)
+				if got := ask(t.Context(), recorded, "s.f", args); got != args {
+					t.Error(got)
 				}
 			}
 		})

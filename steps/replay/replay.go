@@ -11,26 +11,29 @@ import (
 // Registry returns a registry that answers from the recording alone: nothing of base is ever called. The functions of
 // base keep their specs, and arguments are still checked against their schemas. What only the recording knows is added
 // with any arguments; it counts as writing unless a line's effect says otherwise. A recorded name that differs from one
-// of base's only in case and separators means that one. Calls need a context that Cursor made. Codes: those of
-// steps.Registry.With for a recorded name that is unfit.
+// of base's only in case and separators means that one; one that base hides (steps.Registry.View) stays hidden. To hide
+// functions that only the recording knows, make the view of the registry that is returned. Recorded results are bounded
+// as those of base are. Calls need a context that Cursor made. Codes: those of steps.Registry.With for a recorded name
+// that is unfit.
 func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	known := map[string][]*recorded{} // by exact name of base
 	byFold := map[string][]string{}
 	for _, entry := range base.All() {
 		name := entry.Spec().Name
 		known[name] = nil
-		byFold[fold(name)] = append(byFold[fold(name)], name)
+		byFold[steps.FoldName(name)] = append(byFold[steps.FoldName(name)], name)
 	}
 	strangers := map[string][]*recorded{} // by folded name
 	var order []string
 	for _, fn := range c.functions {
-		folded := fold(fn.name)
+		folded := steps.FoldName(fn.name)
 		_, exact := known[fn.name]
 		switch twins := byFold[folded]; {
 		case exact:
 			known[fn.name] = append(known[fn.name], fn)
 		case len(twins) == 1:
 			known[twins[0]] = append(known[twins[0]], fn)
+		case base.Hides(fn.name):
 		default:
 			if strangers[folded] == nil {
 				order = append(order, folded)
@@ -39,7 +42,7 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 		}
 	}
 	var err error
-	replayed := base.Wrap(func(spec *steps.Spec, _ steps.Call) steps.Call {
+	replayed := base.Replace(func(spec *steps.Spec) steps.Call {
 		answers, indexErr := newAnswers(spec.Name, known[spec.Name], spec.Redact)
 		if indexErr != nil {
 			err = indexErr
@@ -87,6 +90,18 @@ type cursor struct {
 	chain    string
 	mu       sync.Mutex
 	answered map[answeredKey]position
+	misses   int
+}
+
+// maxSuggesting bounds the calls of one run that were not recorded for which the nearest are looked for.
+const maxSuggesting = 20
+
+// missed counts a call that was not recorded, and tells whether it is among the first.
+func (c *cursor) missed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.misses++
+	return c.misses <= maxSuggesting
 }
 
 type answeredKey struct {
@@ -120,7 +135,7 @@ func (c *Cassette) call(a *answers) steps.Call {
 		}
 		own, shared := a.of(digest, run.chain)
 		if len(own)+len(shared) == 0 {
-			return nil, a.notRecorded(args, run.chain, c.name)
+			return nil, a.notRecorded(args, run.chain, c.name, run.missed())
 		}
 		key := answeredKey{a, digest}
 		run.mu.Lock()

@@ -1,0 +1,187 @@
+package steps
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// describe writes the faults of one violation: one for each property that is not known (at most most), else one. It
+// also gives the number of mistakes that they tell of.
+func (r *report) describe(v *violation, most int) (faults []*fault.Error, told int) {
+	place := v.InstanceLocation
+	var f *fault.Error
+	switch k := v.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		if !r.secret {
+			return r.strangers(v, k.Properties, most), min(len(k.Properties), most)
+		}
+		f = r.fault(place, r.sentence(v))
+		f.Available = r.declaredAt(v.SchemaURL)
+	case *kind.Required:
+		f = r.fault(place, r.sentence(v)+r.misspelt(v, k.Missing))
+		f.Available = r.declaredAt(v.SchemaURL)
+	case *kind.Enum:
+		f = r.fault(place, r.sentence(v))
+		for _, value := range k.Want {
+			if word, ok := value.(string); ok && len(f.Available) < maxListed {
+				f.Available = append(f.Available, word)
+			}
+		}
+		if got, ok := k.Got.(string); ok && !r.secret {
+			f.Nearest = fault.Nearest(got, f.Available, 1)
+		}
+	case *kind.PropertyNames:
+		if object, _ := valueAt(r.value, place).(map[string]any); object == nil && len(place) > 0 {
+			place = place[:len(place)-1]
+		}
+		f = r.fault(place, r.sentence(v))
+	default:
+		f = r.fault(place, r.sentence(v))
+	}
+	return []*fault.Error{f}, mistakes(v)
+}
+
+// strangers writes a fault for each of the first properties that an object must not have.
+func (r *report) strangers(v *violation, names []string, most int) []*fault.Error {
+	declared := r.declaredAt(v.SchemaURL)
+	names = slices.Sorted(slices.Values(names))
+	var faults []*fault.Error
+	for _, name := range names[:min(len(names), most)] {
+		message := "unknown argument"
+		nearest := fault.Nearest(name, declared, maxNearest)
+		if len(nearest) > 0 {
+			message += ", did you mean " + quote(nearest[0]) + "?"
+		}
+		f := r.fault(append(slices.Clone(v.InstanceLocation), name), message)
+		f.Available, f.Nearest = declared, nearest
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// fault makes a fault whose message begins with its place.
+func (r *report) fault(place []string, message string) *fault.Error {
+	f := fault.New(fault.BadArguments, "%s", message)
+	f.At = pointer(r.shown(place))
+	if f.At != "" {
+		f.Message = shorten(f.At) + ": " + f.Message
+	}
+	return f
+}
+
+// pointer writes a JSON Pointer.
+func pointer(place []string) string {
+	var b strings.Builder
+	for _, token := range place {
+		b.WriteString(fault.Key("", token))
+	}
+	return b.String()
+}
+
+// shown is as much of a place as may be shown: all, or, where arguments may be secret, up to the first key that the
+// schema does not name.
+func (r *report) shown(place []string) []string {
+	if !r.secret {
+		return place
+	}
+	if r.named == nil {
+		r.named = map[string]bool{}
+		nameProperties(r.named, r.document())
+	}
+	value := r.value
+	for i, token := range place {
+		if _, ok := value.([]any); !ok && !r.named[token] {
+			return place[:i]
+		}
+		value = valueAt(value, place[i:i+1])
+	}
+	return place
+}
+
+// nameProperties gathers the properties that a schema declares anywhere.
+func nameProperties(names map[string]bool, schema any) {
+	switch schema := schema.(type) {
+	case map[string]any:
+		properties, _ := schema["properties"].(map[string]any)
+		for name := range properties {
+			names[name] = true
+		}
+		for _, child := range schema {
+			nameProperties(names, child)
+		}
+	case []any:
+		for _, child := range schema {
+			nameProperties(names, child)
+		}
+	}
+}
+
+// misspelt names the key that was probably meant for a missing one.
+func (r *report) misspelt(v *violation, missing []string) string {
+	if r.secret {
+		return ""
+	}
+	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
+	declared := r.declaredAt(v.SchemaURL)
+	var strangers []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if _, ok := slices.BinarySearch(declared, name); !ok && len(strangers) < maxCompared {
+			strangers = append(strangers, name)
+		}
+	}
+	for _, name := range missing[:min(len(missing), maxValues)] {
+		if near := fault.Nearest(name, strangers, 1); len(near) > 0 {
+			return fmt.Sprintf(" (%s is not an argument of it)", quote(near[0]))
+		}
+	}
+	return ""
+}
+
+// declaredAt lists the properties that the violated schema declares, sorted.
+func (r *report) declaredAt(schema string) []string {
+	base, fragment, _ := strings.Cut(schema, "#")
+	if base != schemaURL {
+		return nil // below an id of its own
+	}
+	violated, _ := lookup(r.document(), fragment)
+	object, _ := violated.(map[string]any)
+	properties, _ := object["properties"].(map[string]any)
+	return slices.Sorted(maps.Keys(properties))
+}
+
+// document is the schema as it was compiled. It is read again, as faults are rare.
+func (r *report) document() any {
+	if r.doc == nil {
+		doc, err := normalise(r.schema)
+		if err != nil {
+			return nil
+		}
+		r.doc = doc.root
+	}
+	return r.doc
+}
+
+// valueAt gives what stands at a place; nil when there is nothing.
+func valueAt(value any, place []string) any {
+	for _, token := range place {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[token]
+		case []any:
+			found, ok := lookup(v, "/"+token)
+			if !ok {
+				return nil
+			}
+			value = found
+		default:
+			return nil
+		}
+	}
+	return value
+}

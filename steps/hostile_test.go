@@ -1,0 +1,196 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// recursive has a tree of alternatives that grows by four with each level of the arguments.
+const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
+	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["y"]},
+	{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["z"]},{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["w"]}]}}}`
+
+func nested(depth int) string {
+	return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)
+}
+
+// A validation that would take exponential work is given up, by its work or at its deadline, and a plan's check of it
+// finds nothing.
+func TestExponentialValidation(t *testing.T) {
+	t.Parallel()
+	schemas := map[string]string{
+		"alternatives": recursive,
+		"patterns":     `{"not":{"$ref":"#/$defs/n"},"$defs":{"n":{"type":"object","patternProperties":{"a":{"$ref":"#/$defs/n"},"^a":{"$ref":"#/$defs/n"},"a$":{"$ref":"#/$defs/n"}}}}}`,
+		"dependent":    `{"$ref":"#/$defs/n","$defs":{"m":{"properties":{"a":{"$ref":"#/$defs/n"}}},"n":{"type":"object","dependentSchemas":{"a":{"allOf":[{"$ref":"#/$defs/m"},{"$ref":"#/$defs/m"},{"$ref":"#/$defs/m"}]}}}}}`,
+	}
+	for name, schema := range schemas {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := calling(t, schema, nil, answering(`1`, nil))
+			if _, err := e.Call(t.Context(), []byte(nested(40))); fault.CodeOf(err) != fault.LimitExceeded {
+				t.Errorf("got %v", err)
+			}
+			if faults := e.Check([]byte(nested(40)), []Hole{{At: "/x"}}); faults != nil {
+				t.Errorf("the check of a plan finds %v", faults)
+			}
+			args := `{"text":"` + strings.Repeat("x", 1<<20) + `","a":` + nested(40) + `}` // allowed much work
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			if _, err := e.Call(ctx, []byte(args)); fault.CodeOf(err) != fault.Timeout {
+				t.Errorf("with a deadline: %v", err)
+			}
+			// The next call is checked as if nothing had been.
+			if _, err := e.Call(t.Context(), []byte(`{"a":{},"x":1}`)); fault.CodeOf(err) == fault.LimitExceeded {
+				t.Errorf("a small call: %v", err)
+			}
+		})
+	}
+}
+
+// What alternatives within alternatives say stays short.
+func TestAlternativesOfAlternatives(t *testing.T) {
+	t.Parallel()
+	e, _ := entry(t, recursive, "")
+	faults := e.Check([]byte(nested(6)), nil)
+	if len(faults) != 1 || len(faults[0].Message) > maxSentence+100 || !strings.Contains(faults[0].Message, "fits none of 4 alternatives") {
+		t.Errorf("got %v", faults)
+	}
+}
+
+// Many mistakes cost no more than the first of them, and are counted.
+func TestManyMistakes(t *testing.T) {
+	t.Parallel()
+	const many = 20_000
+	var properties, keys, items strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&properties, `"property_%d":{"type":"integer"},`, i)
+	}
+	for i := range many {
+		fmt.Fprintf(&keys, `"unknown_%06d":%d,`, i, i)
+		items.WriteString(`"x",`)
+	}
+	tests := []struct {
+		name, schema, args string
+		want               int // mistakes that are not told one by one
+	}{
+		{"unknown keys", `{"properties":{` + strings.TrimSuffix(properties.String(), ",") + `},"additionalProperties":false}`,
+			`{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
+		{"misspelt keys", `{"required":["name"],"properties":{` + properties.String() + `"name":{}}}`, `{` + strings.TrimSuffix(keys.String(), ",") + `}`, 0},
+		{"unfit keys", `{"propertyNames":{"maxLength":3}}`, `{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
+		{"elements", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(items.String(), ",") + `]}`, many - maxFaults},
+		{"large exponents", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(strings.Repeat("1e9999,", many), ",") + `]}`, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e, _ := entry(t, test.schema, "")
+			faults := e.Check([]byte(test.args), nil)
+			if len(faults) == 0 || len(faults) > maxFaults {
+				t.Fatalf("%d faults", len(faults))
+			}
+			told := ""
+			if test.want > 0 {
+				told = " (and " + strconv.Itoa(test.want) + " more)"
+			}
+			if last := faults[len(faults)-1].Message; !strings.HasSuffix(last, told) || told == "" && strings.Contains(last, "more)") {
+				t.Errorf("the last fault is %q", last)
+			}
+			_, err := e.Call(t.Context(), []byte(test.args))
+			if f, _ := fault.As(err); f == nil || f.Code != fault.BadArguments || len(f.Message) > maxJoined+100 {
+				t.Errorf("the call: %v", err)
+			}
+		})
+	}
+}
+
+// BenchmarkUnknownKeys has arguments of which no key is known; time should grow as their number does. The baseline
+// decodes them.
+func BenchmarkUnknownKeys(b *testing.B) {
+	e, _ := entry(b, grepSchema, "")
+	for _, n := range []int{1000, 10_000, 100_000} {
+		var keys strings.Builder
+		for i := range n {
+			fmt.Fprintf(&keys, `"unknown_%06d":%d,`, i, i)
+		}
+		args := []byte(`{` + strings.TrimSuffix(keys.String(), ",") + `}`)
+		b.Run(fmt.Sprintf("check/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if faults := e.Check(args, nil); len(faults) != maxFaults {
+					b.Fatal(faults)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("baseline/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, f := decode(args); f != nil {
+					b.Fatal(f)
+				}
+			}
+		})
+	}
+}
+
+// Neither values nor keys are shown of arguments that may be secret.
+func TestSecretArguments(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	schema := `{"properties":{"user":{"properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false},
+		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"list":{"items":{"properties":{"id":{"type":"integer"}}}},
+		"one":{"anyOf":[{"additionalProperties":{"type":"integer"}},{"additionalProperties":false}]}}}`
+	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: []byte(schema), Redact: func([]byte) []byte { return nil }}, Call: echo}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := hiding.All()[0]
+	for args, want := range map[string][]string{
+		`{"user":{"hunter2":1,"hunter2b":2}}`:  {`/user|/user: unknown argument`, `/user|/user: missing "id"`},
+		`{"user":{"id":"hunter2"}}`:            {`/user/id|/user/id: got string, want integer`},
+		`{"map":{"hunter2":"x","1234":"x"}}`:   {`/map|/map: got string, want integer`},
+		`{"names":{"hunter2":1}}`:              {`/names|/names: a key is not allowed`},
+		`{"list":[{"id":1},{"id":"hunter2"}]}`: {`/list/1/id|/list/1/id: got string, want integer`},
+		`{"one":{"hunter2":"x"}}`:              {`/one|/one: fits none of 2 alternatives: (1) got string, want integer; (2) unknown argument`},
+		`{"map":{"hunter2":1,"hunter2":2}}`:    {`|a key stands twice in one object, or a number is too long to be compared`},
+		`{"map":{"hunter2":1e9999}}`:           {`|a key stands twice in one object, or a number is too long to be compared`},
+	} {
+		var got []string
+		for _, f := range e.Check([]byte(args), nil) {
+			got = append(got, f.At+"|"+f.Message)
+			if strings.Contains(fmt.Sprintf("%+v", *f), secret) {
+				t.Errorf("%s: shown in %+v", args, *f)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s\n got %q\nwant %q", args, got, want)
+		}
+		if _, err := e.Call(t.Context(), []byte(args)); fault.CodeOf(err) != fault.BadArguments || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// Arguments as deep as they may be, and a result as deep as it may be.
+func TestDepths(t *testing.T) {
+	t.Parallel()
+	for depth, want := range map[int]fault.Code{maxArgsDepth: "", maxArgsDepth + 1: fault.BadArguments} {
+		e := calling(t, `{"type":"object"}`, nil, answering(`1`, nil))
+		if _, err := e.Call(t.Context(), []byte(nested(depth))); fault.CodeOf(err) != want {
+			t.Errorf("arguments %d deep: %v", depth, err)
+		}
+		if faults := e.Check([]byte(nested(depth)), nil); (len(faults) > 0) != (want != "") {
+			t.Errorf("arguments %d deep: %v", depth, faults)
+		}
+	}
+	for depth, want := range map[int]fault.Code{maxResultDepth: "", maxResultDepth + 1: fault.Internal} {
+		e := calling(t, "", nil, answering(nested(depth), nil))
+		if _, err := e.Call(t.Context(), nil); fault.CodeOf(err) != want {
+			t.Errorf("a result %d deep: %v", depth, err)
+		}
+	}
+}

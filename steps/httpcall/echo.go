@@ -1,0 +1,100 @@
+package httpcall
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// leastHidden is the length in bytes from which on a hidden value is looked for in a result: a shorter one would be found
+// by chance.
+const leastHidden = 8
+
+// redactResult gives a result as a recording may show it: what redact hides of the arguments is replaced where the answer
+// repeats it, in the strings, names and numbers of the result.
+func redactResult(args, result []byte) []byte {
+	var r redaction
+	r.arguments(args)
+	secrets := r.spellings()
+	if len(secrets) == 0 {
+		return result
+	}
+	pairs := make([]string, 0, 2*len(secrets))
+	for _, secret := range secrets {
+		pairs = append(pairs, secret, redacted)
+	}
+	replacer := strings.NewReplacer(pairs...)
+	out := make([]byte, 0, len(result))
+	for i := 0; i < len(result); {
+		end := tokenEnd(result, i)
+		token := string(result[i:end])
+		switch c := token[0]; {
+		case c == '"':
+			if plain := gjson.Parse(token).Str; replacer.Replace(plain) != plain {
+				token = string(quote(replacer.Replace(plain)))
+			}
+		case (c == '-' || c >= '0' && c <= '9') && slices.Contains(secrets, token):
+			token = string(quote(redacted))
+		}
+		out = append(out, token...)
+		i = end
+	}
+	return out
+}
+
+// tokenEnd is the end of the string or of the run of other bytes that begins at a place in JSON: a number, a word,
+// punctuation.
+func tokenEnd(text []byte, start int) int {
+	i := start + 1
+	switch {
+	case text[start] == '"':
+		for ; i < len(text) && text[i] != '"'; i++ {
+			if text[i] == '\\' {
+				i++
+			}
+		}
+		return min(i+1, len(text))
+	case bytes.IndexByte([]byte("{}[],: \t\r\n"), text[start]) >= 0:
+		return i
+	}
+	for i < len(text) && bytes.IndexByte([]byte("{}[],: \t\r\n\""), text[i]) < 0 {
+		i++
+	}
+	return i
+}
+
+// spellings are what was hidden as an answer may repeat it, the longest first: as it is, without the scheme that stands
+// before credentials, decoded from Basic, and escaped for JSON or a URL.
+func (r *redaction) spellings() []string {
+	var all []string
+	add := func(secret string) {
+		if len(secret) < leastHidden || strings.Contains(redacted, secret) {
+			return
+		}
+		quoted := string(quote(secret))
+		escaped, _ := json.Marshal(secret) // as quote, with the escapes for HTML
+		all = append(all, secret, url.QueryEscape(secret), url.PathEscape(secret), quoted[1:len(quoted)-1], string(escaped[1:len(escaped)-1]))
+	}
+	for _, hidden := range r.hidden {
+		add(hidden)
+		add(strings.TrimSpace(hidden))
+		scheme, credentials, found := strings.Cut(strings.TrimSpace(hidden), " ")
+		if !found {
+			continue
+		}
+		add(strings.TrimSpace(credentials))
+		if decoded, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "basic") {
+			_, password, _ := strings.Cut(string(decoded), ":")
+			add(string(decoded))
+			add(password)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(all)
+}

@@ -124,7 +124,7 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 		place := l.place(p.retAt, len(l.steps))
 		place.Item = l.item
 		t, faults, warnings := refs.CompileTemplate(ret, place)
-		c.collect(faults, warnings)
+		c.collect(l, faults, warnings)
 		if t != nil {
 			p.ret = t
 			c.checkInputs(l, t.Uses())
@@ -182,6 +182,10 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 }
 
 func (c *compiler) function(s *step, p *plannedStep) {
+	if strings.HasPrefix(s.Fn, "$") {
+		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference", clip(s.Fn, 60))
+		return
+	}
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
 		f, _ := fault.As(err)
@@ -246,7 +250,7 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	place := l.place(p.at+"/args", p.number)
 	place.Item, place.Result = l.item || s.ForEach != nil, s.Repeat != nil
 	t, faults, warnings := refs.CompileTemplate(args, place)
-	c.collect(faults, warnings)
+	c.collect(l, faults, warnings)
 	if t == nil {
 		return
 	}
@@ -284,7 +288,7 @@ func compileText[T interface {
 	Uses() []refs.Use
 }](c *compiler, l *level, p *plannedStep, text string, place refs.Place, compile func(string, refs.Place) (T, []*fault.Error)) T {
 	compiled, faults := compile(text, place)
-	c.collect(faults, nil)
+	c.collect(l, faults, nil)
 	if len(faults) > 0 {
 		return nil
 	}
@@ -347,8 +351,14 @@ func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
 	c.checkInputs(l, uses)
 }
 
-func (c *compiler) collect(faults, warnings []*fault.Error) {
-	c.faults.add(faults...)
+func (c *compiler) collect(l *level, faults, warnings []*fault.Error) {
+	for _, f := range faults {
+		if l.depth > 0 && f.Code == fault.BadReference {
+			f = f.Under("") // a copy: what is compiled may be kept
+			f.Message += " An inline chain has step numbers of its own: hand outer values in by the step's args, and read them as $input."
+		}
+		c.faults.add(f)
+	}
 	for _, w := range warnings {
 		c.warn(w)
 	}

@@ -179,7 +179,9 @@ func (c *cli) runBatch(ctx context.Context, a *app, files []chainFile, jobs int,
 	bar := c.newBar(files)
 	defer bar.stop()
 	first := error(nil)
+	answered := 0
 	err := b.each(ctx, func(e *entry) error {
+		answered++
 		bar.add(e)
 		c.showWarnings(e.label(), e.answer)
 		if first == nil {
@@ -191,6 +193,8 @@ func (c *cli) runBatch(ctx context.Context, a *app, files []chainFile, jobs int,
 	if ctx.Err() != nil {
 		if out.path != "" {
 			c.note("interrupted: %s%s holds the answers so far", out.path, partialSuffix)
+		} else {
+			c.note("interrupted: %d chains were answered", answered)
 		}
 		return out.commitPartial()
 	}

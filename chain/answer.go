@@ -13,7 +13,7 @@ import (
 
 // draft is everything that an answer would tell if there were room.
 type draft struct {
-	*session
+	*exchange
 	err    *fault.Error // nil: ok
 	step   int          // of err; -1: none
 	index  int          // the forEach's element of err; -1: none
@@ -34,8 +34,8 @@ type draft struct {
 }
 
 // report makes the answer of a run.
-func (s *session) report(ctx context.Context, r *run) *Answer {
-	d := &draft{session: s, step: -1, index: -1, member: "result", run: r}
+func (s *exchange) report(ctx context.Context, r *run) *Answer {
+	d := &draft{exchange: s, step: -1, index: -1, member: "result", run: r}
 	d.cause()
 	for i := range r.steps {
 		if r.steps[i].truncated {
@@ -96,7 +96,7 @@ func (d *draft) measure() {
 }
 
 // refuse answers a request that does not compile.
-func (s *session) refuse(text []byte, faults *faultList) *Answer {
+func (s *exchange) refuse(text []byte, faults *faultList) *Answer {
 	list := faults.sorted()
 	locateAll(text, list)
 	n := len(list) + faults.more
@@ -104,21 +104,21 @@ func (s *session) refuse(text []byte, faults *faultList) *Answer {
 	if n == 1 {
 		message = "1 fault"
 	}
-	d := &draft{session: s, err: fault.New(fault.Compile, "%s", message), step: -1, index: -1, faults: list, moreFaults: faults.more}
+	d := &draft{exchange: s, err: fault.New(fault.Compile, "%s", message), step: -1, index: -1, faults: list, moreFaults: faults.more}
 	a := d.answer(context.Background())
 	a.Faults = list
 	return a
 }
 
 // checked answers a check without faults.
-func (s *session) checked(text []byte) *Answer {
+func (s *exchange) checked(text []byte) *Answer {
 	locateAll(text, s.warnings)
-	return (&draft{session: s, step: -1, index: -1}).answer(context.Background())
+	return (&draft{exchange: s, step: -1, index: -1}).answer(context.Background())
 }
 
 // failure answers an error that belongs to no step.
-func (s *session) failure(ctx context.Context, f *fault.Error) *Answer {
-	return (&draft{session: s, err: f, step: -1, index: -1}).answer(ctx)
+func (s *exchange) failure(ctx context.Context, f *fault.Error) *Answer {
+	return (&draft{exchange: s, err: f, step: -1, index: -1}).answer(ctx)
 }
 
 // maxLocated bounds the bytes that are walked to find the positions of faults.
@@ -161,4 +161,4 @@ func locate(text []byte, value gjson.Result, at string) (line, column int) {
 }
 
 // millis is the time since the request came.
-func (s *session) millis() int64 { return time.Since(s.started).Milliseconds() }
+func (s *exchange) millis() int64 { return time.Since(s.started).Milliseconds() }

@@ -28,7 +28,7 @@ func New(o *Options) (*Engine, error) {
 // it. It always answers: what is wrong with the request, the functions or the data is in the Answer, with a code. When
 // ctx ends, the running calls are cancelled and the answer carries what had ended.
 func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer) {
-	s := e.newSession(c)
+	s := e.newExchange(c)
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			a = s.failure(ctx, fault.New(fault.Internal, "a defect of onecall stopped this request: %v", panicked))

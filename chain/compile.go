@@ -16,7 +16,7 @@ import (
 
 // compiler turns a request into a plan and collects every fault on the way; nothing stops it at the first.
 type compiler struct {
-	*session
+	*exchange
 	common     []objectMember
 	usedCommon map[string]bool
 	onError    string
@@ -41,12 +41,12 @@ type level struct {
 
 // compile makes the plan of a chain, or says all that is wrong with it, the faults of its decoding included; r is nil
 // where nothing could be decoded.
-func (s *session) compile(r *request, faults *faultList) *plan {
+func (s *exchange) compile(r *request, faults *faultList) *plan {
 	if r == nil {
 		return nil
 	}
 	s.form(r.Lite, r.Trace)
-	c := &compiler{session: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
+	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
 	if c.onError == "" {
 		c.onError = "stop"
 	}
@@ -81,7 +81,7 @@ func (c *compiler) budget(b *budgetRequest) {
 }
 
 // tokenBudget applies the token budget of the door, or else of the request.
-func (s *session) tokenBudget(b *budgetRequest) *fault.Error {
+func (s *exchange) tokenBudget(b *budgetRequest) *fault.Error {
 	n := s.override.MaxTotalTokens
 	if n == 0 && b != nil && b.MaxTotalTokens != nil {
 		n = *b.MaxTotalTokens

@@ -20,7 +20,7 @@ const (
 
 // decode reads a request. A text that is not JSON gives no request and one fault; else the request holds what could be
 // read, and the faults say what could not.
-func (s *session) decode(text []byte) (*request, *faultList) {
+func (s *exchange) decode(text []byte) (*request, *faultList) {
 	d := &decoder{maxSteps: s.o.MaxSteps}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {

@@ -10,8 +10,8 @@ import (
 
 // answerPlan answers a dry run: what would run, in which order, and the bounds that hold whatever the functions answer.
 // Signatures, then the list of steps are left out where the answer would not fit.
-func (s *session) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
-	d := &draft{session: s, step: -1, index: -1, member: "plan"}
+func (s *exchange) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
+	d := &draft{exchange: s, step: -1, index: -1, member: "plan"}
 	hash := p.hash(r)
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &writer{}
@@ -34,7 +34,7 @@ const (
 	planCounts
 )
 
-func (w *writer) plan(p *plan, hash string, detail planDetail, s *session) {
+func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 	w.open('{')
 	w.text("hash", hash)
 	if detail != planCounts {

@@ -26,7 +26,7 @@ const (
 
 // run is a plan while it is executed, and afterwards what came of it.
 type run struct {
-	*session
+	*exchange
 	plan  *plan
 	steps []stepRun
 	calls atomic.Int64
@@ -63,8 +63,8 @@ type elementFault struct {
 }
 
 // execute runs a plan. It ends when all steps that may run have ended.
-func (s *session) execute(ctx context.Context, p *plan) *run {
-	r := &run{session: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1)}
+func (s *exchange) execute(ctx context.Context, p *plan) *run {
+	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1)}
 	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
 	defer cancel()
 	r.steps = r.chain(ctx, p, r.scope(p.input))
@@ -72,7 +72,7 @@ func (s *session) execute(ctx context.Context, p *plan) *run {
 }
 
 // scope is what the steps of a level see at its start.
-func (s *session) scope(input []byte) refs.Scope {
+func (s *exchange) scope(input []byte) refs.Scope {
 	return refs.Scope{Input: input, MaxBytes: int(s.o.MaxResultBytes)}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // fetch answers a request for more of a kept result. No step runs, whatever the request holds.
-func (s *session) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
+func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
 	s.form(f.Lite, "")
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
@@ -24,7 +24,7 @@ func (s *session) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Er
 	if s.o.Results == nil {
 		return s.failure(ctx, fault.New(fault.TokenExpired, "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."))
 	}
-	d := &draft{session: s, step: -1, index: -1, member: "result"}
+	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	wanted := f.wanted()
 	wanted.Limit = s.meter.Limit()
 	result, err := s.o.Results.Answer(ctx, s.owner, wanted, d.holds, query)

@@ -115,7 +115,7 @@ func (d *draft) lean(ctx context.Context) *Answer {
 	}
 	probe, f := d.keep(ctx, fits)
 	if f != nil {
-		return d.session.failure(ctx, f)
+		return d.exchange.failure(ctx, f)
 	}
 	return &Answer{OK: true, JSON: d.bare(probe), Warnings: d.warnings}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// session is one request of one caller: the engine's options, what the caller and the request make of them, and the
+// exchange is one request of one caller and its answer: the engine's options, what the caller and the request make of them, and the
 // warnings so far.
-type session struct {
+type exchange struct {
 	o        *Options
 	view     *steps.Registry
 	owner    string
@@ -33,11 +33,11 @@ type session struct {
 	warnings    []*fault.Error
 }
 
-func (e *Engine) newSession(c *Caller) *session {
+func (e *Engine) newExchange(c *Caller) *exchange {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &session{o: &e.o, view: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, started: time.Now(),
+	s := &exchange{o: &e.o, view: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if s.view == nil {
 		s.view = e.o.Functions
@@ -51,7 +51,7 @@ func (e *Engine) newSession(c *Caller) *session {
 }
 
 // limitTokens lowers the answer's budget; it never raises it above the server's.
-func (s *session) limitTokens(n int) {
+func (s *exchange) limitTokens(n int) {
 	if limit := s.o.MaxTotalTokens; limit > 0 {
 		n = min(n, limit)
 	}
@@ -59,7 +59,7 @@ func (s *session) limitTokens(n int) {
 }
 
 // form decides the answer's form from what the request says of lite and trace.
-func (s *session) form(lite *bool, trace string) {
+func (s *exchange) form(lite *bool, trace string) {
 	s.lite = s.o.Lite
 	if lite != nil {
 		s.lite = *lite
@@ -80,7 +80,7 @@ func (s *session) form(lite *bool, trace string) {
 }
 
 // warn takes note of something that looks like a mistake.
-func (s *session) warn(w *fault.Error) {
+func (s *exchange) warn(w *fault.Error) {
 	if len(s.warnings) < maxWarnings {
 		s.warnings = append(s.warnings, w)
 	}

@@ -214,6 +214,32 @@ func EvalFree(ctx context.Context, source string, variables []byte) ([]byte, err
 	return x.Eval(ctx, &Scope{})
 }
 
+// CheckFree compiles an expression for EvalFree without running it: bad_expression for what does not compile, and for a
+// name that is not among names, where those are known (nil: they are not).
+func CheckFree(source string, names []string) *fault.Error {
+	program, failure := compileProgram(source)
+	if failure != nil {
+		return failure
+	}
+	variables := []byte("{}")
+	if names != nil {
+		members := make(map[string]int, len(names))
+		for _, name := range names {
+			members[name] = 0
+		}
+		variables, _ = json.Marshal(members) // names and numbers: never fails
+	}
+	for _, l := range program.lookups {
+		if names == nil && l.name[0] != '$' && !l.status {
+			continue
+		}
+		if _, err := freeSource(string(variables), l); err != nil {
+			return atOffset(err, source, l.offset)
+		}
+	}
+	return nil
+}
+
 // freeSource resolves a name among variables.
 func freeSource(variables string, l *lookup) (source, *fault.Error) {
 	if l.name[0] == '$' || l.status {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -44,7 +45,32 @@ func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
 	if err != nil {
 		return nil
 	}
+	if len(faults) == 0 {
+		if f := e.inspect(compact, holes); f != nil {
+			faults = append(faults, f)
+		}
+	}
 	return faults
+}
+
+// inspect asks the function itself about arguments that fit its schema.
+func (e *Entry) inspect(args []byte, holes []Hole) (f *fault.Error) {
+	if e.spec.Check == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			f = nil // the call will tell
+		}
+	}()
+	return e.spec.Check(args, func(at string) bool {
+		for _, h := range holes {
+			if h.At == at || strings.HasPrefix(at, h.At+"/") {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // accept checks the arguments of a call, and returns them compact.

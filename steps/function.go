@@ -94,6 +94,12 @@ type Spec struct {
 	Tier           Tier
 	Heavy          string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 
+	// Check says before anything runs what is wrong with arguments that fit the schema, such as a pattern that does not
+	// compile; nil: nothing more can be said. The fault's At lies within the arguments. known tells of a JSON Pointer
+	// whether its value is known yet; where it is not, a null or an empty string stands in its place, and keys are known
+	// wherever the object that holds them is. Check must neither change nor keep the arguments, and do little work.
+	Check func(args []byte, known func(at string) bool) *fault.Error
+
 	// Redact gives the arguments as recordings, logs and errors may show them; nil: there is nothing to hide. It must not
 	// change the bytes it is given.
 	Redact func(args []byte) []byte

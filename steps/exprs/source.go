@@ -39,6 +39,7 @@ func (s *Source) Functions() []steps.Function {
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["expression"],"properties":{` +
 					`"expression":{"type":"string"},"vars":{"type":"object","description":"the names that the expression may use"}}}`),
 				Effect: steps.Read, EffectDeclared: true,
+				Check: checkExpression,
 			},
 			Call: s.guard(eval),
 		},
@@ -50,6 +51,7 @@ func (s *Source) Functions() []steps.Function {
 					`"text":{"type":"string"},"pattern":{"type":"string"},"all":{"type":"boolean","default":false}}}`),
 				Output: json.RawMessage(`{"anyOf":[` + matchSchema + `,{"type":"null"},{"type":"array","items":` + matchSchema + `}]}`),
 				Effect: steps.Read, EffectDeclared: true,
+				Check: checkPattern,
 			},
 			Call: s.guard(match),
 		},
@@ -61,6 +63,7 @@ func (s *Source) Functions() []steps.Function {
 					`"text":{"type":"string"},"pattern":{"type":"string"},"with":{"type":"string"}}}`),
 				Output: json.RawMessage(`{"type":"string"}`),
 				Effect: steps.Read, EffectDeclared: true,
+				Check: checkPattern,
 			},
 			Call: s.guard(replace),
 		},

@@ -95,7 +95,7 @@ func (s *Source) Functions() []steps.Function {
 	}
 	functions := slices.Clone(functions)
 	for i := range functions {
-		functions[i].Call = calls[functions[i].Name]
+		functions[i].Call, functions[i].Check = calls[functions[i].Name], checks[functions[i].Name]
 	}
 	return functions
 }

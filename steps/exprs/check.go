@@ -1,0 +1,44 @@
+package exprs
+
+import (
+	"encoding/json"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// checkExpression compiles an expression that is written in the chain, before anything runs.
+func checkExpression(args []byte, known func(at string) bool) *fault.Error {
+	var a struct {
+		Expression string
+		Vars       map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(args, &a); err != nil || !known("/expression") {
+		return nil //nolint:nilerr // the schema accepts the arguments: what is not read here, the call will tell
+	}
+	var names []string
+	if known("/vars") {
+		names = make([]string, 0, len(a.Vars))
+		for name := range a.Vars {
+			names = append(names, name)
+		}
+	}
+	f := refs.CheckFree(a.Expression, names)
+	if f != nil {
+		f = f.Under("/expression")
+	}
+	return f
+}
+
+// checkPattern compiles a pattern that is written in the chain, before anything runs.
+func checkPattern(args []byte, known func(at string) bool) *fault.Error {
+	var a struct{ Pattern string }
+	if err := json.Unmarshal(args, &a); err != nil || !known("/pattern") {
+		return nil //nolint:nilerr // as above
+	}
+	if _, err := compile(a.Pattern, ""); err != nil {
+		f, _ := fault.As(err)
+		return f
+	}
+	return nil
+}

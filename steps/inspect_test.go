@@ -1,0 +1,62 @@
+package steps
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestFunctionsOwnCheck: it is asked for arguments that fit the schema, told what is known, and not trusted.
+func TestFunctionsOwnCheck(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	r, err := NewRegistry([]Function{{
+		Spec: Spec{Name: "test.check", Input: []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{}}}`),
+			Check: func(args []byte, known func(string) bool) *fault.Error {
+				for _, at := range []string{"/a", "/b", "/b/c"} {
+					if known(at) {
+						asked = append(asked, at)
+					}
+				}
+				if strings.Contains(string(args), "panic") {
+					panic("boom")
+				}
+				if strings.Contains(string(args), "bad") {
+					return &fault.Error{Code: fault.BadArguments, Message: "it is bad", At: "/a"}
+				}
+				return nil
+			}},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil },
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := r.Resolve("test.check")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args  string
+		holes []Hole
+		known string
+		want  string
+	}{
+		{`{"a":"bad"}`, nil, "/a /b /b/c", "it is bad"},
+		{`{"a":"good","b":null}`, []Hole{{At: "/b"}}, "/a", ""},
+		{`{"a":"good","b":{"c":null}}`, []Hole{{At: "/b/c"}}, "/a /b", ""},
+		{`{"a":"panic"}`, nil, "/a /b /b/c", ""},
+		{`{"a":7}`, nil, "", "want string"},
+	} {
+		asked = nil
+		faults := e.Check([]byte(test.args), test.holes)
+		got := ""
+		if len(faults) > 0 {
+			got = faults[0].Message
+		}
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) || strings.Join(asked, " ") != test.known {
+			t.Errorf("%s: %q, known %q; want %q, %q", test.args, got, asked, test.want, test.known)
+		}
+	}
+}

@@ -150,7 +150,7 @@ func (l *loop) start(ctx context.Context) {
 		l.report(i, false)
 		isAlone := len(l.ready) == 0 && l.running == 0
 		// Where the calls do not suffice for all that is ready, the steps get them in the order written.
-		isScarce := int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready)+l.running+1)
+		isScarce := int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready)+1)
 		if isAlone || isScarce || !l.another() {
 			l.steps[i] = l.step(ctx, s, l.scope)
 			l.finish(i)
@@ -226,7 +226,7 @@ func (l *loop) skipRest(ctx context.Context) {
 
 // report tells the progress of the outermost chain.
 func (l *loop) report(i int, ended bool) {
-	if l.progress == nil || l.plan != l.run.plan {
+	if l.plan != l.run.plan || l.progress == nil { // in this order: only the outermost chain's goroutine looks at progress
 		return
 	}
 	if ended {

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -45,7 +46,7 @@ func (d *draft) holds(result []byte) bool {
 	}
 	with := *d
 	with.result, with.fits = result, nil
-	_, fits := with.render(&trim{})
+	_, fits := with.render(&trim{label: math.MaxInt})
 	return fits
 }
 

@@ -20,6 +20,7 @@ type trim struct {
 	elements    int    // likewise
 	longest     int    // characters of a message
 	noNearest   bool
+	label       int  // characters of the door's label
 	bare        bool // nor the place and the function of the error
 	noResult    bool // not even the probe
 }
@@ -47,6 +48,7 @@ const (
 	leastMessage = 60
 	manyElements = 100
 	fewElements  = 10
+	shortLabel   = 24
 	smallResult  = 60 // bytes; a probe is no shorter
 )
 
@@ -69,14 +71,16 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
 	func(_ context.Context, _ *draft, t *trim) { t.bare = true },
 	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
+	func(_ context.Context, _ *draft, t *trim) { t.label = shortLabel },
 	func(_ context.Context, _ *draft, t *trim) { t.noResult = true },
 	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
+	func(_ context.Context, _ *draft, t *trim) { t.label = 0 },
 }
 
 // answer writes the draft, giving up what does not fit.
 func (d *draft) answer(ctx context.Context) *Answer {
 	d.ms = d.millis()
-	t := &trim{faults: len(d.faults), elements: math.MaxInt, longest: math.MaxInt}
+	t := &trim{faults: len(d.faults), elements: math.MaxInt, longest: math.MaxInt, label: math.MaxInt}
 	if d.heavy() {
 		d.heavyProbe(ctx, t)
 	}

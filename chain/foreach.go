@@ -187,6 +187,10 @@ func (e *each) end(s *stepRun) {
 	switch {
 	case failed:
 		e.lowest(s)
+	case !complete && e.exhausted.Load() && s.calls == 0:
+		s.status, s.reason, s.raw = statusSkipped, reasonBudget, nil
+	case !complete && e.exhausted.Load():
+		s.fail(e.step, e.callsUsedUp(e.step.at))
 	case !complete:
 		s.fail(e.step, e.interrupted(e.step))
 	default:

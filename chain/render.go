@@ -18,8 +18,8 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	}
 	w := &writer{b: make([]byte, 0, 512+len(d.result))}
 	w.b = append(w.b, '{')
-	if d.label != "" && !t.noResult {
-		w.text("chain", d.label)
+	if d.label != "" && t.label > 0 {
+		w.text("chain", clip(d.label, t.label))
 	}
 	w.bool("ok", d.err == nil)
 	d.renderError(w, t)

@@ -21,7 +21,6 @@ type compiler struct {
 	usedCommon map[string]bool
 	onError    string
 	total      int // steps so far, inline ones included
-	functions  int
 	faults     *faultList
 }
 
@@ -56,7 +55,7 @@ func (s *exchange) compile(r *request, faults *faultList) *plan {
 
 	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)
 	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
-	p.maxCalls, p.maxDuration, p.functions = s.maxCalls, s.maxDuration, c.functions
+	p.maxCalls, p.maxDuration = s.maxCalls, s.maxDuration
 	for _, m := range c.common {
 		if !c.usedCommon[m.name] {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(fault.Key("/common", m.name)))
@@ -170,7 +169,6 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	case s.Chain != nil:
 		c.inline(l, s, p)
 	case s.Fn != "":
-		c.functions++
 		c.function(s, p)
 	}
 	c.conditions(l, s, p)

@@ -86,7 +86,7 @@ func (e *each) work(ctx context.Context) {
 		if i+1 < len(e.items) {
 			e.share(ctx)
 		}
-		e.element(ctx, &scope, i)
+		e.take(ctx, &scope, i)
 	}
 }
 
@@ -110,8 +110,8 @@ func (e *each) share(ctx context.Context) {
 	})
 }
 
-// element runs element i and keeps what comes of it.
-func (e *each) element(ctx context.Context, scope *refs.Scope, i int) {
+// take runs element i and keeps what comes of it.
+func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 	scope.Item, scope.Index = e.items[i], i
 	var s stepRun
 	raw, f := e.one(ctx, scope, &s)
@@ -137,7 +137,7 @@ func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []by
 			raw, f = nil, defect(e.step)
 		}
 	}()
-	raw, f = e.run.element(ctx, e.step, scope, s)
+	raw, f = e.element(ctx, e.step, scope, s)
 	if f == nil {
 		f = e.keep(e.step, raw)
 	}

@@ -19,7 +19,6 @@ type plan struct {
 	dryRun      bool
 	maxCalls    int
 	maxDuration time.Duration
-	functions   int // steps that call a function, inline ones included
 }
 
 // plannedStep is one step of a plan.

@@ -38,6 +38,7 @@ func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer)
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}
+	s.await(ctx, r)
 	p := s.compile(r, faults)
 	switch {
 	case len(faults.list) > 0:

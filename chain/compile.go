@@ -186,11 +186,13 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	}
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
-		f, _ := fault.As(err)
-		c.faults.add(f.Under(p.at + "/fn"))
+		c.faults.add(c.absent(s.Fn, err).Under(p.at + "/fn"))
 		return
 	}
 	p.fn = entry
+	if own := entry.Spec().Timeout; own > 0 {
+		p.timeout = own
+	}
 	p.effect, p.repeatable = entry.Spec().Effect, entry.Spec().Repeatable()
 	p.common = c.commonFor(entry, s.Args)
 	p.mayCut = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))

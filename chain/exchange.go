@@ -17,11 +17,13 @@ import (
 // warnings so far.
 type exchange struct {
 	o        *Options
-	view     *steps.Registry
+	provider steps.Provider
+	view     *steps.Registry // what the provider gives once no name has to wait
 	owner    string
 	label    string
 	override Override
 	progress func(Progress)
+	log      func(LogMessage)
 	started  time.Time
 
 	meter       *budget.Meter
@@ -37,10 +39,10 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &exchange{o: &e.o, view: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, started: time.Now(),
+	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, log: c.Log, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
-	if s.view == nil {
-		s.view = e.o.Functions
+	if s.provider == nil {
+		s.provider = e.o.Functions
 	}
 	s.meter = budget.NewMeter(e.o.Counter, e.o.MaxTotalTokens)
 	if n := s.override.MaxTotalTokens; n > 0 {

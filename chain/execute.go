@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,17 +28,22 @@ const (
 // run is a plan while it is executed, and afterwards what came of it.
 type run struct {
 	*exchange
-	plan  *plan
-	steps []stepRun
-	calls atomic.Int64
-	bytes atomic.Int64 // of the results kept
+	plan   *plan
+	steps  []stepRun
+	calls  atomic.Int64
+	cached atomic.Int64 // calls that the call cache answered
+	bytes  atomic.Int64 // of the results kept
 
 	exhausted atomic.Bool   // a call was refused: maxCalls are used up
 	wrote     atomic.Bool   // a function was called that is not safe to repeat
 	spare     chan struct{} // holds one for each goroutine beside the first: no more calls are under way at once
 
 	parent context.Context // the caller's, without the chain's own deadline
-	ended  int             // steps of the outermost chain
+
+	attendant steps.Attendant // of all calls
+	listens   bool            // the door wants progress or logs
+	telling   sync.Mutex      // guards ended, and the door's functions
+	ended     int             // steps of the outermost chain
 }
 
 // stepRun is what came of one step.
@@ -64,9 +70,12 @@ type elementFault struct {
 
 // execute runs a plan. It ends when all steps that may run have ended.
 func (s *exchange) execute(ctx context.Context, p *plan) *run {
-	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1)}
+	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1),
+		listens: s.progress != nil || s.log != nil}
+	defer r.silence()
 	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
 	defer cancel()
+	ctx = r.attend(ctx)
 	r.steps = r.chain(ctx, p, r.scope(p.input))
 	return r
 }
@@ -152,14 +161,14 @@ func (l *loop) start(ctx context.Context) {
 		// Where the calls do not suffice for all that is ready, the steps get them in the order written.
 		isScarce := int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready)+1)
 		if isAlone || isScarce || !l.another() {
-			l.steps[i] = l.step(ctx, s, l.scope)
+			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
 			l.finish(i)
 			continue
 		}
 		l.running++
 		go func() {
 			defer l.free()
-			l.steps[i] = l.step(ctx, s, l.scope)
+			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
 			l.done <- i
 		}()
 	}
@@ -222,20 +231,4 @@ func (l *loop) skipRest(ctx context.Context) {
 			l.steps[i] = stepRun{status: statusSkipped, reason: reason, index: -1, count: -1}
 		}
 	}
-}
-
-// report tells the progress of the outermost chain.
-func (l *loop) report(i int, ended bool) {
-	if l.plan != l.run.plan || l.progress == nil { // in this order: only the outermost chain's goroutine looks at progress
-		return
-	}
-	if ended {
-		l.run.ended++
-	}
-	defer func() {
-		if recover() != nil {
-			l.progress = nil // it is the door's, and not worth a chain
-		}
-	}()
-	l.progress(Progress{Done: l.run.ended, Total: len(l.steps), Step: i, Function: l.plan.steps[i].name(), Ended: ended})
 }

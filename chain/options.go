@@ -29,8 +29,9 @@ const (
 // Options says what an Engine runs with. Only Functions is required. A zero limit means its default; a limit below zero
 // is refused with bad_request. The struct is copied by New.
 type Options struct {
-	// Functions are what steps may call.
-	Functions *steps.Registry
+	// Functions are what steps may call: a *steps.Registry, or a *steps.Catalog, whose functions come and go. A request
+	// has those that are there when it comes; while sources are starting, it waits for names that are not found.
+	Functions steps.Provider
 
 	// Counter counts the tokens of answers; nil: o200k_base, unscaled.
 	Counter budget.Counter
@@ -61,10 +62,11 @@ type Options struct {
 
 // Caller is for whom a chain runs. The zero value is the one local user with the engine's own functions.
 type Caller struct {
-	ID        string          // to whom kept results are bound; "" is a caller like any other
-	Label     string          // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
-	Functions *steps.Registry // the caller's view; nil: the engine's functions
-	Progress  func(Progress)  // called when a step starts and when it ends, never by two goroutines at once; nil: not wanted
+	ID        string           // to whom kept results are bound; "" is a caller like any other
+	Label     string           // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
+	Functions steps.Provider   // the caller's view; nil: the engine's functions
+	Progress  func(Progress)   // called when a step starts, tells how far it is, and ends, never by two goroutines at once; nil: not wanted
+	Log       func(LogMessage) // called for what functions log while they run, by any goroutine; nil: not wanted
 	Override  Override
 }
 
@@ -88,7 +90,19 @@ type Progress struct {
 	Done, Total int    // steps that have ended, and all steps, of the outermost chain
 	Step        int    // the step that has just started or ended
 	Function    string // its function's name, "" for an inline chain
-	Ended       bool   // it has ended; else it has started
+	Ended       bool   // it has ended; else it has started, or is under way
+
+	// What the function itself tells while it is under way; zero at a step's start and end.
+	Part, Whole float64 // how far it is, of how much (0: unknown), in units of its own
+	Message     string
+}
+
+// LogMessage is what a function logs while it runs.
+type LogMessage struct {
+	Step          int    // of the outermost chain
+	Function      string // "" for what runs in an inline chain
+	Level, Logger string // a word of RFC 5424 in lower case; the logger's name, may be ""
+	Data          []byte // a JSON value
 }
 
 // Answer is what a chain, or a fetch, is answered.

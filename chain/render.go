@@ -82,6 +82,11 @@ func (d *draft) renderUsage(w *writer) {
 	}
 	w.b = append(w.b, `,"calls":`...)
 	w.b = strconv.AppendInt(w.b, calls, 10)
+	if d.run != nil {
+		if cached := d.run.cached.Load(); cached > 0 {
+			w.int("cached", cached)
+		}
+	}
 	w.int("ms", d.ms)
 	if d.run != nil {
 		w.int("kept", int64(d.kept))
@@ -134,6 +139,9 @@ func (d *draft) renderError(w *writer, t *trim) {
 	w.text("message", clip(d.err.Message, t.longest))
 	d.renderFaults(w, t)
 	d.renderElements(w, t)
+	if d.err.Outcome != "" {
+		w.text("outcome", string(d.err.Outcome))
+	}
 	if d.err.Status > 0 {
 		w.int("status", int64(d.err.Status))
 	}

@@ -104,6 +104,15 @@ func (c Code) HTTP() int {
 // Retryable tells whether the same request, sent again unchanged, may succeed.
 func (c Code) Retryable() bool { return table[c].retryable }
 
+// Outcome is what is known of the work of a call whose answer never came.
+type Outcome string
+
+// The outcomes of a call without an answer.
+const (
+	NotSent     Outcome = "not_sent"     // it never left: nothing was done, and it can be made again
+	SentUnknown Outcome = "sent_unknown" // it left, and nobody knows whether its work was done
+)
+
 // Error is a coded error. The zero value of every field but Code and Message means "not known" or "does not apply".
 type Error struct {
 	Code    Code
@@ -127,6 +136,10 @@ type Error struct {
 	// Status and Body are what a failed call answered (an HTTP status and its body as JSON, an MCP error's content).
 	Status int
 	Body   []byte
+
+	// Outcome tells of a call that broke off whether its work may have been done; "" where the function itself said that
+	// it failed, or where it was never called.
+	Outcome Outcome
 
 	Err error // the cause, for errors.Is and errors.As; never shown to a caller by itself
 }

@@ -27,17 +27,19 @@ const checkTime = 2 * time.Second
 // Where the function has secrets (Spec.Redact), neither values nor keys that its schema does not name are shown. A check
 // that takes more than two seconds, or more work than the size of the arguments allows, finds nothing: Call decides then.
 func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
+	compact, f := compactJSON(orEmpty(args), maxArgsDepth)
+	if f != nil {
+		f.Code, f.Message = fault.BadArguments, "the arguments are not JSON: "+f.Message
+		return []*fault.Error{f}
+	}
+	compact, given := e.prepare().apply(compact)
+	holes = declaredHoles(holes, given)
 	open := make([]hole, len(holes))
 	for i, h := range holes {
 		if h.At == "" {
 			return nil // nothing at all is known
 		}
 		open[i] = hole{at: tokens(h.At), types: typesNamed(h.Types)}
-	}
-	compact, f := compactJSON(orEmpty(args), maxArgsDepth)
-	if f != nil {
-		f.Code, f.Message = fault.BadArguments, "the arguments are not JSON: "+f.Message
-		return []*fault.Error{f}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 	defer cancel()
@@ -50,7 +52,7 @@ func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
 			faults = append(faults, f)
 		}
 	}
-	return faults
+	return accepted(faults, given)
 }
 
 // inspect asks the function itself about arguments that fit its schema.
@@ -80,6 +82,7 @@ func (e *Entry) accept(ctx context.Context, args []byte) ([]byte, *fault.Error) 
 		f.Code, f.Message = fault.BadArguments, e.spec.Name+": the arguments are not JSON: "+f.Message
 		return nil, f
 	}
+	compact, given := e.prepare().apply(compact)
 	faults, err := e.check(ctx, compact, nil)
 	switch {
 	case errors.Is(err, errTooMuchWork):
@@ -87,7 +90,7 @@ func (e *Entry) accept(ctx context.Context, args []byte) ([]byte, *fault.Error) 
 	case err != nil:
 		return nil, e.stopped(ctx)
 	case len(faults) > 0:
-		return nil, e.joined(faults)
+		return nil, e.joined(accepted(faults, given))
 	}
 	return compact, nil
 }

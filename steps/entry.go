@@ -21,6 +21,7 @@ type observer = func(ctx context.Context, spec *Spec, args, result []byte, err e
 type compiled struct {
 	spec       *Spec
 	input      *validators // nil: any object
+	prepare    func() *preparation
 	maxResult  int64
 	properties func() []string
 	signature  func() string
@@ -33,6 +34,8 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	warn := func(which, what string) {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
+	spec.Defaults, _ = compactJSON(spec.Defaults, maxArgsDepth)
+	spec.Input = withDefaults(spec.Input, spec.Defaults)
 	var notes string
 	if spec.Output, notes = soundSchema(spec.Output); notes != "" {
 		warn("output", notes)
@@ -44,6 +47,10 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		warn("input", notes)
 	}
 	c.properties = sync.OnceValue(func() []string { return declared(spec.Input) })
+	c.prepare = func() *preparation { return nil }
+	if len(spec.Aliases) > 0 || len(spec.Defaults) > 0 {
+		c.prepare = sync.OnceValue(func() *preparation { return newPreparation(&spec, c.properties()) })
+	}
 	c.signature = sync.OnceValue(func() string { return signature(&spec) })
 	c.output = sync.OnceValue(func() *validators {
 		compiled, _ := compileSchema(spec.Output)

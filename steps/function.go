@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -93,6 +94,15 @@ type Spec struct {
 	Idempotent     bool // safe to repeat though it writes
 	Tier           Tier
 	Heavy          string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
+
+	Timeout  time.Duration // of one call, where the step has no timeoutMs; 0: the server's
+	CacheTTL time.Duration // how long an answer may be given again by the call cache; 0: never
+
+	// Aliases are further names of top-level arguments: the name that is accepted → the name that the schema declares. A
+	// name that the schema declares is never taken for another, and an alias never wins over a key that was given.
+	Aliases map[string]string
+	// Defaults is a JSON object of arguments that stand in where a call does not give them; empty: none.
+	Defaults json.RawMessage
 
 	// Check says before anything runs what is wrong with arguments that fit the schema, such as a pattern that does not
 	// compile; nil: nothing more can be said. The fault's At lies within the arguments. known tells of a JSON Pointer

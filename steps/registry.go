@@ -80,6 +80,11 @@ func checkFunction(fn *Function) *fault.Error {
 	if fn.Call == nil {
 		return fault.New(fault.BadRequest, "the function %s has nothing to call", quote(fn.Name))
 	}
+	if len(fn.Defaults) > 0 {
+		if compact, f := compactJSON(fn.Defaults, maxArgsDepth); f != nil || compact[0] != '{' {
+			return fault.New(fault.BadRequest, "the default arguments of %s are no JSON object", quote(fn.Name))
+		}
+	}
 	heavy := []string{"", "auto", "always", "never"}
 	if !slices.Contains(heavy, fn.Heavy) {
 		f := unknownWord("value of heavy", fn.Heavy, heavy[1:])
@@ -184,6 +189,12 @@ func (r *Registry) All() []*Entry {
 		}
 	}
 	return all
+}
+
+// Has tells whether this view has a function of exactly that name.
+func (r *Registry) Has(name string) bool {
+	i, ok := r.index.exact[name]
+	return ok && r.entries[i] != nil
 }
 
 // Len is the number of functions in this view.

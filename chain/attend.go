@@ -1,0 +1,137 @@
+package chain
+
+import (
+	"context"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// await takes the functions as they are now. While sources are still starting it waits for names that are not there yet:
+// what is found by its exact name cannot change any more, all else may, or may become ambiguous.
+func (s *exchange) await(ctx context.Context, r *request) {
+	var deadline <-chan time.Time
+	for {
+		starting := s.provider.Starting() // before the functions: what comes meanwhile is not missed
+		s.view = s.provider.Registry()
+		if starting == nil || r == nil || s.allExact(r.Steps) {
+			return
+		}
+		if deadline == nil {
+			deadline = time.After(s.patience(r))
+		}
+		select {
+		case <-starting:
+		case <-ctx.Done():
+			return
+		case <-deadline:
+			return
+		}
+	}
+}
+
+// patience is how long a request may wait for functions: as long as it may run.
+func (s *exchange) patience(r *request) time.Duration {
+	patience := s.maxDuration
+	if r != nil && r.Budget != nil && r.Budget.MaxDurationMs != nil {
+		patience = min(patience, time.Duration(*r.Budget.MaxDurationMs)*time.Millisecond)
+	}
+	return patience
+}
+
+func (s *exchange) allExact(list []step) bool {
+	for i := range list {
+		if inline := list[i].Chain; inline != nil && !s.allExact(inline.Steps) {
+			return false
+		}
+		if name := list[i].Fn; name != "" && !s.view.Has(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// attend gives functions what they may use beside their arguments: the store of large results, and the count of what the
+// call cache answered.
+func (r *run) attend(ctx context.Context) context.Context {
+	r.attendant.Cached = func() { r.cached.Add(1) }
+	if r.o.Results != nil {
+		r.attendant.Keep = r.keepFor
+	}
+	return steps.WithAttendant(ctx, &r.attendant)
+}
+
+func (r *run) keepFor(ctx context.Context, value []byte) (token string, err error) {
+	token, _, err = r.o.Results.Keep(ctx, r.owner, value)
+	return token, err
+}
+
+// attended has what the functions of one of the outermost steps tell while they run passed on.
+func (l *loop) attended(ctx context.Context, number int) context.Context {
+	r := l.run
+	if l.plan != r.plan || !r.listens {
+		return ctx
+	}
+	a, name := r.attendant, l.plan.steps[number].name()
+	a.Progress = func(_ context.Context, done, total float64, message string) {
+		r.tell(func() {
+			if r.progress != nil {
+				r.progress(Progress{Done: r.ended, Total: len(r.plan.steps), Step: number, Function: name, Part: done, Whole: total, Message: message})
+			}
+		})
+	}
+	a.Log = func(_ context.Context, level, logger string, data []byte) {
+		r.tell(func() {
+			if r.log != nil {
+				r.log(LogMessage{Step: number, Function: name, Level: level, Logger: logger, Data: data})
+			}
+		})
+	}
+	return steps.WithAttendant(ctx, &a)
+}
+
+// tell calls the door, unless the chain has ended: one call at a time. A door that panics is told nothing more; it is
+// not worth a chain.
+func (r *run) tell(what func()) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	defer func() {
+		if recover() != nil {
+			r.progress, r.log = nil, nil
+		}
+	}()
+	what()
+}
+
+// silence ends what is told: a function that was abandoned may still run.
+func (r *run) silence() {
+	if r.listens {
+		r.tell(func() { r.progress, r.log = nil, nil })
+	}
+}
+
+// report tells that a step of the outermost chain starts or has ended.
+func (l *loop) report(i int, ended bool) {
+	r := l.run
+	if l.plan != r.plan || !r.listens {
+		return
+	}
+	r.tell(func() {
+		if ended {
+			r.ended++
+		}
+		if r.progress != nil {
+			r.progress(Progress{Done: r.ended, Total: len(l.steps), Step: i, Function: l.plan.steps[i].name(), Ended: ended})
+		}
+	})
+}
+
+// absent is the fault for a name that is not found, which may be because its source is not there.
+func (s *exchange) absent(name string, err error) *fault.Error {
+	if down := s.provider.Down(name); down != nil {
+		return down
+	}
+	f, _ := fault.As(err)
+	return f
+}

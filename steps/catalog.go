@@ -1,0 +1,313 @@
+package steps
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Provider gives the functions that a request may call, as they are now. A *Registry gives itself; a *Catalog gives what
+// its sources offer.
+type Provider interface {
+	// Registry is the functions as they are now. It is the same value until something changes.
+	Registry() *Registry
+	// Starting is closed at the next change, where a source is within its start-up deadline; else it is nil.
+	Starting() <-chan struct{}
+	// Down says why a name is not found where that is because its source is not there: unavailable, else nil.
+	Down(name string) *fault.Error
+}
+
+// Registry returns r: a registry is a Provider that never changes.
+func (r *Registry) Registry() *Registry { return r }
+
+// Starting returns nil: nothing is starting.
+func (r *Registry) Starting() <-chan struct{} { return nil }
+
+// Down returns nil.
+func (r *Registry) Down(string) *fault.Error { return nil }
+
+// CatalogOptions configure a catalogue. nil is the zero value.
+type CatalogOptions struct {
+	// Registry are the options of every registry that the catalogue gives. Its Warn may be called at any time, by one
+	// goroutine at a time.
+	Registry RegistryOptions
+	// Settings are applied to every function; nil: none.
+	Settings *Settings
+	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
+	// called by one goroutine at a time. nil: as it is.
+	Wrap func(*Registry) (*Registry, error)
+}
+
+// Catalog gathers the functions of sources that come and go, and gives them as registries, which never change. It may be
+// used by many goroutines.
+type Catalog struct {
+	options CatalogOptions
+
+	mu      sync.Mutex // never taken by what a source calls
+	members []*member
+	base    *Registry // without Wrap
+	current *Registry
+	closed  bool
+
+	signal  sync.Mutex    // held for a moment only
+	changed chan struct{} // closed and made anew at each change
+}
+
+// member is one source of a catalogue.
+type member struct {
+	name    string
+	source  Source
+	live    Live        // nil: the source never changes
+	dirty   atomic.Bool // its functions are not yet in the registry
+	names   map[string]bool
+	clashes map[string]bool // functions left out, because their name is taken; told of once
+}
+
+// NewCatalog makes an empty catalogue.
+func NewCatalog(o *CatalogOptions) (*Catalog, error) {
+	c := &Catalog{changed: make(chan struct{})}
+	if o != nil {
+		c.options = *o
+	}
+	if c.options.Registry.Warn == nil {
+		c.options.Registry.Warn = func(*fault.Error) {}
+	}
+	if c.options.Wrap == nil {
+		c.options.Wrap = func(r *Registry) (*Registry, error) { return r, nil }
+	}
+	var err error
+	if c.base, err = NewRegistry(nil, &c.options.Registry); err != nil {
+		return nil, err
+	}
+	c.current, err = c.options.Wrap(c.base)
+	return c, err
+}
+
+// Add adds a source under a name of its own; bad_request where the name is taken. The catalogue closes the source.
+func (c *Catalog) Add(name string, s Source) error {
+	c.mu.Lock()
+	if slices.ContainsFunc(c.members, func(m *member) bool { return FoldName(m.name) == FoldName(name) }) {
+		c.mu.Unlock()
+		return fault.New(fault.BadRequest, "two sources have the name %s: rename one", quote(name))
+	}
+	m := &member{name: name, source: s, names: map[string]bool{}, clashes: map[string]bool{}}
+	m.live, _ = s.(Live)
+	c.members = append(c.members, m)
+	c.mu.Unlock()
+	change := func() {
+		m.dirty.Store(true)
+		c.announce()
+	}
+	if m.live != nil {
+		m.live.Watch(change)
+	}
+	change() // also for what changed before it was watched
+	return nil
+}
+
+// announce wakes those who wait for a change.
+func (c *Catalog) announce() {
+	c.signal.Lock()
+	defer c.signal.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Changed is closed at the next change of a source's functions or state.
+func (c *Catalog) Changed() <-chan struct{} {
+	c.signal.Lock()
+	defer c.signal.Unlock()
+	return c.changed
+}
+
+// Starting implements Provider.
+func (c *Catalog) Starting() <-chan struct{} {
+	changed := c.Changed() // before the states are looked at: a change meanwhile is not missed
+	for _, m := range c.all() {
+		if m.live != nil && m.live.Status().State == StateStarting {
+			return changed
+		}
+	}
+	return nil
+}
+
+func (c *Catalog) all() []*member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.members)
+}
+
+// Down implements Provider: it looks for the source that the name begins with.
+func (c *Catalog) Down(name string) *fault.Error {
+	for _, m := range c.all() {
+		if m.live == nil || !beginsWith(name, m.name) {
+			continue
+		}
+		status := m.live.Status()
+		if status.State == StateReady || status.State == StateIdle {
+			continue
+		}
+		f := fault.New(fault.Unavailable, "the source %s is %s, its functions are not known", m.name, status.State)
+		if status.Error != nil {
+			f.Message += ": " + status.Error.Message
+			f.Err = status.Error
+		}
+		return f
+	}
+	return nil
+}
+
+// beginsWith tells whether a function's name, in any of its spellings, begins with a source's.
+func beginsWith(name, source string) bool {
+	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
+		return false
+	}
+	return strings.IndexByte(separators, name[len(source)]) >= 0
+}
+
+// Registry implements Provider. Functions whose name is taken already are left out with a warning.
+func (c *Catalog) Registry() *Registry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var dirty []*member
+	for _, m := range c.members {
+		if m.dirty.Swap(false) {
+			dirty = append(dirty, m)
+		}
+	}
+	if len(dirty) == 0 {
+		return c.current
+	}
+	base, err := c.rebuild(dirty)
+	var current *Registry
+	if err == nil {
+		current, err = c.options.Wrap(base)
+	}
+	if err != nil {
+		c.warn(err)
+		return c.current
+	}
+	c.base, c.current = base, current
+	return current
+}
+
+func (c *Catalog) warn(err error) {
+	f, ok := fault.As(err)
+	if !ok {
+		f = fault.New(fault.Internal, "%v", err)
+	}
+	c.options.Registry.Warn(f)
+}
+
+// rebuild replaces the functions of some sources. What was compiled of the others is kept.
+func (c *Catalog) rebuild(dirty []*member) (*Registry, error) {
+	taken := map[string]string{}
+	for _, m := range c.members {
+		if slices.Contains(dirty, m) {
+			continue
+		}
+		for name := range m.names {
+			taken[name] = m.name
+		}
+	}
+	var added []Function
+	gone := map[string]bool{}
+	for _, m := range dirty {
+		for name := range m.names {
+			gone[name] = true
+		}
+		m.names = map[string]bool{}
+		for _, fn := range m.source.Functions() {
+			fn, hidden := c.options.Settings.Apply(fn)
+			if hidden {
+				continue
+			}
+			if f := checkFunction(&fn); f != nil {
+				c.warn(f)
+				continue
+			}
+			if owner, ok := taken[fn.Name]; ok {
+				if !m.clashes[fn.Name] {
+					m.clashes[fn.Name] = true
+					c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one", fn.Name, m.name, owner))
+				}
+				continue
+			}
+			taken[fn.Name], m.names[fn.Name] = m.name, true
+			added = append(added, fn)
+		}
+	}
+	return c.base.View(func(s *Spec) bool { return !gone[s.Name] }).With(added...)
+}
+
+// SourceInfo is what a catalogue tells of a source.
+type SourceInfo struct {
+	Name string
+	Status
+	Functions map[string]bool // the names of its functions in the registry; must not be changed
+}
+
+// Sources tells of all sources, in the order in which they were added.
+func (c *Catalog) Sources() []SourceInfo {
+	c.Registry()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	infos := make([]SourceInfo, len(c.members))
+	for i, m := range c.members {
+		infos[i] = SourceInfo{Name: m.name, Status: Status{State: StateReady}, Functions: m.names}
+		if m.live != nil {
+			infos[i].Status = m.live.Status()
+		}
+	}
+	return infos
+}
+
+// Settle waits until no source is starting, or until done is closed.
+func (c *Catalog) Settle(done <-chan struct{}) {
+	for {
+		starting := c.Starting()
+		if starting == nil {
+			return
+		}
+		select {
+		case <-starting:
+		case <-done:
+			return
+		}
+	}
+}
+
+// closeTime bounds how long Close waits for the sources together.
+const closeTime = 10 * time.Second
+
+// Close closes all sources side by side. It may be called more than once.
+func (c *Catalog) Close() error {
+	c.mu.Lock()
+	members := c.members
+	if c.closed {
+		members = nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+	failures := make(chan error, len(members))
+	for _, m := range members {
+		go func() { failures <- m.source.Close() }()
+	}
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	var errs []error
+	for range members {
+		select {
+		case err := <-failures:
+			errs = append(errs, err)
+		case <-timer.C:
+			return errors.Join(append(errs, fault.New(fault.Timeout, "not all sources could be closed within %v", closeTime))...)
+		}
+	}
+	return errors.Join(errs...)
+}

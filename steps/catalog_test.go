@@ -1,0 +1,220 @@
+package steps
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// fake is a live source that a test moves. It holds its lock while it tells of a change, as an unkind source might.
+type fake struct {
+	mu      sync.Mutex
+	name    string
+	tools   []string
+	status  Status
+	changed func()
+	closed  int
+}
+
+func (f *fake) Functions() []Function {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []Function
+	for _, tool := range f.tools {
+		list = append(list, Function{Spec: Spec{Name: f.name + "." + tool, Input: json.RawMessage(`{"type":"object"}`)}, Call: echo})
+	}
+	return list
+}
+
+func (f *fake) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+func (f *fake) Watch(changed func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changed = changed
+}
+
+func (f *fake) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed++
+	return nil
+}
+
+func (f *fake) become(state State, cause *fault.Error, tools ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status, f.tools = Status{State: state, Error: cause}, tools
+	f.changed()
+}
+
+func names(r *Registry) string {
+	var list []string
+	for _, entry := range r.All() {
+		list = append(list, entry.Spec().Name)
+	}
+	return strings.Join(list, " ")
+}
+
+func newCatalog(t *testing.T, o *CatalogOptions, sources ...*fake) (*Catalog, *[]string) {
+	t.Helper()
+	var warnings []string
+	if o == nil {
+		o = &CatalogOptions{}
+	}
+	o.Registry.Warn = func(f *fault.Error) { warnings = append(warnings, f.Message) }
+	c, err := NewCatalog(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sources {
+		if err := c.Add(s.name, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, &warnings
+}
+
+func TestCatalogFollowsItsSources(t *testing.T) {
+	t.Parallel()
+	a := &fake{name: "a", tools: []string{"one"}, status: Status{State: StateReady}}
+	b := &fake{name: "b", status: Status{State: StateStarting}}
+	wraps := 0
+	c, _ := newCatalog(t, &CatalogOptions{Wrap: func(r *Registry) (*Registry, error) { wraps++; return r, nil }}, a, b)
+	first := c.Registry()
+	if got := names(first); got != "a.one" {
+		t.Fatalf("%s", got)
+	}
+	if c.Registry() != first || wraps != 2 {
+		t.Errorf("nothing changed, and there is a new registry (%d wraps)", wraps)
+	}
+	one, _ := first.Resolve("a.one")
+	starting := c.Starting()
+	if starting == nil {
+		t.Fatal("b is starting")
+	}
+	if f := c.Down("B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
+		t.Errorf("%v", f)
+	}
+	b.become(StateReady, nil, "two", "three")
+	<-starting
+	if c.Starting() != nil || c.Down("b.two") != nil {
+		t.Error("b is not starting any more")
+	}
+	second := c.Registry()
+	if got := names(second); got != "a.one b.three b.two" {
+		t.Errorf("%s", got)
+	}
+	if again, _ := second.Resolve("a.one"); again.compiled != one.compiled {
+		t.Error("what had not changed was compiled anew")
+	}
+	if names(first) != "a.one" {
+		t.Error("a registry changed")
+	}
+	b.become(StateRetrying, fault.New(fault.Unavailable, "exit status 1"), "two")
+	if got := names(c.Registry()); got != "a.one b.two" {
+		t.Errorf("%s", got)
+	}
+	if f := c.Down("b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
+		t.Errorf("%v", f)
+	}
+	if f := c.Down("bb.three"); f != nil {
+		t.Errorf("%v", f)
+	}
+	infos := c.Sources()
+	if len(infos) != 2 || infos[0].State != StateReady || infos[1].State != StateRetrying || !infos[1].Functions["b.two"] {
+		t.Errorf("%+v", infos)
+	}
+	for range 2 {
+		if err := c.Close(); err != nil || a.closed != 1 || b.closed != 1 {
+			t.Errorf("%v, closed %d and %d times", err, a.closed, b.closed)
+		}
+	}
+}
+
+func TestCatalogNamesThatClash(t *testing.T) {
+	t.Parallel()
+	a := &fake{name: "a", tools: []string{"one", "same", "same", "bad name"}}
+	b := &fake{name: "b", tools: []string{"two", "hidden"}}
+	settings := mustSettings(t, Setting{Pattern: "b.two", Rename: ptr("a.one")}, Setting{Pattern: "b.hidden", Hide: ptr(true)})
+	c, warnings := newCatalog(t, &CatalogOptions{Settings: settings}, a, b)
+	if got := names(c.Registry()); got != "a.one a.same" {
+		t.Errorf("%s", got)
+	}
+	if len(*warnings) != 3 {
+		t.Errorf("%q", *warnings)
+	}
+	b.become(StateReady, nil, "two", "hidden")
+	if c.Registry(); len(*warnings) != 3 {
+		t.Errorf("told again: %q", *warnings)
+	}
+	if err := c.Add("A", a); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("two sources of one name: %v", err)
+	}
+}
+
+func TestCatalogSettles(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sources []*fake
+		for i := range 3 {
+			sources = append(sources, &fake{name: fmt.Sprint("s", i), status: Status{State: StateStarting}})
+		}
+		c, _ := newCatalog(t, nil, sources...)
+		settled := make(chan struct{})
+		go func() {
+			c.Settle(nil)
+			close(settled)
+		}()
+		for i, s := range sources {
+			synctest.Wait()
+			select {
+			case <-settled:
+				t.Fatalf("settled while %d sources are starting", len(sources)-i)
+			default:
+			}
+			s.become([]State{StateReady, StateFailed, StateIdle}[i], nil)
+		}
+		<-settled
+		done := make(chan struct{})
+		close(done)
+		sources[0].become(StateStarting, nil)
+		c.Settle(done)
+	})
+}
+
+// TestCatalogUnderLoad changes sources while others read.
+func TestCatalogUnderLoad(t *testing.T) {
+	t.Parallel()
+	var sources []*fake
+	for i := range 4 {
+		sources = append(sources, &fake{name: fmt.Sprint("s", i), status: Status{State: StateReady}})
+	}
+	c, _ := newCatalog(t, nil, sources...)
+	var work sync.WaitGroup
+	for i, s := range sources {
+		work.Go(func() {
+			for n := range 50 {
+				s.become(StateReady, nil, fmt.Sprint("tool", n%3), "always")
+				if _, err := c.Registry().Resolve(fmt.Sprintf("s%d.always", i)); err != nil {
+					t.Error(err)
+				}
+				c.Starting()
+				c.Down("s1.x")
+			}
+		})
+	}
+	work.Wait()
+	if got := c.Registry().Len(); got != 8 {
+		t.Errorf("%d functions: %s", got, names(c.Registry()))
+	}
+}

@@ -1,0 +1,72 @@
+package steps
+
+import (
+	"context"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// State is where a source stands between its configuration and its functions.
+type State string
+
+// The states. A source's functions can be called in StateReady and StateIdle only.
+const (
+	StateStarting State = "starting" // within its start-up deadline, and not there yet
+	StateReady    State = "ready"
+	StateIdle     State = "idle"     // not running: its functions are known, and the first call starts it
+	StateRetrying State = "retrying" // it failed, and is tried again with back-off
+	StateFailed   State = "failed"   // it failed, and is not tried again by itself
+	StateDisabled State = "disabled" // by configuration
+)
+
+// Status is what is known of a source now.
+type Status struct {
+	State   State
+	Error   *fault.Error // why it is retrying or failed; nil in the other states
+	Retry   time.Time    // when it is tried again, while it is retrying; else zero
+	Version string       // name and version as the source says them of itself, "" when unknown
+}
+
+// Live is a source whose functions come and go while it is open. It starts by itself when it is made.
+type Live interface {
+	Source
+	// Status tells where the source stands now. It leaves StateStarting at the end of its start-up deadline at the latest.
+	Status() Status
+	// Watch has changed called after each change of Functions or Status, by one goroutine at a time, and never after Close
+	// has returned. There is one watcher: a second call replaces the first.
+	Watch(changed func())
+}
+
+// Attendant is what the one who calls a function offers to it beside its arguments: the function's context carries it.
+// Its fields may be nil. They may be used until the call returns, by many goroutines.
+type Attendant struct {
+	// Keep keeps a JSON value in the caller's result store, and gives the continuation token by which the caller fetches
+	// it. nil: there is no store, and what is not in the result is lost.
+	Keep func(ctx context.Context, value []byte) (token string, err error)
+
+	// Progress tells how far a call has come; total is 0 when it is unknown.
+	Progress func(ctx context.Context, done, total float64, message string)
+
+	// Log passes on a log message of the source: level is a word of RFC 5424 in lower case ("debug" to "emergency"),
+	// logger may be "", data is a JSON value.
+	Log func(ctx context.Context, level, logger string, data []byte)
+
+	// Cached tells that the answer came from the call cache, and that the function was not called.
+	Cached func()
+}
+
+type attendantKey struct{}
+
+// WithAttendant gives a context that carries a.
+func WithAttendant(ctx context.Context, a *Attendant) context.Context {
+	return context.WithValue(ctx, attendantKey{}, a)
+}
+
+// AttendantOf is the attendant that ctx carries, else one that offers nothing. It is never nil, and must not be changed.
+func AttendantOf(ctx context.Context) *Attendant {
+	if a, ok := ctx.Value(attendantKey{}).(*Attendant); ok {
+		return a
+	}
+	return &Attendant{}
+}

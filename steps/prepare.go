@@ -1,0 +1,200 @@
+package steps
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// preparation makes the arguments that were given those that the schema declares: aliases become the names that they
+// stand for, defaults fill what is missing. nil: the arguments stay as they are.
+type preparation struct {
+	aliases  map[string]string
+	defaults []defaultArgument
+}
+
+type defaultArgument struct{ name, member string } // member is `"name":value`
+
+// newPreparation reads a spec's aliases and its defaults, which are a JSON object.
+func newPreparation(spec *Spec, declared []string) *preparation {
+	p := &preparation{aliases: map[string]string{}}
+	for alias, name := range spec.Aliases {
+		if !slices.Contains(declared, alias) {
+			p.aliases[alias] = name
+		}
+	}
+	gjson.ParseBytes(spec.Defaults).ForEach(func(key, value gjson.Result) bool {
+		p.defaults = append(p.defaults, defaultArgument{key.String(), key.Raw + ":" + value.Raw})
+		return true
+	})
+	return p
+}
+
+// apply prepares compact arguments. given tells of each alias that was taken, by the name that it stands for; nil: none.
+func (p *preparation) apply(args []byte) (prepared []byte, given map[string]string) {
+	if p == nil || args[0] != '{' {
+		return args, nil
+	}
+	root := gjson.ParseBytes(args)
+	has := map[string]bool{}
+	root.ForEach(func(key, _ gjson.Result) bool {
+		has[key.String()] = true
+		return true
+	})
+	prepared = make([]byte, 0, len(args)+64)
+	add := func(member string) {
+		if len(prepared) > 0 {
+			prepared = append(prepared, ',')
+		} else {
+			prepared = append(prepared, '{')
+		}
+		prepared = append(prepared, member...)
+	}
+	root.ForEach(func(key, value gjson.Result) bool {
+		name, ok := p.aliases[key.String()]
+		if !ok || has[name] {
+			add(key.Raw + ":" + value.Raw)
+			return true
+		}
+		has[name] = true
+		if given == nil {
+			given = map[string]string{}
+		}
+		given[name] = key.String()
+		quoted, _ := json.Marshal(name) // of a string: never fails
+		add(string(quoted) + ":" + value.Raw)
+		return true
+	})
+	for _, d := range p.defaults {
+		if !has[d.name] {
+			add(d.member)
+		}
+	}
+	if len(prepared) == 0 {
+		return args, nil
+	}
+	return append(prepared, '}'), given
+}
+
+// accepted puts the aliases that were given in the place of the names that they stand for, in the places of faults.
+func accepted(faults []*fault.Error, given map[string]string) []*fault.Error {
+	if len(given) == 0 {
+		return faults
+	}
+	for i, f := range faults {
+		first, rest, deeper := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
+		alias, ok := given[tokenUnescape.Replace(first)]
+		if !ok || f.At == "" {
+			continue
+		}
+		c := *f
+		c.At = fault.Key("", alias)
+		if deeper {
+			c.At += "/" + rest
+		}
+		faults[i] = &c
+	}
+	return faults
+}
+
+// declaredHoles is the inverse of accepted, for the places of holes.
+func declaredHoles(holes []Hole, given map[string]string) []Hole {
+	if len(given) == 0 {
+		return holes
+	}
+	stands := make(map[string]string, len(given))
+	for name, alias := range given {
+		stands[fault.Key("", alias)] = fault.Key("", name)
+	}
+	declared := slices.Clone(holes)
+	for i, h := range declared {
+		first, rest := h.At, ""
+		if end := strings.IndexByte(h.At[min(1, len(h.At)):], '/'); end >= 0 {
+			first, rest = h.At[:end+1], h.At[end+1:]
+		}
+		if name, ok := stands[first]; ok {
+			declared[i].At = name + rest
+		}
+	}
+	return declared
+}
+
+// withDefaults is a function's input schema as an agent should read it: what has a default need not be given. It changes
+// the root alone; a schema that is no object, or has no such properties, stays as it is.
+func withDefaults(schema, defaults json.RawMessage) json.RawMessage {
+	if len(defaults) == 0 || !gjson.ValidBytes(schema) {
+		return schema
+	}
+	values := map[string]string{}
+	gjson.ParseBytes(defaults).ForEach(func(key, value gjson.Result) bool {
+		values[key.String()] = value.Raw
+		return true
+	})
+	return mapMembers(schema, func(key string, value gjson.Result) string {
+		switch {
+		case key == "required" && value.IsArray():
+			return string(mapElements(value, func(name gjson.Result) bool { return values[name.String()] == "" }))
+		case key == "properties":
+			return string(mapMembers([]byte(value.Raw), func(name string, property gjson.Result) string {
+				if values[name] == "" || !property.IsObject() {
+					return property.Raw
+				}
+				return withDefault(property, values[name])
+			}))
+		}
+		return value.Raw
+	})
+}
+
+// withDefault puts a default into the schema of one property.
+func withDefault(property gjson.Result, value string) string {
+	without := mapMembers([]byte(property.Raw), func(key string, v gjson.Result) string {
+		if key == "default" {
+			return ""
+		}
+		return v.Raw
+	})
+	member := `"default":` + value + "}"
+	if len(without) > 2 {
+		member = "," + member
+	}
+	return string(without[:len(without)-1]) + member
+}
+
+// mapMembers rebuilds an object with what change makes of each member's value; "" leaves the member out. What is no
+// object stays as it is.
+func mapMembers(object []byte, change func(key string, value gjson.Result) string) []byte {
+	root := gjson.ParseBytes(object)
+	if !root.IsObject() {
+		return object
+	}
+	out := append(make([]byte, 0, len(object)+64), '{')
+	root.ForEach(func(key, value gjson.Result) bool {
+		if changed := change(key.String(), value); changed != "" {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(append(out, key.Raw...), ':'), changed...)
+		}
+		return true
+	})
+	return append(out, '}')
+}
+
+// mapElements rebuilds an array of those elements that keep accepts.
+func mapElements(array gjson.Result, keep func(gjson.Result) bool) []byte {
+	out := []byte{'['}
+	for _, element := range array.Array() {
+		if keep(element) {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, element.Raw...)
+		}
+	}
+	return append(out, ']')
+}

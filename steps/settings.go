@@ -1,0 +1,227 @@
+package steps
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Setting is what a configuration says of the functions whose names fit a pattern. A nil field says nothing.
+type Setting struct {
+	// Pattern is a function's canonical name, as its source gives it, in which each * stands for any characters, dots
+	// included, and each ? for one.
+	Pattern string
+
+	Effect      *Effect
+	Tier        *Tier
+	Hide        *bool   // true: the function is in no registry
+	Rename      *string // the canonical name in the place of the source's
+	Heavy       *string
+	Description *string
+	Timeout     *time.Duration
+	CacheTTL    *time.Duration
+	Defaults    json.RawMessage   // a JSON object; merged with those of less exact patterns, key by key
+	Aliases     map[string]string // merged likewise
+}
+
+// Settings apply to functions. nil applies to none. They may be used by many goroutines.
+type Settings struct {
+	list []*setting // the most exact first
+
+	mu   sync.Mutex
+	used map[*setting]bool
+}
+
+type setting struct {
+	Setting
+	pattern *regexp.Regexp // nil: the pattern is a name
+	literal int            // characters of the pattern that stand for themselves
+	at      int            // position in the list that was given
+}
+
+// NewSettings reads the settings. Of several that fit a function each thing is said by the most exact pattern that says
+// it: a name before a pattern, then the one with more characters that stand for themselves, then the one that stands
+// first in the list. All faults come back at once, bad_request, At "/N" of the list and the field below it.
+func NewSettings(list []Setting) (*Settings, []*fault.Error) {
+	s := &Settings{used: map[*setting]bool{}}
+	var faults []*fault.Error
+	for i, given := range list {
+		for _, f := range checkSetting(&given) {
+			faults = append(faults, f.Under(fault.Index("", i)))
+		}
+		one := &setting{Setting: given, at: i, literal: len(given.Pattern)}
+		if stars := strings.Count(given.Pattern, "*") + strings.Count(given.Pattern, "?"); stars > 0 {
+			one.literal -= stars
+			quoted := regexp.QuoteMeta(given.Pattern)
+			quoted = strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(quoted)
+			one.pattern = regexp.MustCompile(`^(?s:` + quoted + `)$`)
+		}
+		s.list = append(s.list, one)
+	}
+	slices.SortStableFunc(s.list, func(a, b *setting) int {
+		if named := cmp.Compare(rankOf(a), rankOf(b)); named != 0 {
+			return named
+		}
+		return cmp.Or(cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
+	})
+	return s, faults
+}
+
+func rankOf(s *setting) int {
+	if s.pattern == nil {
+		return 0
+	}
+	return 1
+}
+
+func checkSetting(s *Setting) (faults []*fault.Error) {
+	add := func(at string, f *fault.Error) { faults = append(faults, f.Under(at)) }
+	if s.Pattern == "" {
+		add("", fault.New(fault.BadRequest, "the name of a function, or a pattern of names, is empty"))
+	}
+	isPattern := strings.ContainsAny(s.Pattern, "*?")
+	if s.Rename != nil {
+		switch f := checkName(*s.Rename); {
+		case f != nil:
+			add("/rename", f)
+		case isPattern:
+			add("/rename", fault.New(fault.BadRequest, "%s may fit several functions, and only one can have the name: write the function's whole name", quote(s.Pattern)))
+		}
+	}
+	if s.Heavy != nil {
+		if heavy := []string{"auto", "always", "never"}; !slices.Contains(heavy, *s.Heavy) {
+			add("/heavy", unknownWord("value of heavy", *s.Heavy, heavy))
+		}
+	}
+	for at, d := range map[string]*time.Duration{"/timeoutMs": s.Timeout, "/cacheTtl": s.CacheTTL} {
+		if d != nil && *d < 0 {
+			add(at, fault.New(fault.BadRequest, "must not be below zero"))
+		}
+	}
+	if len(s.Defaults) > 0 {
+		if compact, f := compactJSON(s.Defaults, maxArgsDepth); f != nil || compact[0] != '{' {
+			add("/defaults", fault.New(fault.BadRequest, "must be an object of arguments"))
+		}
+	}
+	return faults
+}
+
+// Apply gives the function as the settings have it, and whether it is hidden.
+func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
+	if s == nil {
+		return fn, false
+	}
+	var c Setting
+	for _, one := range s.list {
+		if one.fits(fn.Name) {
+			s.mark(one)
+			c.fill(&one.Setting)
+		}
+	}
+	if c.Effect != nil {
+		fn.Effect, fn.EffectDeclared = *c.Effect, true
+	}
+	set(&fn.Tier, c.Tier)
+	set(&fn.Heavy, c.Heavy)
+	set(&fn.Description, c.Description)
+	set(&fn.Timeout, c.Timeout)
+	set(&fn.CacheTTL, c.CacheTTL)
+	set(&fn.Name, c.Rename)
+	if c.Defaults != nil {
+		fn.Defaults = c.Defaults
+	}
+	if c.Aliases != nil {
+		fn.Aliases = c.Aliases
+	}
+	return fn, c.Hide != nil && *c.Hide
+}
+
+func (one *setting) fits(name string) bool {
+	if one.pattern == nil {
+		return one.Pattern == name
+	}
+	return one.pattern.MatchString(name)
+}
+
+// fill takes from a less exact setting what is not said yet.
+func (s *Setting) fill(from *Setting) {
+	fillField(&s.Effect, from.Effect)
+	fillField(&s.Tier, from.Tier)
+	fillField(&s.Hide, from.Hide)
+	fillField(&s.Rename, from.Rename)
+	fillField(&s.Heavy, from.Heavy)
+	fillField(&s.Description, from.Description)
+	fillField(&s.Timeout, from.Timeout)
+	fillField(&s.CacheTTL, from.CacheTTL)
+	if from.Aliases != nil {
+		merged := maps.Clone(from.Aliases)
+		maps.Copy(merged, s.Aliases)
+		s.Aliases = merged
+	}
+	if from.Defaults != nil {
+		s.Defaults = mergeObjects(s.Defaults, from.Defaults)
+	}
+}
+
+// mergeObjects adds to an object those members of another that it has not; nil is an empty object.
+func mergeObjects(object, more json.RawMessage) json.RawMessage {
+	if object == nil {
+		return more
+	}
+	members, further := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if json.Unmarshal(object, &members) != nil || json.Unmarshal(more, &further) != nil {
+		return object
+	}
+	maps.Copy(further, members)
+	merged, err := json.Marshal(further) // sorted by name
+	if err != nil {
+		return object
+	}
+	return merged
+}
+
+func fillField[T any](field **T, from *T) {
+	if *field == nil {
+		*field = from
+	}
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func (s *Settings) mark(one *setting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used[one] = true
+}
+
+// Unused tells of the settings that have applied to no function so far, by their position in the list that was given,
+// with the nearest of names.
+func (s *Settings) Unused(names []string) []*fault.Error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var unused []*fault.Error
+	for _, one := range s.list {
+		if s.used[one] {
+			continue
+		}
+		f := fault.New(fault.UnknownFunction, "%s fits no function", quote(one.Pattern)).Under(fault.Index("", one.at))
+		f.Nearest = fault.Nearest(one.Pattern, names, 3)
+		unused = append(unused, f)
+	}
+	slices.SortFunc(unused, func(a, b *fault.Error) int { return strings.Compare(a.At, b.At) })
+	return unused
+}

@@ -1,0 +1,159 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func mustSettings(t *testing.T, list ...Setting) *Settings {
+	t.Helper()
+	s, faults := NewSettings(list)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return s
+}
+
+func TestSettingsTheMostExactSays(t *testing.T) {
+	t.Parallel()
+	s := mustSettings(t,
+		Setting{Pattern: "*", Tier: ptr(TierAdmin), Timeout: ptr(time.Second), Aliases: map[string]string{"a": "far", "b": "far"}, Defaults: json.RawMessage(`{"x":1,"y":1}`)},
+		Setting{Pattern: "net.*.list", Timeout: ptr(2 * time.Second), Heavy: ptr("always"), Aliases: map[string]string{"a": "near"}, Defaults: json.RawMessage(`{"y":2}`)},
+		Setting{Pattern: "net.device.list", Effect: ptr(Destroy), Description: ptr("d"), Rename: ptr("net.devices")},
+		Setting{Pattern: "net.*", Heavy: ptr("never"), CacheTTL: ptr(time.Minute), Hide: ptr(true)},
+		Setting{Pattern: "net.device.l?st", Hide: ptr(false)},
+	)
+	fn, hidden := s.Apply(Function{Spec: Spec{Name: "net.device.list", Effect: Read}})
+	if hidden || fn.Name != "net.devices" || fn.Effect != Destroy || !fn.EffectDeclared || fn.Tier != TierAdmin || fn.Heavy != "always" ||
+		fn.Timeout != 2*time.Second || fn.CacheTTL != time.Minute || fn.Description != "d" {
+		t.Errorf("hidden %t, %+v", hidden, fn.Spec)
+	}
+	if fn.Aliases["a"] != "near" || fn.Aliases["b"] != "far" || string(fn.Defaults) != `{"x":1,"y":2}` {
+		t.Errorf("aliases %v, defaults %s", fn.Aliases, fn.Defaults)
+	}
+	if other, hidden := s.Apply(Function{Spec: Spec{Name: "net.site.delete"}}); !hidden || other.Heavy != "never" {
+		t.Errorf("hidden %t, %+v", hidden, other.Spec)
+	}
+	if other, _ := s.Apply(Function{Spec: Spec{Name: "netz.list"}}); other.Heavy != "" || other.Tier != TierAdmin {
+		t.Errorf("%+v", other.Spec)
+	}
+	if unused := s.Unused(nil); len(unused) != 0 {
+		t.Errorf("unused: %v", unused)
+	}
+}
+
+func TestSettingsFaults(t *testing.T) {
+	t.Parallel()
+	_, faults := NewSettings([]Setting{
+		{Pattern: "a.b", Heavy: ptr("sometimes")},
+		{Pattern: "a.*", Rename: ptr("a.c")},
+		{Pattern: "a.b", Timeout: ptr(-time.Second), Defaults: json.RawMessage(`[1]`)},
+		{Pattern: "", Rename: ptr("x y")},
+	})
+	got := map[string]bool{}
+	for _, f := range faults {
+		if f.Code != fault.BadRequest {
+			t.Errorf("%v", f)
+		}
+		got[f.At] = true
+	}
+	for _, at := range []string{"/0/heavy", "/1/rename", "/2/timeoutMs", "/2/defaults", "/3", "/3/rename"} {
+		if !got[at] {
+			t.Errorf("no fault at %s: %v", at, faults)
+		}
+	}
+	if len(faults) != 6 {
+		t.Errorf("%d faults: %v", len(faults), faults)
+	}
+}
+
+func TestSettingsThatFitNothing(t *testing.T) {
+	t.Parallel()
+	s := mustSettings(t, Setting{Pattern: "fs.*"}, Setting{Pattern: "gihtub.issue.list"})
+	s.Apply(Function{Spec: Spec{Name: "fs.grep"}})
+	unused := s.Unused([]string{"fs.grep", "github.issue.list"})
+	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Nearest[0] != "github.issue.list" {
+		t.Errorf("%v", unused)
+	}
+}
+
+func TestAliasesAndDefaults(t *testing.T) {
+	t.Parallel()
+	r, err := NewRegistry([]Function{{Spec: Spec{
+		Name: "issue.list", Effect: Read,
+		Input:    json.RawMessage(`{"type":"object","additionalProperties":false,"required":["repoId","owner"],"properties":{"repoId":{"type":"string"},"owner":{"type":"string"},"limit":{"type":"integer","default":3}}}`),
+		Aliases:  map[string]string{"repo_id": "repoId", "limit": "owner"},
+		Defaults: json.RawMessage(`{"owner":"me","limit":10}`),
+	}, Call: echo}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, _ := r.Resolve("issue.list")
+	for _, test := range []struct{ args, want string }{
+		{`{"repo_id":"r"}`, `{"repoId":"r","owner":"me","limit":10}`},
+		{`{"repoId":"r","owner":"you","limit":1}`, `{"repoId":"r","owner":"you","limit":1}`},
+		{`{"limit":7,"repo_id":"\u00e9"}`, `{"limit":7,"repoId":"\u00e9","owner":"me"}`}, // limit is declared: no alias
+	} {
+		got, err := entry.Call(t.Context(), []byte(test.args))
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s gives %s, %v; want %s", test.args, got, err, test.want)
+		}
+		if faults := entry.Check([]byte(test.args), nil); len(faults) > 0 {
+			t.Errorf("%s: %v", test.args, faults)
+		}
+	}
+	// Both names: nothing is dropped silently.
+	_, err = entry.Call(t.Context(), []byte(`{"repo_id":"a","repoId":"b"}`))
+	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
+		t.Errorf("both names: %v", err)
+	}
+	// A fault stands where the caller wrote, and a hole is looked for there.
+	_, err = entry.Call(t.Context(), []byte(`{"repo_id":7}`))
+	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
+		t.Errorf("a wrong type: %v", err)
+	}
+	if faults := entry.Check([]byte(`{"repo_id":null}`), []Hole{{At: "/repo_id"}}); len(faults) > 0 {
+		t.Errorf("a hole: %v", faults)
+	}
+	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {
+		t.Errorf("the signature is %s", entry.Signature())
+	}
+	if _, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Defaults: json.RawMessage(`[]`)}, Call: echo}}, nil); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("defaults that are no object: %v", err)
+	}
+}
+
+func TestScrub(t *testing.T) {
+	t.Parallel()
+	const secret = `pa"ss/word+1`
+	fn := Function{Spec: Spec{Name: "a.echo"}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+		if string(args) == `{"fail":true}` {
+			f := fault.New(fault.FunctionFailed, "401 for %s", secret)
+			f.Body = []byte(`{"token":"pa\"ss/word+1"}`)
+			return nil, f
+		}
+		return []byte(`{"as":"pa\"ss/word+1","url":"?k=pa%22ss%2Fword%2B1","basic":"cGEic3Mvd29yZCsx","short":"abc"}`), nil
+	}}
+	r, err := NewRegistry([]Function{fn}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, _ := r.Scrub(NewScrubber([]string{secret, "abc"})).Resolve("a.echo")
+	got, err := entry.Call(t.Context(), nil)
+	if want := `{"as":"[secret]","url":"?k=[secret]","basic":"[secret]","short":"abc"}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	_, err = entry.Call(t.Context(), []byte(`{"fail":true}`))
+	if f, _ := fault.As(err); f == nil || f.Message != "401 for [secret]" || string(f.Body) != `{"token":"[secret]"}` {
+		t.Errorf("%v", err)
+	}
+	if NewScrubber([]string{"short"}) != nil || r.Scrub(nil) != r {
+		t.Error("there is nothing to look for")
+	}
+}

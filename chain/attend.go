@@ -11,24 +11,13 @@ import (
 // await takes the functions as they are now. While sources are still starting it waits for names that are not there yet:
 // what is found by its exact name cannot change any more, all else may, or may become ambiguous.
 func (s *exchange) await(ctx context.Context, r *request) {
-	var deadline <-chan time.Time
-	for {
-		starting := s.provider.Starting() // before the functions: what comes meanwhile is not missed
+	if s.provider.Starting() == nil {
 		s.view = s.provider.Registry()
-		if starting == nil || r == nil || s.allExact(r.Steps) {
-			return
-		}
-		if deadline == nil {
-			deadline = time.After(s.patience(r))
-		}
-		select {
-		case <-starting:
-		case <-ctx.Done():
-			return
-		case <-deadline:
-			return
-		}
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.patience(r))
+	defer cancel()
+	s.view = steps.Await(ctx, s.provider, func(now *steps.Registry) bool { return r == nil || allExact(now, r.Steps) })
 }
 
 // patience is how long a request may wait for functions: as long as it may run.
@@ -40,12 +29,12 @@ func (s *exchange) patience(r *request) time.Duration {
 	return patience
 }
 
-func (s *exchange) allExact(list []step) bool {
+func allExact(functions *steps.Registry, list []step) bool {
 	for i := range list {
-		if inline := list[i].Chain; inline != nil && !s.allExact(inline.Steps) {
+		if inline := list[i].Chain; inline != nil && !allExact(functions, inline.Steps) {
 			return false
 		}
-		if name := list[i].Fn; name != "" && !s.view.Has(name) {
+		if name := list[i].Fn; name != "" && !functions.Has(name) {
 			return false
 		}
 	}

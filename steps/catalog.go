@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ type CatalogOptions struct {
 	Registry RegistryOptions
 	// Settings are applied to every function; nil: none.
 	Settings *Settings
+	// Scrubber takes the configuration's secrets out of results, errors, states and warnings; nil: there are none.
+	Scrubber *Scrubber
 	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
 	// called by one goroutine at a time. nil: as it is.
 	Wrap func(*Registry) (*Registry, error)
@@ -74,8 +77,10 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 	if o != nil {
 		c.options = *o
 	}
-	if c.options.Registry.Warn == nil {
+	if warn := c.options.Registry.Warn; warn == nil {
 		c.options.Registry.Warn = func(*fault.Error) {}
+	} else if s := c.options.Scrubber; s != nil {
+		c.options.Registry.Warn = func(f *fault.Error) { warn(s.Fault(f)) }
 	}
 	if c.options.Wrap == nil {
 		c.options.Wrap = func(r *Registry) (*Registry, error) { return r, nil }
@@ -84,7 +89,7 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 	if c.base, err = NewRegistry(nil, &c.options.Registry); err != nil {
 		return nil, err
 	}
-	c.current, err = c.options.Wrap(c.base)
+	c.current, err = c.wrap(c.base)
 	return c, err
 }
 
@@ -148,7 +153,7 @@ func (c *Catalog) Down(name string) *fault.Error {
 		if m.live == nil || !beginsWith(name, m.name) {
 			continue
 		}
-		status := m.live.Status()
+		status := c.status(m)
 		if status.State == StateReady || status.State == StateIdle {
 			continue
 		}
@@ -186,7 +191,7 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.options.Wrap(base)
+		current, err = c.wrap(base)
 	}
 	if err != nil {
 		c.warn(err)
@@ -203,6 +208,8 @@ func (c *Catalog) warn(err error) {
 	}
 	c.options.Registry.Warn(f)
 }
+
+func (c *Catalog) wrap(r *Registry) (*Registry, error) { return c.options.Wrap(r.Scrub(c.options.Scrubber)) }
 
 // rebuild replaces the functions of some sources. What was compiled of the others is kept.
 func (c *Catalog) rebuild(dirty []*member) (*Registry, error) {
@@ -259,25 +266,33 @@ func (c *Catalog) Sources() []SourceInfo {
 	defer c.mu.Unlock()
 	infos := make([]SourceInfo, len(c.members))
 	for i, m := range c.members {
-		infos[i] = SourceInfo{Name: m.name, Status: Status{State: StateReady}, Functions: m.names}
-		if m.live != nil {
-			infos[i].Status = m.live.Status()
-		}
+		infos[i] = SourceInfo{Name: m.name, Status: c.status(m), Functions: m.names}
 	}
 	return infos
 }
 
-// Settle waits until no source is starting, or until done is closed.
-func (c *Catalog) Settle(done <-chan struct{}) {
+func (c *Catalog) status(m *member) Status {
+	if m.live == nil {
+		return Status{State: StateReady}
+	}
+	status := m.live.Status()
+	status.Error = c.options.Scrubber.Fault(status.Error)
+	return status
+}
+
+// Await gives the functions once enough says so, or no source is starting any more, or ctx is done. enough is asked of
+// each registry; nil waits for all sources.
+func Await(ctx context.Context, p Provider, enough func(*Registry) bool) *Registry {
 	for {
-		starting := c.Starting()
-		if starting == nil {
-			return
+		starting := p.Starting() // before the functions: what comes meanwhile is not missed
+		registry := p.Registry()
+		if starting == nil || enough != nil && enough(registry) {
+			return registry
 		}
 		select {
 		case <-starting:
-		case <-done:
-			return
+		case <-ctx.Done():
+			return registry
 		}
 	}
 }

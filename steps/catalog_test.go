@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -172,7 +173,7 @@ func TestCatalogSettles(t *testing.T) {
 		c, _ := newCatalog(t, nil, sources...)
 		settled := make(chan struct{})
 		go func() {
-			c.Settle(nil)
+			Await(t.Context(), c, nil)
 			close(settled)
 		}()
 		for i, s := range sources {
@@ -185,10 +186,13 @@ func TestCatalogSettles(t *testing.T) {
 			s.become([]State{StateReady, StateFailed, StateIdle}[i], nil)
 		}
 		<-settled
-		done := make(chan struct{})
-		close(done)
 		sources[0].become(StateStarting, nil)
-		c.Settle(done)
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		Await(cancelled, c, nil)
+		if got := Await(t.Context(), c, func(*Registry) bool { return true }); got != c.Registry() {
+			t.Error("not the registry of the moment")
+		}
 	})
 }
 

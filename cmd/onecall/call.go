@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -34,12 +35,12 @@ func newCallCommand(c *cli) *cobra.Command {
 				return err
 			}
 		}
-		a, err := c.open(tape{})
+		a, err := c.open(use{})
 		if err != nil {
 			return err
 		}
 		defer a.closeInto(&err)
-		request, err := a.callRequest(args[0], given, args[1:])
+		request, err := a.callRequest(cmd.Context(), args[0], given, args[1:])
 		if err != nil {
 			return err
 		}
@@ -60,14 +61,15 @@ type argument struct {
 
 // callRequest makes the chain of one step that calls a function. Its arguments are the chain's input, which the step
 // refers to: so nothing in them can be taken for a reference.
-func (a *app) callRequest(name string, given []byte, settings []string) ([]byte, error) {
+func (a *app) callRequest(ctx context.Context, name string, given []byte, settings []string) ([]byte, error) {
 	var list []argument
 	gjson.ParseBytes(given).ForEach(func(key, value gjson.Result) bool {
 		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
 		return true
 	})
 	var input []byte // of an unknown function: the engine tells that it is
-	if fn, err := a.functions.Resolve(name); err == nil {
+	functions := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) })
+	if fn, err := functions.Resolve(name); err == nil {
 		input = fn.Spec().Input
 	}
 	for _, text := range settings {

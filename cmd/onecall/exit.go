@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
@@ -30,6 +31,8 @@ func statusOf(a *chain.Answer) error {
 		return nil
 	case a.Error == nil:
 		return answered(exitFailed)
+	case len(a.Faults) > 0 && !slices.ContainsFunc(a.Faults, func(f *fault.Error) bool { return f.Code != fault.Unavailable }):
+		return answered(fault.Unavailable.Exit()) // the chain may be right: its sources are not there
 	}
 	return answered(a.Error.Code.Exit())
 }

@@ -48,7 +48,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, err := c.open(tape{})
+		a, err := c.open(use{none: true})
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
 
 type runFlags struct {
 	answerFlags
-	tape
+	use
 	input  string
 	set    []string
 	dryRun bool
@@ -134,7 +134,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	a, err := c.open(f.tape)
+	a, err := c.open(f.use)
 	if err != nil {
 		return err
 	}

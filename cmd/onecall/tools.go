@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -21,9 +21,11 @@ type toolList struct {
 }
 
 type toolSource struct {
-	Name      string `json:"name"`
-	State     string `json:"state"`
-	Functions int    `json:"functions"`
+	Name      string      `json:"name"`
+	State     steps.State `json:"state"`
+	Functions int         `json:"functions"`
+	Version   string      `json:"version,omitempty"` // name and version, as the source says them
+	Error     string      `json:"error,omitempty"`   // why it is not ready
 }
 
 type toolFunction struct {
@@ -36,28 +38,33 @@ type toolFunction struct {
 	Description string `json:"description"`
 }
 
-// stateReady is the state of a source whose functions can be called.
-const stateReady = "ready"
-
 func newToolsCommand(c *cli) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "tools [QUERY]",
 		Short: "Show the functions, their signatures and what they cost in tokens",
-		Long:  "Show the functions whose names or descriptions hold all words of QUERY; without it, all.",
-		RunE: func(_ *cobra.Command, args []string) (err error) {
-			a, err := c.open(tape{})
+		Long: "Show the functions whose names or descriptions hold all words of QUERY; without it, all. It waits until each source\n" +
+			"has started, or has failed to.",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			a, err := c.open(use{})
 			if err != nil {
 				return err
 			}
 			defer a.closeInto(&err)
 			query := strings.Join(args, " ")
-			list := a.tools(strings.Fields(strings.ToLower(query)))
+			list := a.tools(cmd.Context(), strings.Fields(strings.ToLower(query)))
 			if len(list.Functions) == 0 {
 				c.note("no function matches %q%s", query, a.nearestNames(query))
 			}
+			for _, f := range a.unusedSettings() {
+				c.warn(f)
+			}
 			if asJSON {
 				return c.writeValue(list)
+			}
+			if query != "" {
+				c.noteAbsent(list.Sources)
+				list.Sources = nil
 			}
 			return c.writeTable(list)
 		},
@@ -67,27 +74,33 @@ func newToolsCommand(c *cli) *cobra.Command {
 }
 
 // tools lists the functions that hold all the words, which are in lower case, and every source.
-func (a *app) tools(words []string) *toolList {
+func (a *app) tools(ctx context.Context, words []string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
-	for _, entry := range a.functions.All() {
-		spec := entry.Spec()
-		i := slices.IndexFunc(list.Sources, func(s toolSource) bool { return s.Name == spec.Source() })
-		if i < 0 {
-			i = len(list.Sources)
-			list.Sources = append(list.Sources, toolSource{Name: spec.Source(), State: stateReady})
+	functions := steps.Await(ctx, a.catalog, nil)
+	source := map[string]string{} // by function
+	for _, info := range a.catalog.Sources() {
+		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Functions: len(info.Functions)}
+		if info.Error != nil {
+			one.Error = info.Error.Message
 		}
-		list.Sources[i].Functions++
+		list.Sources = append(list.Sources, one)
+		for name := range info.Functions {
+			source[name] = info.Name
+		}
+	}
+	for _, entry := range functions.All() {
+		spec := entry.Spec()
 		if holdsAll(strings.ToLower(spec.Name+" "+spec.Description), words) {
-			list.Functions = append(list.Functions, a.tool(entry))
+			list.Functions = append(list.Functions, a.tool(entry, source[spec.Name]))
 		}
 	}
 	return list
 }
 
-func (a *app) tool(entry *steps.Entry) toolFunction {
+func (a *app) tool(entry *steps.Entry, source string) toolFunction {
 	spec, signature := entry.Spec(), entry.Signature()
 	return toolFunction{
-		Name: spec.Name, Source: spec.Source(), Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
+		Name: spec.Name, Source: source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
 		Signature: signature, Description: spec.Description,
 		Tokens: a.counter.Count([]byte(signature+"\n"+spec.Description), -1),
 	}
@@ -104,7 +117,7 @@ func holdsAll(text string, words []string) bool {
 
 func (a *app) nearestNames(query string) string {
 	var names []string
-	for _, entry := range a.functions.All() {
+	for _, entry := range a.catalog.Registry().All() {
 		names = append(names, entry.Spec().Name)
 	}
 	near := fault.Nearest(query, names, 3)
@@ -114,10 +127,34 @@ func (a *app) nearestNames(query string) string {
 	return ": did you mean " + strings.Join(near, ", ") + "?"
 }
 
+// noteAbsent tells of the sources in which nothing could be looked for.
+func (s *streams) noteAbsent(sources []toolSource) {
+	for _, one := range sources {
+		if one.Error != "" {
+			s.note("the source %s is %s: %s", printable(one.Name), one.State, printable(one.Error))
+		}
+	}
+}
+
 func (s *streams) writeTable(list *toolList) error {
 	var b bytes.Buffer
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(list.Sources) > 0 {
+		fmt.Fprintln(table, "SOURCE\tSTATE\tFUNCTIONS")
+	}
+	for _, s := range list.Sources {
+		fmt.Fprintf(table, "%s\t%s\t%d\n", printable(s.Name), s.State, s.Functions)
+		if s.Error != "" {
+			fmt.Fprintf(table, "\t%s\n", printable(s.Error))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
 	if len(list.Functions) > 0 {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
 		fmt.Fprintln(table, "TOKENS\tEFFECT\tFUNCTION")
 	}
 	for _, fn := range list.Functions {

@@ -13,15 +13,13 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/exprs"
-	"github.com/onecall-mcp/onecall/steps/files"
-	"github.com/onecall-mcp/onecall/steps/httpcall"
 	"github.com/onecall-mcp/onecall/steps/replay"
 )
 
 // app is onecall put together from its packages, as the configuration says.
 type app struct {
-	functions       *steps.Registry
+	catalog         *steps.Catalog
+	settings        *steps.Settings
 	counter         budget.Counter
 	engine          *chain.Engine
 	maxRequestBytes int64
@@ -31,33 +29,32 @@ type app struct {
 	closers   []io.Closer
 }
 
-// tape names the recordings of a command; at most one of the two.
-type tape struct{ record, replay string }
+// use is what a command does with the functions.
+type use struct {
+	record, replay string // files; at most one of the two
+	none           bool   // it calls none, and no source needs to start
+}
 
 // open puts onecall together. The caller closes the app.
-func (c *cli) open(t tape) (*app, error) {
+func (c *cli) open(u use) (*app, error) {
 	config, faults := loadConfig(c.configPath)
 	a := &app{}
-	functions, more := a.sources(config)
+	err := a.play(u)
+	if err != nil {
+		return nil, err
+	}
+	more, err := a.sources(c, config, len(faults) == 0 && !u.none)
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
 	faults = append(faults, more...)
-	var err error
 	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil && len(faults) == 0 {
 		faults = append(faults, config.under("/tokens", err))
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(config.refused(faults), a.close())
 	}
-	a.functions, err = steps.NewRegistry(functions, &steps.RegistryOptions{
-		MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)),
-		Warn:           c.warn,
-	})
-	if err == nil {
-		err = a.play(t)
-	}
-	if err == nil {
-		err = a.start(config)
-	}
-	if err != nil {
+	if err = a.start(config); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
@@ -72,42 +69,16 @@ func (c *configFile) refused(faults []*fault.Error) error {
 	return &configError{file: name, text: c.text, faults: faults}
 }
 
-// sources opens the embedded sources and gives their functions.
-func (a *app) sources(c *configFile) ([]steps.Function, []*fault.Error) {
-	var functions []steps.Function
-	var faults []*fault.Error
-	add := func(pointer string, source steps.Source, err error) {
-		if err != nil {
-			faults = append(faults, c.under(pointer, err))
-			return
-		}
-		functions = append(functions, source.Functions()...)
-		a.closers = append(a.closers, source)
-	}
-	fileSource, err := files.New(&files.Options{Root: valueOr(c.FS.Root, "")})
-	add("/fs/root", fileSource, err)
-	httpSource, err := httpcall.New(&httpcall.Options{Allow: c.HTTP.Allow, UserAgent: "onecall/" + version()})
-	add("/http", httpSource, err)
-	add("", exprs.New(), nil)
-	return functions, faults
-}
-
-// play has the functions recorded, or answered from a recording.
-func (a *app) play(t tape) error {
+// play opens the recording that calls are written to, or answered from.
+func (a *app) play(u use) error {
 	var err error
 	switch {
-	case t.record != "" && t.replay != "":
+	case u.record != "" && u.replay != "":
 		return usage("--record and --replay exclude each other: a replay makes no calls to record")
-	case t.record != "":
-		if a.recording, err = newRecording(t.record); err != nil {
-			return err
-		}
-		a.functions = a.functions.Observe(a.recording.recorder.Observe)
-	case t.replay != "":
-		if a.cassette, err = replay.Open(t.replay); err != nil {
-			return err
-		}
-		a.functions, err = a.cassette.Registry(a.functions)
+	case u.record != "":
+		a.recording, err = newRecording(u.record)
+	case u.replay != "":
+		a.cassette, err = replay.Open(u.replay)
 	}
 	return err
 }
@@ -121,7 +92,7 @@ func (a *app) start(c *configFile) error {
 	a.closers = append(a.closers, results)
 	a.maxRequestBytes = int64(valueOr(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	a.engine, err = chain.New(&chain.Options{
-		Functions:       a.functions,
+		Functions:       a.catalog,
 		Counter:         a.counter,
 		Results:         results,
 		MaxTotalTokens:  valueOr(c.Budget.MaxTotalTokens, 0),

@@ -88,7 +88,7 @@ func (s *exchange) scope(input []byte) refs.Scope {
 // chain runs the steps of one level, the only loop there is: a step starts when all steps in its `after` have ended.
 func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope) []stepRun {
 	l := &loop{run: r, plan: p, scope: scope, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
-		done: make(chan int, len(p.steps))}
+		done: make(chan int, len(p.steps)), own: noStep}
 	l.scope.Steps = make([]refs.StepResult, len(p.steps))
 	l.index()
 	for {
@@ -96,9 +96,7 @@ func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope) []stepRun {
 		if l.running == 0 {
 			break
 		}
-		i := <-l.done
-		l.running--
-		l.finish(i)
+		l.wait(ctx)
 	}
 	l.skipRest(ctx)
 	return l.steps
@@ -115,8 +113,34 @@ type loop struct {
 	nextOf  []int
 	ready   []int // steps that wait for nothing, in order
 	running int
+	own     int // the step that runs in the place of this goroutine, which only waits meanwhile; noStep: none
 	failed  bool
 	done    chan int
+}
+
+const noStep = -1
+
+// wait waits until a step has ended, or one that is ready gets a place to run.
+func (l *loop) wait(ctx context.Context) {
+	var place chan<- struct{}
+	if len(l.ready) > 0 && !l.halted(ctx) && !l.scarce() {
+		place = l.spare
+	}
+	select {
+	case i := <-l.done:
+		l.running--
+		if l.own == i {
+			l.own = noStep
+		}
+		l.finish(i)
+	case place <- struct{}{}:
+		l.free() // for start, or whoever is faster
+	}
+}
+
+// scarce tells whether the calls do not suffice for all that is ready: the steps then get them in the order written.
+func (l *loop) scarce() bool {
+	return int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready))
 }
 
 // index finds which steps wait for which.
@@ -144,30 +168,36 @@ func (l *loop) index() {
 	}
 }
 
-// start starts what is ready, side by side as far as the concurrency allows. A step that is alone, or one too many, runs
-// on this goroutine.
+// start starts what is ready, side by side as far as the concurrency allows. A step that is alone, or must not run beside
+// the next, runs on this goroutine.
 func (l *loop) start(ctx context.Context) {
 	for len(l.ready) > 0 && !l.halted(ctx) {
 		i := l.ready[0]
-		l.ready = l.ready[1:]
 		s := l.plan.steps[i]
 		if cause, ok := l.brokenDependency(s); ok {
+			l.ready = l.ready[1:]
 			l.steps[i] = stepRun{status: statusSkipped, reason: reasonDependency, cause: cause, index: -1, count: -1}
 			l.finish(i)
 			continue
 		}
+		inTurn := len(l.ready) == 1 && l.running == 0 || l.scarce()
+		if l.own != noStep && (inTurn || !l.another()) {
+			return // until a step ends, or there is a place for another
+		}
+		l.ready = l.ready[1:]
 		l.report(i, false)
-		isAlone := len(l.ready) == 0 && l.running == 0
-		// Where the calls do not suffice for all that is ready, the steps get them in the order written.
-		isScarce := int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready)+1)
-		if isAlone || isScarce || !l.another() {
+		if inTurn {
 			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
 			l.finish(i)
 			continue
 		}
 		l.running++
+		release := l.free
+		if l.own == noStep {
+			l.own, release = i, func() {}
+		}
 		go func() {
-			defer l.free()
+			defer release()
 			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
 			l.done <- i
 		}()

@@ -121,3 +121,17 @@ func TestWhatHadEndedIsAnswered(t *testing.T) {
 			}
 		})
 }
+
+// TestNoPlaceIsLost has more steps than may run at once: the next begins as soon as any of them ends.
+func TestNoPlaceIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		request := `{"steps":[{"fn":"test.sleep","args":{"ms":500}},{"fn":"test.sleep","args":{"ms":100}},
+			{"fn":"test.sleep","args":{"ms":100}},{"fn":"test.sleep","args":{"ms":100,"value":"$1"}},{"fn":"test.sleep","args":{"ms":100,"value":"$3"}}]}`
+		started := time.Now()
+		a := engine(t, &world{}, chain.Options{MaxConcurrency: 2}).Run(t.Context(), []byte(request), nil)
+		if took := time.Since(started); !a.OK || took != 500*time.Millisecond {
+			t.Errorf("took %v: %s", took, a.JSON)
+		}
+	})
+}

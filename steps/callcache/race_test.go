@@ -1,0 +1,5 @@
+//go:build race
+
+package callcache
+
+const raceEnabled = true

@@ -3,13 +3,14 @@ package httpcall
 import (
 	"encoding/json"
 	"mime"
-	"net/textproto"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/egress"
 )
 
 const redacted = "[redacted]"
@@ -34,7 +35,7 @@ func (r *redaction) arguments(args []byte) []byte {
 			return quote(r.url(address))
 		case "headers":
 			return rewrite(value, func(name string, value gjson.Result) []byte {
-				if safeHeaders[textproto.CanonicalMIMEHeaderKey(name)] {
+				if egress.SafeHeader(name) {
 					return []byte(value.Raw)
 				}
 				return r.hide(value)

@@ -16,7 +16,8 @@ import (
 
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	var other *httptest.Server
+	var other, server *httptest.Server
+	var s *Source
 	var mu sync.Mutex
 	seen := map[string]http.Header{}
 	note := func(where string, r *http.Request) {
@@ -24,7 +25,12 @@ func TestRedirects(t *testing.T) {
 		defer mu.Unlock()
 		seen[where] = r.Header.Clone()
 	}
-	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note("other"+r.URL.Path, r)
+		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
+	}))
+	t.Cleanup(other.Close)
+	s, server = serve(t, Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}}, func(w http.ResponseWriter, r *http.Request) {
 		note("first"+r.URL.Path, r)
 		switch {
 		case r.URL.Path == "/same":
@@ -70,17 +76,6 @@ func TestRedirects(t *testing.T) {
 			_, _ = io.WriteString(w, "end")
 		}
 	})
-	other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		note("other"+r.URL.Path, r)
-		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
-	}))
-	t.Cleanup(other.Close)
-	list, err := parseAllowList([]string{strings.TrimPrefix(other.URL, "http://")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.allow = append(s.allow, list...)
-
 	tests := []struct {
 		method, path string
 		code         fault.Code

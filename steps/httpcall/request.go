@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/textproto"
@@ -12,10 +13,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-retryablehttp"
 	"github.com/tidwall/gjson"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -37,7 +38,7 @@ func decode(args []byte, method string) (a arguments, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&a); err != nil {
-		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + cause(err), Err: err}
+		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + bounded(err.Error()), Err: err}
 	}
 	switch {
 	case method != "" && (a.Method != "" || a.Body != nil):
@@ -56,28 +57,42 @@ func badArgument(name, message string) *fault.Error {
 	return &fault.Error{Code: fault.BadArguments, Message: message, At: fault.Key("", name)}
 }
 
+// bounded is a text of another's, not longer than a line.
+func bounded(text string) string {
+	const most = 200
+	if len(text) > most {
+		text = string(trimPartialRune([]byte(text[:most]))) + "…"
+	}
+	return strings.ToValidUTF8(text, "\ufffd")
+}
+
 // prepare makes the request: a URL that is allowed, headers that are well-formed and the caller's to set, the body.
-func (s *Source) prepare(ctx context.Context, a arguments) (*retryablehttp.Request, error) {
+func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error) {
 	u, err := s.address(a)
 	if err != nil {
 		return nil, err
 	}
-	header, err := s.header(a.Headers)
+	header, err := requestHeader(a.Headers)
 	if err != nil {
 		return nil, err
 	}
-	body, contentType, err := encodeBody(a.Body, header.Get("Content-Type"))
+	return newRequest(ctx, a.Method, u, header, a.Body)
+}
+
+// newRequest makes a request with a body of JSON, encoded as the content type says.
+func newRequest(ctx context.Context, method string, u *url.URL, header http.Header, value json.RawMessage) (*http.Request, error) {
+	body, contentType, err := encodeBody(value, header.Get("Content-Type"))
 	if err != nil {
 		return nil, err
 	}
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 	}
-	var raw any // a nil slice inside would count as a body
+	var reader io.Reader // a nil slice inside would count as a body
 	if body != nil {
-		raw = body
+		reader = bytes.NewReader(body)
 	}
-	request, err := retryablehttp.NewRequestWithContext(ctx, a.Method, u.String(), raw)
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), reader)
 	if err != nil {
 		return nil, badArgument("url", "the URL is not valid")
 	}
@@ -85,31 +100,33 @@ func (s *Source) prepare(ctx context.Context, a arguments) (*retryablehttp.Reque
 	return request, nil
 }
 
-// address is the URL to call, its host normalised and allowed, with the query added to what it holds.
+// address is the URL to call, its host allowed, with the query added to what it holds.
 func (s *Source) address(a arguments) (*url.URL, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
 		return nil, badArgument("url", "the URL is not valid: write it whole, as https://host/path")
 	}
-	to, problem := parseTarget(u)
-	if problem != "" {
-		return nil, badArgument("url", problem)
-	}
-	if err := s.allow.check(to); err != nil {
+	if err := s.client.options.Rules.Check(u); err != nil {
+		if f, _ := fault.As(err); f.Code == fault.BadArguments {
+			return nil, badArgument("url", f.Message)
+		}
 		return nil, err
 	}
-	u.Host, u.Fragment, u.RawFragment = to.String(), "", ""
+	u.Host, u.Fragment, u.RawFragment = egress.Host(u), "", ""
 	values, err := formValues("query", a.Query)
 	if err != nil {
 		return nil, err
 	}
-	u.RawQuery = escapeQuery(u.RawQuery)
-	if more := values.Encode(); more != "" && u.RawQuery != "" {
-		u.RawQuery += "&" + more
-	} else if more != "" {
-		u.RawQuery = more
-	}
+	u.RawQuery = joinQuery(escapeQuery(u.RawQuery), values)
 	return u, nil
+}
+
+func joinQuery(query string, values url.Values) string {
+	more := values.Encode()
+	if query != "" && more != "" {
+		return query + "&" + more
+	}
+	return query + more
 }
 
 // escapeQuery escapes what must not stand in a request line and leaves what is escaped already.
@@ -158,20 +175,12 @@ var refusedHeaders = map[string]bool{
 	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// header checks the caller's headers and adds the defaults. Messages name a header and never show its value.
-func (s *Source) header(given map[string]string) (http.Header, error) {
+// requestHeader checks headers and adds the default. Messages name a header and never show its value.
+func requestHeader(given map[string]string) (http.Header, error) {
 	header := http.Header{}
 	for name, value := range given {
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		problem := ""
-		switch {
-		case !httpguts.ValidHeaderFieldName(name):
-			problem = "this is not a header name"
-		case !httpguts.ValidHeaderFieldValue(value):
-			problem = "the value of this header holds control characters"
-		case refusedHeaders[canonical]:
-			problem = "this header is set by onecall: leave it out"
-		case header[canonical] != nil:
+		problem := headerProblem(name, value)
+		if problem == "" && header[textproto.CanonicalMIMEHeaderKey(name)] != nil {
 			problem = "this header is given twice"
 		}
 		if problem != "" {
@@ -181,12 +190,23 @@ func (s *Source) header(given map[string]string) (http.Header, error) {
 		}
 		header.Set(name, value)
 	}
-	for name, value := range map[string]string{"Accept": "application/json, */*;q=0.8", "User-Agent": s.options.UserAgent} {
-		if header[name] == nil {
-			header.Set(name, value)
-		}
+	if header["Accept"] == nil {
+		header.Set("Accept", "application/json, */*;q=0.8")
 	}
 	return header, nil
+}
+
+// headerProblem tells why a header cannot be sent; "" where it can.
+func headerProblem(name, value string) string {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return "this is not a header name"
+	case !httpguts.ValidHeaderFieldValue(value):
+		return "the value of this header holds control characters"
+	case refusedHeaders[textproto.CanonicalMIMEHeaderKey(name)]:
+		return "this header is set by onecall: leave it out"
+	}
+	return ""
 }
 
 const formType = "application/x-www-form-urlencoded"

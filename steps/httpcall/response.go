@@ -3,12 +3,10 @@ package httpcall
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -22,9 +20,17 @@ import (
 // maxErrorBody bounds the body that an error carries, in bytes.
 const maxErrorBody = 16 << 10
 
-// read turns a response into a result, or into the coded error that its status stands for; err says that the response
-// could not be read whole.
-func (s *Source) read(response *http.Response, host string) (result []byte, status *fault.Error, err error) {
+// reply is what came back.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte // JSON
+}
+
+// readReply reads a response, or gives the coded error that its status stands for; err says that the response could not
+// be read whole. It closes the body.
+func (s *Source) readReply(response *http.Response, host string) (whole *reply, status *fault.Error, err error) {
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= 400 {
 		return nil, statusFault(response, host), nil
 	}
@@ -33,19 +39,21 @@ func (s *Source) read(response *http.Response, host string) (result []byte, stat
 		return nil, nil, err
 	}
 	body, err := bodyJSON(response.Header, data)
-	if err != nil {
-		return nil, nil, err
-	}
+	return &reply{response.StatusCode, response.Header, body}, nil, err
+}
+
+// result is {status, headers, body} as JSON.
+func (r *reply) result() ([]byte, error) {
 	head, err := marshal(struct {
 		Status  int               `json:"status"`
 		Headers map[string]string `json:"headers"`
-	}{response.StatusCode, shownHeaders(response.Header)})
+	}{r.status, shownHeaders(r.header)})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	result = make([]byte, 0, len(head)+len(body)+8)
+	result := make([]byte, 0, len(head)+len(r.body)+8)
 	result = append(append(result, bytes.TrimSuffix(head, []byte("}"))...), `,"body":`...)
-	return append(append(result, body...), '}'), nil, nil
+	return append(append(result, r.body...), '}'), nil
 }
 
 // statusFault is the error of a status of 400 and over, with the status and the start of the body in it.
@@ -76,7 +84,7 @@ func trimPartialRune(data []byte) []byte {
 
 // readBody reads the body as it is after decompression, within the bound.
 func (s *Source) readBody(response *http.Response, host string) ([]byte, error) {
-	limit := s.options.MaxBodyBytes
+	limit := s.maxBody
 	if limit < 0 {
 		return io.ReadAll(response.Body)
 	}
@@ -172,17 +180,4 @@ func marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
-}
-
-// cause is what an error says, without the URL that net/http puts before it, and not longer than a line.
-func cause(err error) string {
-	var withURL *url.Error
-	if errors.As(err, &withURL) {
-		err = withURL.Err
-	}
-	message := err.Error()
-	if len(message) > 200 {
-		message = string(trimPartialRune([]byte(message[:200]))) + "…"
-	}
-	return strings.ToValidUTF8(message, "\ufffd")
 }

@@ -14,27 +14,21 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// idempotent tells whether a request of this method may be sent again (RFC 9110, section 9.2.2).
-func idempotent(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	return false
-}
-
-// checkRetry decides whether an idempotent request is sent again. Where the wait would outlast the context, the answer
-// that is there is the answer.
-func (s *Source) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
+// checkRetry decides whether a request that may be repeated is sent again. Where the wait would outlast the context, the
+// answer that is there is the answer.
+func (c *Client) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if !passing(ctx, response, err) {
 		return false, nil
 	}
-	wait := s.options.RetryWaitMin
+	wait := c.options.RetryWaitMin
 	if asked, ok := retryAfter(response); ok {
 		wait = asked
 	}
-	deadline, limited := ctx.Deadline()
-	return !limited || time.Until(deadline) > wait, nil
+	patience := maxWait
+	if deadline, limited := ctx.Deadline(); limited {
+		patience = time.Until(deadline)
+	}
+	return patience > wait, nil
 }
 
 // passing tells whether what came of an attempt may pass by itself: a connection that failed, a status that says "later".
@@ -71,6 +65,9 @@ func backoff(least, most time.Duration, attempt int, response *http.Response) ti
 	}
 	return wait/2 + rand.N(wait/2+1)
 }
+
+// maxWait bounds the wait for the next attempt of a request whose context has no deadline.
+const maxWait = 2 * time.Minute
 
 // maxRetryAfter keeps a huge Retry-After from overflowing; no context lives that long.
 const maxRetryAfter = 1 << 30

@@ -1,6 +1,6 @@
-// Package httpcall offers http.get and http.request: plain HTTP calls to the hosts that the configuration names, and to
-// no other. What a call may reach is decided on its URL, again on every redirect, and again on the address that the host
-// name resolved to, so that neither a redirect nor a changing DNS answer leads to a private network.
+// Package httpcall offers http.get and http.request, plain HTTP calls to the hosts that the configuration names, and
+// http.NAME for each endpoint that it describes. Its Client sends the requests of other sources as well. Package egress
+// decides what may be reached.
 package httpcall
 
 import (
@@ -13,104 +13,105 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
-
+	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Options configure New; nil and zero values take the defaults.
 type Options struct {
-	// Allow names the hosts that may be called; none by default. An entry is `host`, `host:port`, `*.example.com` (every
-	// name below example.com, not itself) or one of these after `http://` or `https://`, which then excludes the other
-	// scheme. Without a port the scheme's own is meant (80, 443). Private, loopback and other special addresses are
-	// reached only where an entry is that very IP address, or `localhost`.
+	// Allow names the hosts that may be called, as egress.Parse reads them; none by default. Endpoints need no entry: each
+	// may call the hosts that its and the others' URLs name, and http.get and http.request may not because of them.
 	Allow []string
 
-	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
-	Retries      int           // further attempts of idempotent methods; 0: 3; -1: none
-	RetryWaitMin time.Duration // before the first retry, doubled for each further one, with jitter; 0: 500 ms
-	RetryWaitMax time.Duration // above it no back-off goes, but a Retry-After may; 0: 10 s
-	Timeout      time.Duration // of a call, retries included, whose context has no deadline; 0: 2 minutes
-	UserAgent    string        // "": onecall
+	Endpoints []Endpoint
 
-	// Transport takes the place of the connections, and with them of the check of resolved addresses: for tests.
-	Transport http.RoundTripper
+	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
+	Timeout      time.Duration // of a call, retries included, whose context has no deadline; 0: 2 minutes
+
+	// Client is one whose rates and known answers are shared, such as that of other sources; its rules are not heeded. It
+	// stays open. nil: one of its own, made of the fields below as ClientOptions has them.
+	Client *Client
+
+	Retries       int
+	RetryWaitMin  time.Duration
+	RetryWaitMax  time.Duration
+	RatePerSecond float64
+	Burst         int
+	CacheBytes    int64
+	UserAgent     string
+	Transport     http.RoundTripper
 }
 
 const (
 	defaultMaxBodyBytes = 8 << 20
-	defaultRetries      = 3
-	defaultRetryWaitMin = 500 * time.Millisecond
-	defaultRetryWaitMax = 10 * time.Second
 	defaultTimeout      = 2 * time.Minute
-	defaultUserAgent    = "onecall"
-	dialTimeout         = 10 * time.Second
-	maxRedirects        = 5
 )
 
-func (o *Options) withDefaults() Options {
+// Source offers http.get, http.request and the endpoints.
+type Source struct {
+	maxBody   int64
+	timeout   time.Duration
+	client    *Client // under the rules of Allow
+	named     *Client // of the endpoints
+	endpoints []*endpoint
+	closed    atomic.Bool
+}
+
+// New makes the source. Its error joins a *fault.Error for everything that is wrong, in order (bad_request,
+// bad_reference, not_supported, bad_json), with At `/allow/N`, `/endpoints/NAME/FIELD…` or `/rate`; errors.Join gives them
+// back by Unwrap() []error. The caller closes the source.
+func New(o *Options) (*Source, error) { return newSource(o, nil) }
+
+// newSource makes connections by dialer; nil: the default.
+func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	var c Options
 	if o != nil {
 		c = *o
 	}
-	c.MaxBodyBytes = cmp.Or(c.MaxBodyBytes, defaultMaxBodyBytes)
-	c.Retries = max(cmp.Or(c.Retries, defaultRetries), 0)
-	c.RetryWaitMin = cmp.Or(max(c.RetryWaitMin, 0), defaultRetryWaitMin)
-	c.RetryWaitMax = max(cmp.Or(c.RetryWaitMax, defaultRetryWaitMax), c.RetryWaitMin)
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
-	return c
-}
-
-// Source offers http.get and http.request.
-type Source struct {
-	options Options
-	allow   allowList
-	repeats *retryablehttp.Client // for idempotent methods
-	once    *retryablehttp.Client // for all others: a lost answer must not send a write twice
-	closed  atomic.Bool
-}
-
-// New makes the source; bad_request with At `/allow/N` for an entry of Allow that is none. The caller closes it.
-func New(o *Options) (*Source, error) {
-	return newSource(o, &net.Dialer{Timeout: dialTimeout})
-}
-
-func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
-	s := &Source{options: o.withDefaults()}
-	var err error
-	if s.allow, err = parseAllowList(s.options.Allow); err != nil {
+	s := &Source{maxBody: cmp.Or(c.MaxBodyBytes, defaultMaxBodyBytes), timeout: cmp.Or(c.Timeout, defaultTimeout)}
+	rules, faults := egress.Parse(c.Allow)
+	for i, f := range faults {
+		faults[i] = f.Under("/allow")
+	}
+	endpoints, urls, more := compileEndpoints(c.Endpoints)
+	faults = append(faults, more...)
+	base := c.Client
+	if base == nil {
+		var err error
+		if base, err = NewClient(c.client()); err != nil {
+			f, _ := fault.As(err)
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, joined(faults)
+	}
+	named, err := rules.Naming(urls...)
+	if err != nil {
 		return nil, err
 	}
-	transport := s.options.Transport
-	if transport == nil {
-		transport = newTransport(dialer)
-	}
-	client := &http.Client{Transport: wellRedirected{transport}, CheckRedirect: s.checkRedirect}
-	s.repeats = &retryablehttp.Client{
-		HTTPClient:   client,
-		RetryMax:     s.options.Retries,
-		RetryWaitMin: s.options.RetryWaitMin,
-		RetryWaitMax: s.options.RetryWaitMax,
-		CheckRetry:   s.checkRetry,
-		Backoff:      backoff,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
-	s.once = &retryablehttp.Client{
-		HTTPClient:   client,
-		CheckRetry:   func(context.Context, *http.Response, error) (bool, error) { return false, nil },
-		Backoff:      backoff,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
+	s.client, s.named, s.endpoints = base.with(rules, dialer), base.with(named, dialer), endpoints
 	return s, nil
+}
+
+func (o *Options) client() *ClientOptions {
+	return &ClientOptions{Retries: o.Retries, RetryWaitMin: o.RetryWaitMin, RetryWaitMax: o.RetryWaitMax, RatePerSecond: o.RatePerSecond,
+		Burst: o.Burst, CacheBytes: o.CacheBytes, UserAgent: o.UserAgent, Transport: o.Transport}
+}
+
+func joined(faults []*fault.Error) error {
+	errs := make([]error, len(faults))
+	for i, f := range faults {
+		errs[i] = f
+	}
+	return errors.Join(errs...)
 }
 
 // Close drops the idle connections; calls after it fail with unavailable.
 func (s *Source) Close() error {
 	s.closed.Store(true)
-	s.repeats.HTTPClient.CloseIdleConnections()
-	return nil
+	return errors.Join(s.client.Close(), s.named.Close())
 }
 
 const (
@@ -122,9 +123,9 @@ const (
 		`"body":{"description":"the JSON object or array, else the text, else {binary, type, size}"}}}`
 )
 
-// Functions returns http.get and http.request.
+// Functions returns http.get, http.request and the endpoints in the order of Options.
 func (s *Source) Functions() []steps.Function {
-	return []steps.Function{
+	functions := []steps.Function{
 		{
 			Spec: steps.Spec{
 				Name:        "http.get",
@@ -152,76 +153,70 @@ func (s *Source) Functions() []steps.Function {
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },
 		},
 	}
+	for _, e := range s.endpoints {
+		functions = append(functions, steps.Function{
+			Spec: e.spec,
+			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.callEndpoint(ctx, e, args) },
+		})
+	}
+	return functions
+}
+
+// open tells whether calls can be made.
+func (s *Source) open() error {
+	if s.closed.Load() {
+		return &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the HTTP source is closed"}
+	}
+	return nil
 }
 
 // call carries out one call; method is that of http.get, "" where the arguments say it.
 func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, error) {
-	if s.closed.Load() {
-		return nil, fault.New(fault.Unavailable, "the HTTP source is closed")
+	if err := s.open(); err != nil {
+		return nil, err
 	}
 	r, err := decode(args, method)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.options.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := s.limited(ctx, 0)
+	defer cancel()
 	request, err := s.prepare(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return s.send(request)
+	got, err := s.send(s.client, request)
+	if err != nil {
+		return nil, err
+	}
+	return got.result()
+}
+
+// limited gives a context its time limit: own, else what the context has, else the source's.
+func (s *Source) limited(ctx context.Context, own time.Duration) (context.Context, context.CancelFunc) {
+	if own > 0 {
+		return context.WithTimeout(ctx, own)
+	}
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.timeout)
 }
 
 // send sends the request, again where that is safe and helps, and reads the answer.
-func (s *Source) send(request *retryablehttp.Request) ([]byte, error) {
-	client := s.once
-	if idempotent(request.Method) {
-		client = s.repeats
-	}
-	var result []byte
+func (s *Source) send(client *Client, request *http.Request) (*reply, error) {
+	var got *reply
 	var status *fault.Error
-	read := func(response *http.Response) (err error) {
-		defer func() { _ = response.Body.Close() }()
-		result, status, err = s.read(response, request.URL.Host)
+	host := egress.Host(request.URL)
+	_, err := client.send(new(sending), request, func(response *http.Response) (err error) {
+		got, status, err = s.readReply(response, host)
 		return err
-	}
-	// Reading is part of an attempt: a body that breaks off is a failed connection like any other.
-	request.SetResponseHandler(read)
-	response, err := client.Do(request)
-	if err == nil && result == nil && status == nil {
-		err = read(response) // the last of several attempts, whose status asked for another
-	}
+	})
 	if err != nil {
-		return nil, failed(request, err)
+		return nil, err
 	}
 	if status != nil {
 		return nil, status
 	}
-	return result, nil
-}
-
-// failed turns what went wrong into a coded error that shows the host and nothing else of the URL.
-func failed(request *retryablehttp.Request, err error) *fault.Error {
-	if f, ok := fault.As(err); ok {
-		return f
-	}
-	host := request.URL.Host
-	// The cause is asked as well: a transport may notice the deadline a moment before the context does.
-	switch ctxErr := cmp.Or(request.Context().Err(), err); {
-	case errors.Is(ctxErr, context.Canceled):
-		return &fault.Error{Code: fault.Cancelled, Message: "the call to " + host + " was cancelled", Err: err}
-	case errors.Is(ctxErr, context.DeadlineExceeded):
-		return &fault.Error{Code: fault.Timeout, Message: "no complete answer from " + host + " in time", Err: err}
-	}
-	f := fault.New(fault.Unavailable, "%s could not be reached: %s", host, cause(err))
-	f.Err = err
-	var connection *net.OpError
-	sent := !errors.As(err, &connection) || connection.Op != "dial"
-	if sent && !idempotent(request.Method) {
-		f.Message += "; it is not known whether the " + request.Method + " was carried out"
-	}
-	return f
+	return got, nil
 }

@@ -360,15 +360,6 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-func TestProxyVariablesAreIgnored(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:9")
-	t.Setenv("http_proxy", "http://127.0.0.1:9")
-	transport := newTransport(nil)
-	if transport.Proxy != nil {
-		t.Fatal("the transport asks for a proxy")
-	}
-}
-
 func BenchmarkGet(b *testing.B) {
 	body := `{"items":[` + strings.Repeat(`{"id":12345,"name":"some name"},`, 1000) + `null]}`
 	s, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) })
@@ -378,6 +369,36 @@ func BenchmarkGet(b *testing.B) {
 		for b.Loop() {
 			result, err := call(b.Context(), args)
 			if err != nil || gjson.GetBytes(result, "body").Raw != body {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("http.get, unchanged", func(b *testing.B) {
+		known, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"1"`)
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			_, _ = io.WriteString(w, body)
+		})
+		args := []byte(`{"url":"` + server.URL + `"}`)
+		call := known.Functions()[0].Call
+		for b.Loop() {
+			result, err := call(b.Context(), args)
+			if err != nil || gjson.GetBytes(result, "body").Raw != body {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("endpoint", func(b *testing.B) {
+		named, _ := withEndpoints(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) },
+			Endpoint{URL: "URL/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}})
+		args := []byte(`{"city":"Bern","units":"metric"}`)
+		call := named.Functions()[2].Call
+		for b.Loop() {
+			result, err := call(b.Context(), args)
+			if err != nil || string(result) != body {
 				b.Fatal(err)
 			}
 		}

@@ -1,4 +1,4 @@
-package httpcall
+package egress
 
 import (
 	"net"
@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // target is where a URL leads, in the one spelling in which targets are compared: the host in lower case and ASCII, an
@@ -30,7 +28,7 @@ func (t target) String() string {
 	return net.JoinHostPort(t.host, t.port)
 }
 
-// parseTarget reads where u leads. Its errors are plain sentences about the URL that show nothing of it.
+// parseTarget reads where u leads. Its problems are plain sentences about the URL that show nothing of it.
 func parseTarget(u *url.URL) (t target, problem string) {
 	t.scheme = u.Scheme
 	switch {
@@ -90,90 +88,4 @@ func normalPort(port string) (normal, problem string) {
 		return "", "the port must be a number from 1 to 65535"
 	}
 	return strconv.FormatUint(n, 10), ""
-}
-
-// allowed is one entry of the configuration: "" for scheme or port means any of the schemes, and the scheme's own port.
-type allowed struct {
-	scheme, host, port string
-	below              bool // any name below host, not host itself
-}
-
-type allowList []allowed
-
-// parseAllowList reads the entries of the configuration.
-func parseAllowList(entries []string) (allowList, error) {
-	list := make(allowList, 0, len(entries))
-	for i, entry := range entries {
-		a, problem := parseAllowed(strings.TrimSpace(entry))
-		if problem != "" {
-			f := fault.New(fault.BadRequest, "%q is not a host: %s. Write host, host:port or *.example.com, optionally after http:// or https://",
-				entry, problem)
-			f.At = fault.Index("/allow", i)
-			return nil, f
-		}
-		list = append(list, a)
-	}
-	return list, nil
-}
-
-func parseAllowed(entry string) (a allowed, problem string) {
-	host := entry
-	if scheme, rest, found := strings.Cut(entry, "://"); found {
-		a.scheme, host = strings.ToLower(scheme), rest
-		if defaultPorts[a.scheme] == "" {
-			return a, "only http and https are supported"
-		}
-	}
-	if strings.ContainsAny(host, "/?#@ ") {
-		return a, "it must be a host alone"
-	}
-	if rest, found := strings.CutPrefix(host, "*."); found {
-		host, a.below = rest, true
-	}
-	if strings.Contains(host, "*") {
-		return a, "a * stands only at the start, before a dot"
-	}
-	// An IPv6 address may stand without brackets where no port follows.
-	if _, err := netip.ParseAddr(host); err != nil {
-		switch name, port, err := net.SplitHostPort(host); {
-		case err == nil:
-			if a.port, problem = normalPort(port); problem != "" {
-				return a, problem
-			}
-			host = name
-		case strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]"):
-			host = host[1 : len(host)-1]
-		}
-	}
-	var address bool
-	if a.host, address, problem = normalHost(host); problem != "" {
-		return a, problem
-	}
-	if address && a.below {
-		return a, "a * cannot stand before an IP address"
-	}
-	return a, ""
-}
-
-// check is nil where the target is allowed, else denied.
-func (l allowList) check(t target) error {
-	for _, a := range l {
-		if a.matches(t) {
-			return nil
-		}
-	}
-	return fault.New(fault.Denied, "calls to %s are not allowed: name the host in http.allow of the configuration", t)
-}
-
-func (a allowed) matches(t target) bool {
-	if a.scheme != "" && a.scheme != t.scheme {
-		return false
-	}
-	if a.port != t.port && (a.port != "" || t.port != defaultPorts[t.scheme]) {
-		return false
-	}
-	if a.below {
-		return strings.HasSuffix(t.host, "."+a.host)
-	}
-	return a.host == t.host
 }

@@ -1,0 +1,62 @@
+package egress
+
+import (
+	"net/http"
+	"net/textproto"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+const maxRedirects = 5
+
+// safeHeaders are the request headers that hold nothing secret.
+var safeHeaders = map[string]bool{
+	"Accept": true, "Accept-Charset": true, "Accept-Language": true, "Cache-Control": true, "Content-Language": true,
+	"Content-Length": true, "Content-Type": true, "If-Match": true, "If-Modified-Since": true, "If-None-Match": true,
+	"If-Range": true, "If-Unmodified-Since": true, "Pragma": true, "Prefer": true, "Range": true, "User-Agent": true,
+}
+
+// SafeHeader tells of a request header, in any case, whether its value is known to hold nothing secret: it may follow a
+// redirect to another host, and be shown.
+func SafeHeader(name string) bool { return safeHeaders[textproto.CanonicalMIMEHeaderKey(name)] }
+
+// checkRedirect decides on the next request of a chain of redirects.
+func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
+	first, last := via[0], via[len(via)-1]
+	from := Host(last.URL)
+	if len(via) > maxRedirects {
+		return fault.New(fault.LimitExceeded, "%s redirects more than %d times: call the final URL", Host(first.URL), maxRedirects)
+	}
+	if last.URL.Scheme == "https" && next.URL.Scheme == "http" {
+		return fault.New(fault.Denied, "%s redirects from https to http, which is refused", from)
+	}
+	to, problem := parseTarget(next.URL)
+	if problem != "" {
+		return fault.New(fault.Denied, "%s redirects to a URL that is refused: %s", from, problem)
+	}
+	if !r.allows(to) {
+		return fault.New(fault.Denied, "%s redirects to %s, which is not allowed: name the host in the configuration (http.allow for http.*, baseUrl for an OpenAPI service)", from, to)
+	}
+	if next.Body != nil && next.Body != http.NoBody && !sameOrigin(next, first) {
+		return fault.New(fault.Denied, "%s redirects the %s with its body to another origin, %s, which is refused: call the final URL",
+			from, next.Method, to)
+	}
+	// The headers of the first request come back with every hop: one that left its host stays stripped.
+	for _, hop := range append(via[1:len(via):len(via)], next) {
+		if !sameOrigin(hop, first) {
+			for name := range next.Header {
+				if !SafeHeader(name) {
+					next.Header.Del(name)
+				}
+			}
+			break
+		}
+	}
+	return nil
+}
+
+func sameOrigin(a, b *http.Request) bool {
+	one, problem := parseTarget(a.URL)
+	other, _ := parseTarget(b.URL)
+	return problem == "" && one == other
+}

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -122,5 +123,9 @@ func (s *exchange) absent(name string, err error) *fault.Error {
 		return down
 	}
 	f, _ := fault.As(err)
+	if absent := s.provider.Absent(); len(absent) > 0 && len(absent) <= 10 {
+		f = f.Under("") // a copy
+		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"
+	}
 	return f
 }

@@ -211,6 +211,14 @@ func TestCachedAndOutcomeAreTold(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}},
+		{Spec: steps.Spec{Name: "a.sent"}, Prompt: true, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			<-ctx.Done()
+			return nil, &fault.Error{Code: fault.Timeout, Message: "no answer", Outcome: fault.SentUnknown}
+		}},
+		{Spec: steps.Spec{Name: "a.stubborn"}, Call: func(context.Context, []byte) ([]byte, error) {
+			time.Sleep(300 * time.Millisecond)
+			return []byte(`1`), nil
+		}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +235,41 @@ func TestCachedAndOutcomeAreTold(t *testing.T) {
 	if err := json.Unmarshal(a.JSON, &answer); err != nil || answer.Error.Outcome != "sent_unknown" || answer.Usage.Cached != 2 || answer.Usage.Calls != 3 {
 		t.Errorf("%s", a.JSON)
 	}
-	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.slow"}]}`), nil); a.OK || a.Error.Code != fault.Timeout {
+	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.slow"}]}`), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != "" {
 		t.Errorf("a function's own time: %s", a.JSON)
+	}
+	for fn, request := range map[string]string{
+		"a source that tells": `{"steps":[{"fn":"a.sent","timeoutMs":1}]}`,
+		"a stubborn write":    `{"steps":[{"fn":"a.stubborn"}],"budget":{"maxDurationMs":1}}`,
+	} {
+		if a := e.Run(t.Context(), []byte(request), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.SentUnknown {
+			t.Errorf("%s: %s", fn, a.JSON)
+		}
+	}
+}
+
+// TestAliasesBesideCommon: a step's own arguments win over common, by whichever name they are given.
+func TestAliasesBesideCommon(t *testing.T) {
+	t.Parallel()
+	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{
+		Name: "a.echo", Effect: steps.Read, Aliases: map[string]string{"msg": "text"},
+		Input: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string"}}}`),
+	}, Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := chain.New(&chain.Options{Functions: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]string{
+		`{"lite":true,"common":{"text":"c"},"steps":[{"fn":"a.echo","args":{"msg":"own"}}]}`:      `{"text":"own"}`,
+		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo","args":{"text":"own"}}]}`:      `{"text":"own"}`,
+		`{"lite":true,"common":{"msg":"c"},"steps":[{"fn":"a.echo"}]}`:                            `{"text":"c"}`,
+		`{"lite":true,"input":{"m":"x"},"steps":[{"fn":"a.echo","args":{"msg":"${$input.m}y"}}]}`: `{"text":"xy"}`,
+	} {
+		if a := e.Run(t.Context(), []byte(request), nil); string(a.JSON) != want {
+			t.Errorf("%s gives %s", request, a.JSON)
+		}
 	}
 }

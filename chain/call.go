@@ -214,10 +214,12 @@ func (r *run) explain(ctx, own context.Context, p *plannedStep, f *fault.Error) 
 	if f == nil || own.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f
 	}
+	said := fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
 	if ctx.Err() != nil {
-		return r.interrupted(p)
+		said = r.interrupted(p)
 	}
-	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
+	said.Outcome = f.Outcome
+	return said
 }
 
 // interrupted says why the chain's own context ended while a step was running.

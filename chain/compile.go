@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -202,11 +203,12 @@ func (c *compiler) function(s *step, p *plannedStep) {
 func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 	var common []byte
 	for _, m := range c.common {
-		if !entry.Declares(m.name) {
+		declared := entry.Argument(m.name)
+		if declared == "" {
 			continue
 		}
 		c.usedCommon[m.name] = true
-		if hasKey(args, m.name) {
+		if gives(entry, args, declared) {
 			continue
 		}
 		if len(common) > 0 {
@@ -216,6 +218,14 @@ func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 		common = append(common, m.raw...)
 	}
 	return common
+}
+
+// gives tells whether arguments hold what the schema declares by that name, or an alias of it.
+func gives(entry *steps.Entry, args []byte, declared string) bool {
+	if len(entry.Spec().Aliases) == 0 {
+		return hasKey(args, declared)
+	}
+	return slices.ContainsFunc(members(args), func(m objectMember) bool { return entry.Argument(m.name) == declared })
 }
 
 func (c *compiler) inline(l *level, s *step, p *plannedStep) {

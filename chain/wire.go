@@ -151,8 +151,8 @@ func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, 
 func (w *writer) details(p *plannedStep, s *stepRun) {
 	if s.args != nil {
 		args := s.args
-		if p.fn != nil && p.fn.Spec().Redact != nil {
-			args = p.fn.Spec().Redact(args)
+		if p.fn != nil {
+			args = p.fn.Shown(args)
 		}
 		w.raw("args", args)
 	}

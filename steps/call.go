@@ -36,7 +36,7 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 		return nil, e.stopped(ctx)
 	}
 	var result []byte
-	if ctx.Done() == nil {
+	if ctx.Done() == nil || e.prompt {
 		result, f = e.perform(ctx, args)
 	} else {
 		result, f = e.watch(ctx, args)
@@ -72,7 +72,11 @@ func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 	case o := <-done:
 		return o.result, o.fault
 	case <-timer.C:
-		return nil, e.stopped(ctx)
+		f := e.stopped(ctx)
+		if e.spec.Effect != Read {
+			f.Outcome = fault.SentUnknown // it goes on
+		}
+		return nil, f
 	}
 }
 
@@ -149,6 +153,9 @@ func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
 	case ended && ctx.Err() != nil:
 		stopped := c.stopped(ctx)
 		stopped.Err = err
+		if ok {
+			stopped.Outcome = f.Outcome
+		}
 		return stopped
 	case ok:
 		return f

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,4 +251,28 @@ func TestCallsSideBySide(t *testing.T) {
 			t.Errorf("%d calls got something else", n)
 		}
 	})
+}
+
+// TestPromptFunctions are called on their caller's goroutine, and others are not.
+func TestPromptFunctions(t *testing.T) {
+	t.Parallel()
+	goroutine := func() string {
+		text, _, _ := strings.Cut(string(debug.Stack()), " [")
+		return text
+	}
+	var called string
+	call := func(context.Context, []byte) ([]byte, error) {
+		called = goroutine()
+		return []byte(`1`), nil
+	}
+	r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.prompt"}, Call: call, Prompt: true}, {Spec: Spec{Name: "a.other"}, Call: call}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, own := range map[string]bool{"a.prompt": true, "a.other": false} {
+		entry, _ := r.Resolve(name)
+		if _, err := entry.Call(t.Context(), nil); err != nil || (called == goroutine()) != own {
+			t.Errorf("%s was called on %s, its caller is %s: %v", name, called, goroutine(), err)
+		}
+	}
 }

@@ -21,6 +21,8 @@ type Provider interface {
 	Starting() <-chan struct{}
 	// Down says why a name is not found where that is because its source is not there: unavailable, else nil.
 	Down(name string) *fault.Error
+	// Absent names the sources whose functions are not known now, and for that reason not found.
+	Absent() []string
 }
 
 // Registry returns r: a registry is a Provider that never changes.
@@ -31,6 +33,9 @@ func (r *Registry) Starting() <-chan struct{} { return nil }
 
 // Down returns nil.
 func (r *Registry) Down(string) *fault.Error { return nil }
+
+// Absent returns nil.
+func (r *Registry) Absent() []string { return nil }
 
 // CatalogOptions configure a catalogue. nil is the zero value.
 type CatalogOptions struct {
@@ -52,8 +57,10 @@ type Catalog struct {
 	options CatalogOptions
 
 	mu      sync.Mutex // never taken by what a source calls
-	members []*member
-	base    *Registry // without Wrap
+	members []*member  // the order decides whose function has a name that several offer
+	owners  map[string]*member
+	told    map[string]bool // warnings, which are given once
+	base    *Registry       // without Wrap
 	current *Registry
 	closed  bool
 
@@ -63,30 +70,30 @@ type Catalog struct {
 
 // member is one source of a catalogue.
 type member struct {
-	name    string
-	source  Source
-	live    Live        // nil: the source never changes
-	dirty   atomic.Bool // its functions are not yet in the registry
-	names   map[string]bool
-	clashes map[string]bool // functions left out, because their name is taken; told of once
+	name   string
+	source Source
+	live   Live            // nil: the source never changes
+	dirty  atomic.Bool     // what it offers has changed
+	offers []Function      // with the settings, without what is hidden
+	names  map[string]bool // of those in the registry; replaced, never changed
 }
 
 // NewCatalog makes an empty catalogue.
 func NewCatalog(o *CatalogOptions) (*Catalog, error) {
-	c := &Catalog{changed: make(chan struct{})}
+	c := &Catalog{changed: make(chan struct{}), told: map[string]bool{}}
 	if o != nil {
 		c.options = *o
 	}
-	if warn := c.options.Registry.Warn; warn == nil {
+	if c.options.Registry.Warn == nil {
 		c.options.Registry.Warn = func(*fault.Error) {}
-	} else if s := c.options.Scrubber; s != nil {
-		c.options.Registry.Warn = func(f *fault.Error) { warn(s.Fault(f)) }
 	}
 	if c.options.Wrap == nil {
 		c.options.Wrap = func(r *Registry) (*Registry, error) { return r, nil }
 	}
 	var err error
-	if c.base, err = NewRegistry(nil, &c.options.Registry); err != nil {
+	registry := c.options.Registry
+	registry.Warn = func(f *fault.Error) { c.warn(f) }
+	if c.base, err = NewRegistry(nil, &registry); err != nil {
 		return nil, err
 	}
 	c.current, err = c.wrap(c.base)
@@ -100,7 +107,7 @@ func (c *Catalog) Add(name string, s Source) error {
 		c.mu.Unlock()
 		return fault.New(fault.BadRequest, "two sources have the name %s: rename one", quote(name))
 	}
-	m := &member{name: name, source: s, names: map[string]bool{}, clashes: map[string]bool{}}
+	m := &member{name: name, source: s, names: map[string]bool{}}
 	m.live, _ = s.(Live)
 	c.members = append(c.members, m)
 	c.mu.Unlock()
@@ -147,14 +154,15 @@ func (c *Catalog) all() []*member {
 	return slices.Clone(c.members)
 }
 
-// Down implements Provider: it looks for the source that the name begins with.
+// Down implements Provider: it looks for the source that the name begins with, or whose function it is by a setting.
 func (c *Catalog) Down(name string) *fault.Error {
+	original := c.options.Settings.renamed(name)
 	for _, m := range c.all() {
-		if m.live == nil || !beginsWith(name, m.name) {
+		if m.live == nil || !beginsWith(name, m.name) && !beginsWith(original, m.name) {
 			continue
 		}
 		status := c.status(m)
-		if status.State == StateReady || status.State == StateIdle {
+		if isThere(status.State) {
 			continue
 		}
 		f := fault.New(fault.Unavailable, "the source %s is %s, its functions are not known", m.name, status.State)
@@ -167,6 +175,19 @@ func (c *Catalog) Down(name string) *fault.Error {
 	return nil
 }
 
+// Absent implements Provider.
+func (c *Catalog) Absent() []string {
+	var absent []string
+	for _, m := range c.all() {
+		if m.live != nil && !isThere(m.live.Status().State) {
+			absent = append(absent, m.name)
+		}
+	}
+	return absent
+}
+
+func isThere(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
+
 // beginsWith tells whether a function's name, in any of its spellings, begins with a source's.
 func beginsWith(name, source string) bool {
 	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
@@ -175,14 +196,16 @@ func beginsWith(name, source string) bool {
 	return strings.IndexByte(separators, name[len(source)]) >= 0
 }
 
-// Registry implements Provider. Functions whose name is taken already are left out with a warning.
+// Registry implements Provider. Of functions with one name that of the source that was added first is taken, and the
+// others are left out with a warning.
 func (c *Catalog) Registry() *Registry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var dirty []*member
+	dirty := map[*member]bool{}
 	for _, m := range c.members {
 		if m.dirty.Swap(false) {
-			dirty = append(dirty, m)
+			dirty[m] = true
+			m.offers = c.offered(m)
 		}
 	}
 	if len(dirty) == 0 {
@@ -201,55 +224,67 @@ func (c *Catalog) Registry() *Registry {
 	return current
 }
 
+func (c *Catalog) wrap(r *Registry) (*Registry, error) {
+	return c.options.Wrap(r.Scrub(c.options.Scrubber))
+}
+
+// warn gives a warning, once.
 func (c *Catalog) warn(err error) {
 	f, ok := fault.As(err)
 	if !ok {
 		f = fault.New(fault.Internal, "%v", err)
 	}
-	c.options.Registry.Warn(f)
+	f = c.options.Scrubber.Fault(f)
+	if !c.told[f.Message] {
+		c.told[f.Message] = true
+		c.options.Registry.Warn(f)
+	}
 }
 
-func (c *Catalog) wrap(r *Registry) (*Registry, error) { return c.options.Wrap(r.Scrub(c.options.Scrubber)) }
-
-// rebuild replaces the functions of some sources. What was compiled of the others is kept.
-func (c *Catalog) rebuild(dirty []*member) (*Registry, error) {
-	taken := map[string]string{}
-	for _, m := range c.members {
-		if slices.Contains(dirty, m) {
+// offered gives the functions of a source as the settings have them, without what they hide and what no registry takes.
+func (c *Catalog) offered(m *member) []Function {
+	var offers []Function
+	for _, fn := range m.source.Functions() {
+		fn, hidden := c.options.Settings.Apply(c.options.Scrubber.function(fn))
+		if hidden {
 			continue
 		}
-		for name := range m.names {
-			taken[name] = m.name
+		if f := checkFunction(&fn); f != nil {
+			c.warn(f)
+			continue
 		}
+		offers = append(offers, fn)
 	}
+	return offers
+}
+
+// rebuild makes the registry anew. What was compiled is kept, but for the sources that changed and the names that have
+// gone from one source to another.
+func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
+	owners := map[string]*member{}
 	var added []Function
-	gone := map[string]bool{}
-	for _, m := range dirty {
-		for name := range m.names {
-			gone[name] = true
+	for _, m := range c.members {
+		names := map[string]bool{}
+		for _, fn := range m.offers {
+			if owner, taken := owners[fn.Name]; taken {
+				c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one", fn.Name, m.name, owner.name))
+				continue
+			}
+			owners[fn.Name], names[fn.Name] = m, true
+			if dirty[m] || c.owners[fn.Name] != m {
+				added = append(added, fn)
+			}
 		}
-		m.names = map[string]bool{}
-		for _, fn := range m.source.Functions() {
-			fn, hidden := c.options.Settings.Apply(fn)
-			if hidden {
-				continue
-			}
-			if f := checkFunction(&fn); f != nil {
-				c.warn(f)
-				continue
-			}
-			if owner, ok := taken[fn.Name]; ok {
-				if !m.clashes[fn.Name] {
-					m.clashes[fn.Name] = true
-					c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one", fn.Name, m.name, owner))
-				}
-				continue
-			}
-			taken[fn.Name], m.names[fn.Name] = m.name, true
-			added = append(added, fn)
-		}
+		m.names = names
 	}
-	return c.base.View(func(s *Spec) bool { return !gone[s.Name] }).With(added...)
+	stays := c.base.View(func(s *Spec) bool {
+		return owners[s.Name] != nil && owners[s.Name] == c.owners[s.Name] && !dirty[owners[s.Name]]
+	})
+	registry, err := stays.With(added...)
+	if err == nil {
+		c.owners = owners
+	}
+	return registry, err
 }
 
 // SourceInfo is what a catalogue tells of a source.

@@ -131,6 +131,9 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	if f := c.Down("bb.three"); f != nil {
 		t.Errorf("%v", f)
 	}
+	if absent := c.Absent(); len(absent) != 1 || absent[0] != "b" {
+		t.Errorf("%v", absent)
+	}
 	infos := c.Sources()
 	if len(infos) != 2 || infos[0].State != StateReady || infos[1].State != StateRetrying || !infos[1].Functions["b.two"] {
 		t.Errorf("%+v", infos)
@@ -157,6 +160,15 @@ func TestCatalogNamesThatClash(t *testing.T) {
 	b.become(StateReady, nil, "two", "hidden")
 	if c.Registry(); len(*warnings) != 3 {
 		t.Errorf("told again: %q", *warnings)
+	}
+	// The name goes to the other source with the function that had it, and comes back to the first.
+	a.become(StateReady, nil)
+	if infos := c.Sources(); names(c.Registry()) != "a.one" || !infos[1].Functions["a.one"] {
+		t.Errorf("%s, %v", names(c.Registry()), infos)
+	}
+	a.become(StateReady, nil, "one")
+	if infos := c.Sources(); names(c.Registry()) != "a.one" || !infos[0].Functions["a.one"] || len(infos[1].Functions) > 0 {
+		t.Errorf("%s, %v", names(c.Registry()), infos)
 	}
 	if err := c.Add("A", a); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("two sources of one name: %v", err)

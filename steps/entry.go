@@ -13,6 +13,7 @@ type Entry struct {
 	*compiled      // shared by all views
 	call      Call // the guarded call of the function, within the registry's wrappings
 	observers []observer
+	scrubber  *Scrubber // nil: there are no secrets
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
@@ -22,6 +23,7 @@ type compiled struct {
 	spec       *Spec
 	input      *validators // nil: any object
 	prepare    func() *preparation
+	prompt     bool
 	maxResult  int64
 	properties func() []string
 	signature  func() string
@@ -30,7 +32,7 @@ type compiled struct {
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	spec := fn.Spec
-	c := &compiled{spec: &spec, maxResult: o.MaxResultBytes}
+	c := &compiled{spec: &spec, maxResult: o.MaxResultBytes, prompt: fn.Prompt}
 	warn := func(which, what string) {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
@@ -50,6 +52,11 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	c.prepare = func() *preparation { return nil }
 	if len(spec.Aliases) > 0 || len(spec.Defaults) > 0 {
 		c.prepare = sync.OnceValue(func() *preparation { return newPreparation(&spec, c.properties()) })
+	}
+	if c.input != nil {
+		for _, odd := range c.prepare().oddities(&spec, c) {
+			o.Warn(odd)
+		}
 	}
 	c.signature = sync.OnceValue(func() string { return signature(&spec) })
 	c.output = sync.OnceValue(func() *validators {
@@ -73,6 +80,15 @@ func (e *Entry) Signature() string { return e.signature() }
 
 // Declares tells whether the input schema declares this top-level property, in any of its branches.
 func (e *Entry) Declares(arg string) bool { return slices.Contains(e.properties(), arg) }
+
+// Argument is the name under which the input schema declares an argument that may be given by this name: the name
+// itself, or what it is an alias of; "" where there is neither.
+func (e *Entry) Argument(name string) string {
+	if e.Declares(name) {
+		return name
+	}
+	return e.spec.Aliases[name]
+}
 
 // Properties are the top-level properties that the input schema declares in any of its branches, in its order. The
 // slice must not be changed.

@@ -152,6 +152,9 @@ type Call func(ctx context.Context, args []byte) (result []byte, err error)
 type Function struct {
 	Spec
 	Call Call
+	// Prompt promises that Call returns within 100 ms of the end of its context, whatever happens. It is then called on the
+	// caller's goroutine; any other function gets a goroutine of its own, that its caller can leave.
+	Prompt bool
 }
 
 // Source offers functions. Package stepstest holds the conformance suite that every source passes.

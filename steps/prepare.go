@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -32,6 +33,35 @@ func newPreparation(spec *Spec, declared []string) *preparation {
 		return true
 	})
 	return p
+}
+
+// oddities tells of aliases of what the schema does not declare, and of defaults that it does not take.
+func (p *preparation) oddities(spec *Spec, c *compiled) (odd []*fault.Error) {
+	if p == nil {
+		return nil
+	}
+	for alias, name := range p.aliases {
+		if !slices.Contains(c.properties(), name) {
+			f := fault.New(fault.BadRequest, "%s: the alias %s stands for %s, which the function does not declare", spec.Name, quote(alias), quote(name))
+			f.Nearest = fault.Nearest(name, c.properties(), 1)
+			odd = append(odd, f)
+		}
+	}
+	if len(spec.Defaults) == 0 {
+		return odd
+	}
+	given := make([]string, len(p.defaults))
+	for i, d := range p.defaults {
+		given[i] = fault.Key("", d.name)
+	}
+	faults, _ := (&Entry{compiled: c}).check(context.Background(), spec.Defaults, nil)
+	for _, f := range faults {
+		// What is missing is for the caller to give.
+		if slices.ContainsFunc(given, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
+			odd = append(odd, fault.New(fault.BadRequest, "%s: its default arguments do not fit its schema: %s", spec.Name, f.Message))
+		}
+	}
+	return odd
 }
 
 // apply prepares compact arguments. given tells of each alias that was taken, by the name that it stands for; nil: none.

@@ -170,6 +170,31 @@ func (s *Setting) fill(from *Setting) {
 	}
 }
 
+// renamed is the name that a source gives the function that a setting gives this name; "" where none does.
+func (s *Settings) renamed(name string) string {
+	if s == nil {
+		return ""
+	}
+	for _, one := range s.list {
+		if one.Rename != nil && FoldName(*one.Rename) == FoldName(name) {
+			return one.Pattern
+		}
+	}
+	return ""
+}
+
+// Recorded gives a function of which only a recording is known the arguments that the settings give it: calls are
+// recorded as they were made, after aliases and defaults.
+func (s *Settings) Recorded(fn Function) Function {
+	known := fn
+	if original := s.renamed(fn.Name); original != "" {
+		known.Name = original
+	}
+	known, _ = s.Apply(known)
+	fn.Aliases, fn.Defaults = known.Aliases, known.Defaults
+	return fn
+}
+
 // mergeObjects adds to an object those members of another that it has not; nil is an empty object.
 func mergeObjects(object, more json.RawMessage) json.RawMessage {
 	if object == nil {

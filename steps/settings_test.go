@@ -1,8 +1,8 @@
 package steps
 
 import (
-	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,36 +124,15 @@ func TestAliasesAndDefaults(t *testing.T) {
 	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {
 		t.Errorf("the signature is %s", entry.Signature())
 	}
+	var odd []string
+	_, err = NewRegistry([]Function{{Spec: Spec{
+		Name: "a.b", Input: json.RawMessage(`{"type":"object","required":["m"],"properties":{"n":{"type":"integer"},"m":{}}}`),
+		Aliases: map[string]string{"x": "nn"}, Defaults: json.RawMessage(`{"n":"no number"}`),
+	}, Call: echo}}, &RegistryOptions{Warn: func(f *fault.Error) { odd = append(odd, f.Message) }})
+	if err != nil || len(odd) != 2 || !strings.Contains(odd[0], `"nn"`) || !strings.Contains(odd[1], "/n") {
+		t.Errorf("%v, %q", err, odd)
+	}
 	if _, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Defaults: json.RawMessage(`[]`)}, Call: echo}}, nil); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("defaults that are no object: %v", err)
-	}
-}
-
-func TestScrub(t *testing.T) {
-	t.Parallel()
-	const secret = `pa"ss/word+1`
-	fn := Function{Spec: Spec{Name: "a.echo"}, Call: func(_ context.Context, args []byte) ([]byte, error) {
-		if string(args) == `{"fail":true}` {
-			f := fault.New(fault.FunctionFailed, "401 for %s", secret)
-			f.Body = []byte(`{"token":"pa\"ss/word+1"}`)
-			return nil, f
-		}
-		return []byte(`{"as":"pa\"ss/word+1","url":"?k=pa%22ss%2Fword%2B1","basic":"cGEic3Mvd29yZCsx","short":"abc"}`), nil
-	}}
-	r, err := NewRegistry([]Function{fn}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry, _ := r.Scrub(NewScrubber([]string{secret, "abc"})).Resolve("a.echo")
-	got, err := entry.Call(t.Context(), nil)
-	if want := `{"as":"[secret]","url":"?k=[secret]","basic":"[secret]","short":"abc"}`; err != nil || string(got) != want {
-		t.Errorf("%s, %v", got, err)
-	}
-	_, err = entry.Call(t.Context(), []byte(`{"fail":true}`))
-	if f, _ := fault.As(err); f == nil || f.Message != "401 for [secret]" || string(f.Body) != `{"token":"[secret]"}` {
-		t.Errorf("%v", err)
-	}
-	if NewScrubber([]string{"short"}) != nil || r.Scrub(nil) != r {
-		t.Error("there is nothing to look for")
 	}
 }

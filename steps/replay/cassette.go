@@ -25,6 +25,10 @@ const maxLine = 2*steps.DefaultMaxResultBytes + 1<<20
 // Cassette is a recording that was read: what each function was called with and answered. It does not change, and many
 // goroutines may use it.
 type Cassette struct {
+	// Unknown gives what is taken in the place of a function that only the recording knows, such as one with default
+	// arguments; nil: the function as it is. It must be set before Registry is called.
+	Unknown func(steps.Function) steps.Function
+
 	name      string
 	functions []*recorded // in the order in which the file names them first
 }

@@ -58,6 +58,9 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.Unknown != nil {
+			fn = c.Unknown(fn)
+		}
 		added = append(added, fn)
 	}
 	return replayed.With(added...)

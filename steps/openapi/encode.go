@@ -1,0 +1,270 @@
+package openapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// expansion is how a style writes a value: OpenAPI's table of styles is RFC 6570's table of operators (its appendix A)
+// with other delimiters.
+type expansion struct {
+	first     string // before it all
+	separator string // between what explode takes apart
+	inner     string // between what is kept together
+	named     bool   // the parameter's name stands before the value
+	ifEmpty   string // between the name and an empty value
+}
+
+var expansions = map[string]expansion{
+	"simple":         {separator: ",", inner: ",", ifEmpty: "="},
+	"label":          {first: ".", separator: ".", inner: ",", ifEmpty: "="},
+	"matrix":         {first: ";", separator: ";", inner: ",", named: true},
+	"form":           {separator: "&", inner: ",", named: true, ifEmpty: "="},
+	"spaceDelimited": {separator: "&", inner: "%20", named: true, ifEmpty: "="},
+	"pipeDelimited":  {separator: "&", inner: "%7C", named: true, ifEmpty: "="},
+}
+
+// cookieForm is the style form in a Cookie header, whose pairs RFC 6265 separates otherwise.
+var cookieForm = expansion{separator: "; ", inner: ",", named: true, ifEmpty: "="}
+
+// expand writes a value; "" and false where there is nothing to write: an empty list is undefined (RFC 6570, section 2.3).
+func (e expansion) expand(name string, explode bool, s written, escape func(string) string) (string, bool) {
+	if len(s.texts) == 0 {
+		return "", false
+	}
+	texts := make([]string, len(s.texts))
+	for i, text := range s.texts {
+		texts[i] = escape(text)
+	}
+	pairs := func(names func(int) string) string {
+		for i, text := range texts {
+			texts[i] = e.pair(names(i), text)
+		}
+		return e.first + strings.Join(texts, e.separator)
+	}
+	switch {
+	case s.kind == '{' && explode:
+		return pairs(func(i int) string { return escape(s.names[i]) }), true
+	case s.kind == '[' && explode && e.named:
+		escaped := escape(name)
+		return pairs(func(int) string { return escaped }), true
+	case s.kind == '[' && explode:
+		return e.first + strings.Join(texts, e.separator), true
+	case s.kind == '{':
+		for i := range texts {
+			texts[i] = escape(s.names[i]) + e.inner + texts[i]
+		}
+	}
+	joined := strings.Join(texts, e.inner)
+	if e.named {
+		joined = e.pair(escape(name), joined)
+	}
+	return e.first + joined, true
+}
+
+func (e expansion) pair(name, text string) string {
+	if text == "" {
+		return name + e.ifEmpty
+	}
+	return name + "=" + text
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// escapeAll percent-encodes all but the unreserved characters of RFC 3986, section 2.3.
+func escapeAll(text string) string { return escapeBut(text, "") }
+
+// escapeReserved is escapeAll for parameters that allow reserved characters: those stay which can stand in the value of
+// a query without ending it or meaning something else there ("+" is a blank to many servers).
+func escapeReserved(text string) string { return escapeBut(text, ":/?@!$'()*,;=") }
+
+// escapeReservedItem is escapeReserved for the texts of a list, which a comma would end.
+func escapeReservedItem(text string) string { return escapeBut(text, ":/?@!$'()*;") }
+
+func escapeBut(text, kept string) string {
+	stays := func(c byte) bool { return unreserved(c) || strings.IndexByte(kept, c) >= 0 }
+	first := 0
+	for first < len(text) && stays(text[first]) {
+		first++
+	}
+	if first == len(text) {
+		return text
+	}
+	var out strings.Builder
+	out.Grow(len(text) + 8)
+	out.WriteString(text[:first])
+	for i := first; i < len(text); i++ {
+		if c := text[i]; stays(c) {
+			out.WriteByte(c)
+		} else {
+			out.WriteByte('%')
+			out.WriteByte(upperHex[c>>4])
+			out.WriteByte(upperHex[c&15])
+		}
+	}
+	return out.String()
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// divided refuses a list or an object of which a text holds what stands between them: the service would read others.
+func (p *parameter) divided(s written, separator string) *fault.Error {
+	if s.kind == 0 {
+		return nil
+	}
+	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
+		if strings.Contains(text, separator) {
+			return badArgument(p.arg, "%s is sent as a list that %q separates: none of its texts can hold it", p.arg, separator)
+		}
+	}
+	return nil
+}
+
+func verbatim(text string) string { return text }
+
+// badArgument is the fault of one argument.
+func badArgument(arg, format string, a ...any) *fault.Error {
+	f := fault.New(fault.BadArguments, format, a...)
+	f.At = fault.Key("", arg)
+	return f
+}
+
+// read gives the form of a parameter's value; one with a media type of its own is one text, the JSON as it is.
+func (p *parameter) read(value jsontext.Value) (written, *fault.Error) {
+	if p.mediaType != "" {
+		return written{texts: []string{string(value)}}, nil
+	}
+	s, err := writtenOf(value)
+	if err != nil {
+		return s, badArgument(p.arg, "the value is not JSON")
+	}
+	return s, nil
+}
+
+// pathText writes a path parameter. An argument can fill its place in the path and do no more: what would be empty, or
+// take away or add a segment, is refused.
+func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
+	s, f := p.read(value)
+	if f != nil {
+		return "", f
+	}
+	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
+		if climbs(text) {
+			return "", badArgument(p.arg, `%s is a part of the path, in which "." and ".." are refused`, p.arg)
+		}
+	}
+	style, ok := expansions[p.style]
+	if !ok || p.style == "form" {
+		style = expansions["simple"]
+	}
+	if p.style == "label" && p.explode {
+		if f := p.divided(s, "."); f != nil { // which stays as it is when a text is escaped
+			return "", f
+		}
+	}
+	text, _ := style.expand(p.name, p.explode, s, escapeAll)
+	if text == "" || s.kind == 0 && s.texts[0] == "" {
+		return "", badArgument(p.arg, "%s is a part of the path, which cannot be empty", p.arg)
+	}
+	return text, nil
+}
+
+// climbs tells whether a text has a part "." or "..": also between slashes, which are sent escaped, but which some
+// servers unescape before they look at the path.
+func climbs(text string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }),
+		func(part string) bool { return part == "." || part == ".." })
+}
+
+// queryText writes a query parameter: "" where there is nothing to write.
+func (p *parameter) queryText(value jsontext.Value) (string, *fault.Error) {
+	return p.pairsText(value, p.escape)
+}
+
+func (p *parameter) escape(s written) func(string) string {
+	switch {
+	case !p.allowReserved:
+		return escapeAll
+	case s.kind == 0:
+		return escapeReserved
+	}
+	return escapeReservedItem
+}
+
+// pairsText writes a parameter of a query or a field of a form.
+func (p *parameter) pairsText(value jsontext.Value, escape func(written) func(string) string) (string, *fault.Error) {
+	if p.style == "deepObject" && p.mediaType == "" && (value.Kind() == '{' || value.Kind() == '[') {
+		var pairs []string
+		err := deep(p.name, value, func(name, text string) {
+			pairs = append(pairs, escape(written{kind: '{'})(name)+"="+escape(written{})(text))
+		})
+		if err != nil {
+			return "", badArgument(p.arg, "the value is not JSON")
+		}
+		return strings.Join(pairs, "&"), nil
+	}
+	s, f := p.read(value)
+	if f != nil {
+		return "", f
+	}
+	style, ok := expansions[p.style]
+	if !ok || !style.named || style.first != "" {
+		style = expansions["form"]
+	}
+	if separator := map[string]string{"spaceDelimited": " ", "pipeDelimited": "|"}[p.style]; separator != "" && !p.explode {
+		if f := p.divided(s, separator); f != nil {
+			return "", f
+		}
+	}
+	text, _ := style.expand(p.name, p.explode, s, escape(s))
+	return text, nil
+}
+
+// ownHeaders are for the connection and the message's frame, which an argument must not change.
+var ownHeaders = map[string]bool{
+	"Accept-Encoding": true, "Connection": true, "Content-Length": true, "Expect": true, "Host": true, "Http2-Settings": true,
+	"Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// setHeader writes a header parameter. Its text is not escaped: OpenAPI knows no escapes in headers.
+func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.Error {
+	s, f := p.read(value)
+	if f != nil {
+		return f
+	}
+	if f := p.divided(s, ","); f != nil {
+		return f
+	}
+	text, given := expansions["simple"].expand(p.name, p.explode, s, verbatim)
+	switch {
+	case !given:
+		return nil
+	case ownHeaders[http.CanonicalHeaderKey(p.name)]:
+		return badArgument(p.arg, "the header %s is set by onecall: leave it out", p.name)
+	case !httpguts.ValidHeaderFieldName(p.name):
+		return badArgument(p.arg, "%q is not a header name", p.name)
+	case !httpguts.ValidHeaderFieldValue(text):
+		return badArgument(p.arg, "the value of a header cannot hold line breaks or other control characters")
+	}
+	header.Set(p.name, text)
+	return nil
+}
+
+// cookieText writes a cookie parameter, escaped: a cookie's value cannot hold blanks, commas, semicolons or quotes.
+func (p *parameter) cookieText(value jsontext.Value) (string, *fault.Error) {
+	s, f := p.read(value)
+	if f != nil {
+		return "", f
+	}
+	text, _ := cookieForm.expand(p.name, p.explode, s, escapeAll)
+	return text, nil
+}

@@ -1,0 +1,79 @@
+package openapi
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// filter tells which operations become functions: those that fit one of include (all, where it is empty), and none of
+// exclude. In a pattern, * is any row of characters, dots included, and ? is any one character; case does not matter. A
+// pattern is compared with the name (device.list), with the name after what the path has before it and the name leaves
+// out (dcim.device.list), and with the operationId.
+type filter struct{ include, exclude []string }
+
+// check refuses empty patterns: bad_request with the place.
+func (f *filter) check() error {
+	for field, patterns := range map[string][]string{"include": f.include, "exclude": f.exclude} {
+		for i, pattern := range patterns {
+			if strings.TrimSpace(pattern) == "" {
+				e := fault.New(fault.BadRequest, "an empty pattern fits nothing: write a pattern such as device.* or *.list")
+				e.At = "/" + field + "/" + strconv.Itoa(i)
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// keeps decides on one operation. used gets the patterns that fit something.
+func (f *filter) keeps(o *named, used map[string]bool) bool {
+	fits := func(patterns []string) bool {
+		found := false
+		for _, pattern := range patterns {
+			if glob(pattern, o.name) || o.area != "" && glob(pattern, o.area+"."+o.name) || o.id != "" && glob(pattern, o.id) {
+				used[pattern] = true
+				found = true
+			}
+		}
+		return found
+	}
+	included := len(f.include) == 0 || fits(f.include)
+	return !fits(f.exclude) && included
+}
+
+// unused lists the patterns that fit no operation: most likely they are misspelt.
+func (f *filter) unused(used map[string]bool) []string {
+	var unused []string
+	for _, patterns := range [][]string{f.include, f.exclude} {
+		for _, pattern := range patterns {
+			if !used[pattern] {
+				unused = append(unused, pattern)
+			}
+		}
+	}
+	return unused
+}
+
+// glob matches in time proportional to the product of the lengths at most: only the last * is gone back to.
+func glob(pattern, text string) bool {
+	pattern, text = strings.ToLower(pattern), strings.ToLower(text)
+	p, t, star, mark := 0, 0, -1, 0
+	for t < len(text) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p++
+			t++
+		case star >= 0:
+			mark++
+			p, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}

@@ -1,0 +1,247 @@
+package openapi
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// builder makes one operation.
+type builder struct {
+	l     *loader
+	found *found
+	notes []string
+
+	arguments []*argument // in the order in which they claim names
+	body      *body
+	bodyArgs  []*argument
+}
+
+func (b *builder) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); len(b.notes) < maxNotes && !slices.Contains(b.notes, text) {
+		b.notes = append(b.notes, text)
+	}
+}
+
+func (b *builder) operation() operation {
+	f, l := b.found, b.l
+	op := operation{
+		name: f.name, id: f.id, place: place(f.method, f.path), description: describe(f.operation, place(f.method, f.path)),
+		method: strings.ToUpper(f.method), path: f.path, effect: effectOf(f.method),
+		servers: l.serversOf(f), security: l.securityOf(f.operation),
+	}
+	b.parameters()
+	b.requestBody()
+	b.claimNames()
+	for _, a := range b.arguments {
+		if a.in != "body" {
+			a.parameter.arg = a.arg
+			op.parameters = append(op.parameters, a.parameter)
+		}
+	}
+	op.body = b.body
+	op.input = b.input()
+	op.output = b.output()
+	return op
+}
+
+// effectOf is what a method promises (RFC 9110, section 9.2).
+func effectOf(method string) effect {
+	switch method {
+	case "get", "head", "options", "trace":
+		return effect{reads: true, idempotent: true}
+	case "delete":
+		return effect{destroys: true, idempotent: true}
+	case "put":
+		return effect{idempotent: true}
+	}
+	return effect{}
+}
+
+// maxDescription bounds a function's description in bytes.
+const maxDescription = 400
+
+// describe is the summary, else the beginning of the description, else the place.
+func describe(operation value, place string) string {
+	text := strings.TrimSpace(operation.get("summary").text())
+	if text == "" {
+		text, _, _ = strings.Cut(strings.TrimSpace(operation.get("description").text()), "\n\n")
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxDescription {
+		text = text[:maxDescription]
+		if end := strings.LastIndex(text, ". "); end > maxDescription/2 {
+			text = text[:end+1]
+		} else {
+			text = strings.ToValidUTF8(text[:strings.LastIndexByte(text, ' ')+1], "") + "…"
+		}
+	}
+	if text == "" {
+		text = place
+	}
+	if operation.get("deprecated").isTrue() {
+		text = strings.TrimSpace("Deprecated. " + text)
+	}
+	return text
+}
+
+// argument is one argument of the flat input.
+type argument struct {
+	arg       string // its name, once claimed
+	wire      string
+	in        string // path, query, header, cookie, body
+	required  bool
+	write     func(e *emitter)
+	parameter parameter // unless it is of the body
+}
+
+// merged gives the parameters of an operation: its own take the place of the path's of the same name and place.
+func (b *builder) merged() []value {
+	var list []value
+	position := map[[2]string]int{}
+	for _, holder := range []value{b.found.item, b.found.operation} {
+		for _, p := range holder.get("parameters").elements() {
+			b.l.spend(1)
+			p, err := b.l.resolve(p)
+			name, in := p.get("name").text(), p.get("in").text()
+			switch {
+			case err != nil:
+				b.note("a parameter is left out: %s", err)
+				continue
+			case in == "body" || in == "formData":
+			case name == "" || in != "path" && in != "query" && in != "header" && in != "cookie":
+				b.note("a parameter is left out: it has no name, or no place that is known")
+				continue
+			}
+			key := [2]string{in, name}
+			if in == "body" {
+				key[1] = ""
+			}
+			if i, twice := position[key]; twice {
+				list[i] = p
+				continue
+			}
+			position[key] = len(list)
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+var pathPlace = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
+
+// parameters reads those of path, query, header and cookie. Every place of the path's template gets one, declared or not;
+// one that is declared and has no place is left out, as are the headers that the call itself sets (OpenAPI 3.1, section
+// 4.8.12.1).
+func (b *builder) parameters() {
+	template := b.found.path
+	if cut := strings.IndexAny(template, "#"); cut >= 0 {
+		template = template[:cut]
+	}
+	places := map[string]bool{}
+	var inOrder []string
+	for _, m := range pathPlace.FindAllStringSubmatch(template, -1) {
+		if !places[m[1]] {
+			inOrder = append(inOrder, m[1])
+		}
+		places[m[1]] = true
+	}
+	byPlace := map[string][]*argument{}
+	for _, p := range b.merged() {
+		name, in := p.get("name").text(), p.get("in").text()
+		switch {
+		case in == "body" || in == "formData":
+			continue
+		case in == "path" && !places[name]:
+			b.note("the path parameter %s is left out: the path has no place for it", shorten(name))
+			continue
+		case in == "header" && (strings.EqualFold(name, "accept") || strings.EqualFold(name, "content-type") || strings.EqualFold(name, "authorization")):
+			continue
+		}
+		byPlace[in] = append(byPlace[in], b.parameter(p, name, in))
+	}
+	for _, name := range inOrder {
+		declared := false
+		for _, a := range byPlace["path"] {
+			declared = declared || a.wire == name
+		}
+		if !declared {
+			b.note("the path parameter %s is not described: it is taken as text", shorten(name))
+			byPlace["path"] = append(byPlace["path"], &argument{wire: name, in: "path", required: true,
+				write:     func(e *emitter) { e.out = append(e.out, `{"type":["string","number"]}`...) },
+				parameter: parameter{name: name, in: "path", style: "simple", required: true}})
+		}
+	}
+	for _, in := range []string{"path", "query", "header", "cookie"} {
+		b.arguments = append(b.arguments, byPlace[in]...)
+	}
+}
+
+// parameter reads one parameter.
+func (b *builder) parameter(p value, name, in string) *argument {
+	a := &argument{wire: name, in: in, required: in == "path" || p.get("required").isTrue()}
+	a.parameter = parameter{name: name, in: in, required: a.required, allowReserved: p.get("allowReserved").isTrue()}
+	schema := p.get("schema")
+	if b.l.old && !schema.ok() {
+		schema = p // in Swagger 2.0 a parameter is its own schema
+	}
+	for mediaType, content := range p.get("content").members() {
+		schema, a.parameter.mediaType = content.get("schema"), mediaType
+		break
+	}
+	a.parameter.style, a.parameter.explode = b.style(p, in)
+	description := strings.TrimSpace(p.get("description").text())
+	a.write = func(e *emitter) {
+		if !schema.ok() {
+			e.anything(description)
+			return
+		}
+		e.schema(schema, 1, description)
+	}
+	return a
+}
+
+// styles are the styles of OpenAPI 3 by place; the first is the default.
+var styles = map[string][]string{"path": {"simple", "label", "matrix"}, "query": {"form", "spaceDelimited", "pipeDelimited", "deepObject"},
+	"header": {"simple"}, "cookie": {"form"}}
+
+// style gives how a value is written: `style` and `explode` of OpenAPI 3, `collectionFormat` of Swagger 2.0.
+func (b *builder) style(p value, in string) (style string, explode bool) {
+	style = styles[in][0]
+	if !b.l.old {
+		declared := p.get("style")
+		for _, known := range styles[in] {
+			if declared.text() == known {
+				style = known
+			}
+		}
+		if declared.ok() && declared.text() != style {
+			b.note("the style %s of %s is taken as %s", shorten(declared.text()), shorten(p.get("name").text()), style)
+		}
+		explode = style == "form" || style == "deepObject"
+		if e := p.get("explode"); e.kind() == 't' || e.kind() == 'f' {
+			explode = e.isTrue()
+		}
+		return style, explode
+	}
+	format := p.get("collectionFormat")
+	return b.collection(format.text(), in, style)
+}
+
+func (b *builder) collection(format, in, style string) (string, bool) {
+	if in != "query" && in != "formData" {
+		return style, false
+	}
+	switch format {
+	case "multi":
+		return "form", true
+	case "ssv":
+		return "spaceDelimited", false
+	case "pipes":
+		return "pipeDelimited", false
+	case "tsv":
+		b.note("a list that is separated by tabs is separated by commas")
+	}
+	return "form", false
+}

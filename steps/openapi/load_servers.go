@@ -1,0 +1,87 @@
+package openapi
+
+import "strings"
+
+// serversOf lists the base URLs: the operation's, else its path's, else the document's.
+func (l *loader) serversOf(f *found) []string {
+	if l.old {
+		return l.oldServers(f.operation)
+	}
+	for _, holder := range []value{f.operation, f.item, l.root.root()} {
+		if list := l.servers(holder.get("servers")); len(list) > 0 {
+			return list
+		}
+	}
+	return []string{"/"}
+}
+
+// servers fills in the variables with their defaults, else with the first value that is allowed. One with a variable that
+// has neither is left out.
+func (l *loader) servers(list value) []string {
+	var urls []string
+	for _, server := range list.elements() {
+		l.spend(1)
+		url := server.get("url").text()
+		variables := server.get("variables")
+		complete := url != ""
+		url = pathPlace.ReplaceAllStringFunc(url, func(place string) string {
+			variable := variables.get(strings.Trim(place, "{}"))
+			text := plainText(variable.get("default"))
+			if text == "" {
+				for _, allowed := range variable.get("enum").elements() {
+					text = plainText(allowed)
+					break
+				}
+			}
+			complete = complete && (text != "" || variable.get("default").kind() == '"')
+			return text
+		})
+		if complete {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
+// plainText is a scalar as text.
+func plainText(v value) string {
+	switch v.kind() {
+	case '"':
+		return v.text()
+	case '0', 't', 'f':
+		return string(v.raw())
+	}
+	return ""
+}
+
+// oldServers puts together schemes, host and basePath; https comes first.
+func (l *loader) oldServers(operation value) []string {
+	root := l.root.root()
+	host, base := root.get("host").text(), root.get("basePath").text()
+	if !strings.HasPrefix(base, "/") {
+		base = "/" + base
+	}
+	if host == "" {
+		return []string{base}
+	}
+	schemes := operation.get("schemes")
+	if !schemes.ok() {
+		schemes = root.get("schemes")
+	}
+	var urls []string
+	for _, scheme := range schemes.elements() {
+		if l.spend(1); len(urls) > 10 {
+			break
+		}
+		switch scheme.text() {
+		case "https":
+			urls = append([]string{"https://" + host + base}, urls...)
+		case "http":
+			urls = append(urls, "http://"+host+base)
+		}
+	}
+	if len(urls) == 0 {
+		urls = []string{"https://" + host + base}
+	}
+	return urls
+}

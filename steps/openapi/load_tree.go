@@ -1,0 +1,398 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// tree is a parsed JSON text that keeps its bytes: the order of members and the spelling of numbers stay as written. The
+// nodes stand in the order of the text, each before what is in it, so that a document of 13 MB needs 20 MB more and two
+// slices. It is read by one goroutine.
+type tree struct {
+	text     []byte
+	nodes    []node
+	large    map[int32]map[string]int32 // members of large objects by name, made when first looked for
+	base     string                     // the reference that it was loaded by; "": the document itself
+	repeated []string                   // names that stand twice in an object: the last one counts
+}
+
+// node is one value of a tree.
+type node struct {
+	start, end  int32         // its bytes
+	key, keyEnd int32         // those of its name, quotes included; both 0 for elements and the root
+	next        int32         // the first node after it and all in it
+	kind        jsontext.Kind // 0: a member that a later one of the same name takes the place of
+}
+
+// Bounds of a document: its bytes, the values in it, and what an object may have to be searched name by name.
+const maxDocumentBytes, maxValues, fewMembers = 64 << 20, 5_000_000, 24
+
+// parseTree reads JSON. Names that stand twice are accepted, as most readers do; the last one counts. bad_request with
+// Line and Column for what is not JSON, limit_exceeded for what is too large.
+func parseTree(text []byte) (*tree, error) {
+	if len(text) > maxDocumentBytes {
+		return nil, tooLarge(len(text))
+	}
+	if text = bytes.TrimPrefix(text, []byte("\ufeff")); !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
+	}
+	t := &tree{text: text, nodes: make([]node, 0, len(text)/24+1), large: map[int32]map[string]int32{}}
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true))
+	if err := t.read(decoder); err != nil {
+		return nil, t.fault(err)
+	}
+	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+		f := fault.New(fault.BadRequest, "the document is not JSON: something stands after its end")
+		f.Line, f.Column = t.place(decoder.InputOffset())
+		return nil, f
+	}
+	return t, nil
+}
+
+func tooLarge(size int) *fault.Error {
+	return fault.New(fault.LimitExceeded, "the document has %d bytes, and %d are read at most: leave out the paths that are not needed", size, maxDocumentBytes)
+}
+
+var errTooManyValues = fault.New(fault.LimitExceeded, "the document holds more than %d values: leave out the paths that are not needed", maxValues)
+
+// read fills the nodes. It keeps its own stack of open objects and arrays, as documents may be nested deeply.
+func (t *tree) read(decoder *jsontext.Decoder) error {
+	var open []int32
+	var key, keyEnd int32
+	for {
+		kind := decoder.PeekKind()
+		if kind == '}' || kind == ']' {
+			if _, err := decoder.ReadToken(); err != nil {
+				return err
+			}
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			t.nodes[last].end, t.nodes[last].next = int32(decoder.InputOffset()), int32(len(t.nodes))
+			if kind == '}' {
+				t.settle(last)
+			}
+		} else {
+			n := node{key: key, keyEnd: keyEnd, kind: kind}
+			var err error
+			if n.start, n.end, err = span(decoder, kind); err != nil {
+				return err
+			}
+			inObject := len(open) > 0 && t.nodes[open[len(open)-1]].kind == '{'
+			if inObject && keyEnd == 0 {
+				key, keyEnd = n.start, n.end
+				continue
+			}
+			key, keyEnd = 0, 0
+			if len(t.nodes) == maxValues {
+				return errTooManyValues
+			}
+			n.next = int32(len(t.nodes)) + 1
+			t.nodes = append(t.nodes, n)
+			if kind == '{' || kind == '[' {
+				open = append(open, int32(len(t.nodes)-1))
+			}
+		}
+		if len(open) == 0 {
+			return nil
+		}
+	}
+}
+
+// span reads a scalar or the beginning of an object or array, and says where it stands.
+func span(decoder *jsontext.Decoder, kind jsontext.Kind) (start, end int32, err error) {
+	if kind == '{' || kind == '[' {
+		_, err = decoder.ReadToken()
+		end = int32(decoder.InputOffset())
+		return end - 1, end, err
+	}
+	raw, err := decoder.ReadValue()
+	end = int32(decoder.InputOffset())
+	return end - int32(len(raw)), end, err
+}
+
+// settle finds names that stand twice in an object, and drops all but the last of each.
+func (t *tree) settle(object int32) {
+	count, last := 0, t.nodes[object].next
+	for i := object + 1; i < last; i = t.nodes[i].next {
+		count++
+	}
+	if count < 2 {
+		return
+	}
+	if count <= fewMembers {
+		for i := object + 1; i < last; i = t.nodes[i].next {
+			for j := t.nodes[i].next; j < last; j = t.nodes[j].next {
+				if t.nodes[i].kind != 0 && bytes.Equal(t.keyOf(i), t.keyOf(j)) {
+					t.drop(i)
+				}
+			}
+		}
+		return
+	}
+	seen := make(map[string]int32, count)
+	for i := object + 1; i < last; i = t.nodes[i].next {
+		name := string(t.keyOf(i))
+		if former, twice := seen[name]; twice {
+			t.drop(former)
+		}
+		seen[name] = i
+	}
+}
+
+func (t *tree) drop(i int32) {
+	t.nodes[i].kind = 0
+	const most = 5
+	if len(t.repeated) < most {
+		line, _ := t.place(int64(t.nodes[i].key))
+		t.repeated = append(t.repeated, shorten(string(t.keyOf(i)))+" in line "+strconv.Itoa(line))
+	}
+}
+
+func (t *tree) keyOf(i int32) []byte { return t.text[t.nodes[i].key:t.nodes[i].keyEnd] }
+
+// place gives line and column, from 1, of an offset.
+func (t *tree) place(offset int64) (line, column int) {
+	before := t.text[:min(max(offset, 0), int64(len(t.text)))]
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+}
+
+func (t *tree) fault(err error) error {
+	if f, ok := fault.As(err); ok {
+		return f
+	}
+	f := fault.New(fault.BadRequest, "the document is not JSON")
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &syntax):
+		f.Line, f.Column = t.place(syntax.ByteOffset)
+		f.Message += ": line " + strconv.Itoa(f.Line) + ", column " + strconv.Itoa(f.Column) + ": " + strings.TrimPrefix(syntax.Err.Error(), "jsontext: ")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		f.Message += ": it ends too early"
+	}
+	f.Err = err
+	return f
+}
+
+// value is a place in a tree; the zero value is nothing, of which everything may be asked.
+type value struct {
+	t  *tree
+	at int32
+}
+
+func (t *tree) root() value { return value{t, 0} }
+
+func (v value) ok() bool { return v.t != nil }
+
+// kind is that of jsontext: one of { [ " 0 t f n, and 0 for nothing.
+func (v value) kind() jsontext.Kind {
+	if v.t == nil {
+		return 0
+	}
+	return v.t.nodes[v.at].kind
+}
+
+func (v value) isObject() bool { return v.kind() == '{' }
+func (v value) isTrue() bool   { return v.kind() == 't' }
+
+// raw is the text of a scalar; of anything else, the bytes as they stand, blanks included.
+func (v value) raw() []byte {
+	if v.t == nil {
+		return nil
+	}
+	n := &v.t.nodes[v.at]
+	return v.t.text[n.start:n.end]
+}
+
+// key is the name of a member; "" of an element and of the root.
+func (v value) key() string {
+	if quoted := v.t.keyOf(v.at); len(quoted) > 0 {
+		return unquoted(quoted)
+	}
+	return ""
+}
+
+// text is a string's text, "" for anything else.
+func (v value) text() string {
+	if v.kind() != '"' {
+		return ""
+	}
+	return unquoted(v.raw())
+}
+
+func unquoted(quoted []byte) string {
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return string(inner)
+	}
+	return string(text)
+}
+
+// members gives an object's members in the order written; none of anything else.
+func (v value) members() iter.Seq2[string, value] {
+	return func(yield func(string, value) bool) {
+		if !v.isObject() {
+			return
+		}
+		for i := v.at + 1; i < v.t.nodes[v.at].next; i = v.t.nodes[i].next {
+			if v.t.nodes[i].kind != 0 && !yield(unquoted(v.t.keyOf(i)), value{v.t, i}) {
+				return
+			}
+		}
+	}
+}
+
+// elements gives an array's elements; none of anything else.
+func (v value) elements() iter.Seq2[int, value] {
+	return func(yield func(int, value) bool) {
+		if v.kind() != '[' {
+			return
+		}
+		position := 0
+		for i := v.at + 1; i < v.t.nodes[v.at].next; i = v.t.nodes[i].next {
+			if !yield(position, value{v.t, i}) {
+				return
+			}
+			position++
+		}
+	}
+}
+
+// get is the member of that name; nothing where there is none.
+func (v value) get(name string) value {
+	if !v.isObject() {
+		return value{}
+	}
+	t := v.t
+	if names, ok := t.large[v.at]; ok {
+		if i, ok := names[name]; ok {
+			return value{t, i}
+		}
+		return value{}
+	}
+	count := 0
+	for i := v.at + 1; i < t.nodes[v.at].next; i = t.nodes[i].next {
+		if t.nodes[i].kind != 0 && sameKey(t.keyOf(i), name) {
+			return value{t, i}
+		}
+		if count++; count > fewMembers {
+			t.large[v.at] = t.namesOf(v)
+			return v.get(name)
+		}
+	}
+	return value{}
+}
+
+func (t *tree) namesOf(v value) map[string]int32 {
+	names := map[string]int32{}
+	for name, member := range v.members() {
+		names[name] = member.at
+	}
+	return names
+}
+
+func sameKey(quoted []byte, name string) bool {
+	if bytes.IndexByte(quoted, '\\') >= 0 {
+		return unquoted(quoted) == name
+	}
+	return string(quoted[1:len(quoted)-1]) == name
+}
+
+// pointer follows the fragment of a reference: a JSON Pointer (RFC 6901), percent-encoded. What is percent-encoded badly,
+// or not meant to be, is taken as it stands.
+func (v value) pointer(fragment string) value {
+	if fragment == "" {
+		return v
+	}
+	for token := range strings.SplitSeq(strings.TrimPrefix(fragment, "/"), "/") {
+		v = v.child(token)
+	}
+	return v
+}
+
+var pointerEscapes = strings.NewReplacer("~1", "/", "~0", "~")
+
+func (v value) child(token string) value {
+	plain := token
+	if decoded, err := url.PathUnescape(token); err == nil {
+		plain = decoded
+	}
+	plain = pointerEscapes.Replace(plain)
+	if v.kind() == '[' {
+		n, err := strconv.Atoi(plain)
+		for i, element := range v.elements() {
+			if err == nil && i == n {
+				return element
+			}
+		}
+		return value{}
+	}
+	if found := v.get(plain); found.ok() || plain == token {
+		return found
+	}
+	return v.get(pointerEscapes.Replace(token))
+}
+
+// appendCompact appends the value without blanks between its tokens.
+func (v value) appendCompact(out []byte) []byte {
+	switch v.kind() {
+	case '{':
+		out = append(out, '{')
+		first := true
+		for i := v.at + 1; i < v.t.nodes[v.at].next; i = v.t.nodes[i].next {
+			if v.t.nodes[i].kind == 0 {
+				continue
+			}
+			if !first {
+				out = append(out, ',')
+			}
+			first = false
+			out = append(append(out, v.t.keyOf(i)...), ':')
+			out = value{v.t, i}.appendCompact(out)
+		}
+		return append(out, '}')
+	case '[':
+		out = append(out, '[')
+		for i, element := range v.elements() {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = element.appendCompact(out)
+		}
+		return append(out, ']')
+	}
+	return append(out, v.raw()...)
+}
+
+// appendText appends a JSON string.
+func appendText(out []byte, text string) []byte {
+	quoted, err := jsontext.AppendQuote(out, text)
+	if err != nil { // not UTF-8
+		encoded, _ := json.Marshal(text)
+		return append(out, encoded...)
+	}
+	return quoted
+}
+
+// shorten bounds what a message shows of a foreign text.
+func shorten(text string) string {
+	const most = 120
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,0 +1,207 @@
+package openapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oasdiff/yaml3"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxYAMLBytes bounds a YAML document: its reader takes some ten times its size. maxYAMLDepth bounds its nesting, that
+// of its aliases included.
+const maxYAMLBytes, maxYAMLDepth = 24 << 20, 500
+
+// parse reads a document: JSON where it begins like JSON, else YAML.
+func parse(text []byte) (*tree, error) {
+	start := bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\ufeff")), " \t\r\n")
+	if len(start) == 0 {
+		return nil, fault.New(fault.BadRequest, "the document is empty")
+	}
+	if start[0] == '{' || start[0] == '[' {
+		return parseTree(text)
+	}
+	converted, err := yamlToJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseTree(converted)
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.repeated { // the lines are not those of the document
+		t.repeated[i], _, _ = strings.Cut(t.repeated[i], " in line ")
+	}
+	return t, nil
+}
+
+// yamlToJSON writes a YAML document as JSON: in its order, numbers as they are spelt where JSON spells them so too.
+// Aliases and merge keys are written out, as far as the bounds of a document allow.
+func yamlToJSON(text []byte) ([]byte, error) {
+	if len(text) > maxYAMLBytes {
+		return nil, fault.New(fault.LimitExceeded, "the document has %d bytes of YAML, and %d are read at most: convert it to JSON, or leave out paths", len(text), maxYAMLBytes)
+	}
+	var root yaml.Node
+	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&root); err != nil {
+		return nil, yamlFault(err)
+	}
+	w := yamlWriter{out: make([]byte, 0, len(text))}
+	if err := w.write(&root, 0); err != nil {
+		return nil, err
+	}
+	return w.out, nil
+}
+
+var yamlLine = regexp.MustCompile(`\bline (\d+)`)
+
+func yamlFault(err error) *fault.Error {
+	f := fault.New(fault.BadRequest, "the document is neither JSON nor YAML: %s", shorten(strings.TrimPrefix(err.Error(), "yaml: ")))
+	if errors.Is(err, io.EOF) {
+		f.Message = "the document is empty"
+	}
+	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
+		f.Line, _ = strconv.Atoi(found[1])
+	}
+	f.Err = err
+	return f
+}
+
+type yamlWriter struct{ out []byte }
+
+func (w *yamlWriter) write(n *yaml.Node, depth int) error {
+	switch {
+	case depth > maxYAMLDepth:
+		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias holds itself", maxYAMLDepth)
+	case len(w.out) > maxDocumentBytes:
+		return w.fault(n, fault.LimitExceeded, "written out, its aliases have more than %d bytes", maxDocumentBytes)
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return w.write(n.Content[0], depth)
+	case yaml.AliasNode:
+		return w.write(n.Alias, depth+1)
+	case yaml.SequenceNode:
+		w.out = append(w.out, '[')
+		for i, element := range n.Content {
+			if i > 0 {
+				w.out = append(w.out, ',')
+			}
+			if err := w.write(element, depth+1); err != nil {
+				return err
+			}
+		}
+		w.out = append(w.out, ']')
+	case yaml.MappingNode:
+		w.out = append(w.out, '{')
+		if err := w.members(n, depth, map[string]bool{}); err != nil {
+			return err
+		}
+		w.out = append(w.out, '}')
+	default:
+		w.scalar(n)
+	}
+	return nil
+}
+
+// members writes a mapping's own members, then those of its merge keys that it has not itself.
+// A key that stands twice is written twice: the reader of JSON decides.
+func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) error {
+	if depth > maxYAMLDepth {
+		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias holds itself", maxYAMLDepth)
+	}
+	merging := len(written) > 0
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, member := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			return w.fault(key, fault.BadRequest, "a key is no text")
+		case key.Value == "<<" && key.Style == 0:
+			merged = append(merged, member)
+			continue
+		case merging && written[key.Value]:
+			continue
+		}
+		if len(written) > 0 {
+			w.out = append(w.out, ',')
+		}
+		written[key.Value] = true
+		w.out = append(appendText(w.out, key.Value), ':')
+		if err := w.write(member, depth+1); err != nil {
+			return err
+		}
+	}
+	for _, from := range merged {
+		if from.Kind == yaml.AliasNode {
+			from = from.Alias
+		}
+		sources := []*yaml.Node{from}
+		if from.Kind == yaml.SequenceNode {
+			sources = from.Content
+		}
+		for _, source := range sources {
+			if source.Kind == yaml.AliasNode {
+				source = source.Alias
+			}
+			if source.Kind != yaml.MappingNode {
+				return w.fault(source, fault.BadRequest, "what a merge key takes in is no mapping")
+			}
+			if err := w.members(source, depth+1, written); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *yamlWriter) scalar(n *yaml.Node) {
+	switch n.ShortTag() {
+	case "!!null":
+		w.out = append(w.out, "null"...)
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) != nil {
+			w.out = appendText(w.out, n.Value)
+			return
+		}
+		w.out = strconv.AppendBool(w.out, b)
+	case "!!int", "!!float":
+		w.number(n)
+	default:
+		w.out = appendText(w.out, n.Value)
+	}
+}
+
+// number keeps a spelling that is JSON's; others (0x1F, 1_000, +1, .5) are written anew, and what JSON has no number for
+// (.inf) becomes text.
+func (w *yamlWriter) number(n *yaml.Node) {
+	if v := jsontext.Value(n.Value); v.IsValid() && v.Kind() == '0' {
+		w.out = append(w.out, n.Value...)
+		return
+	}
+	var whole int64
+	var fraction float64
+	switch {
+	case n.Decode(&whole) == nil:
+		w.out = strconv.AppendInt(w.out, whole, 10)
+	case n.Decode(&fraction) == nil && fraction-fraction == 0:
+		w.out = strconv.AppendFloat(w.out, fraction, 'g', -1, 64)
+	default:
+		w.out = appendText(w.out, n.Value)
+	}
+}
+
+func (w *yamlWriter) fault(n *yaml.Node, code fault.Code, format string, args ...any) *fault.Error {
+	f := fault.New(code, "the document cannot be read: "+format, args...)
+	f.Line, f.Column = n.Line, n.Column
+	return f
+}

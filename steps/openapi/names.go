@@ -1,0 +1,276 @@
+package openapi
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The name of an operation is made of its own method, path and operationId and nothing else of the document:
+// resource.action. Two operations for which that gives the same (case and separators aside) are told apart by more of
+// the path, for the one that comes later; the earlier keeps its name. What is earlier does not depend on the order of
+// the document: fewer parts of the path that count, then the path in the order of its bytes, then the method in the order of
+// methods. So an added operation renames another only if both have the same short name and the added one is earlier.
+
+// methods are those of operations, in the order in which they claim names.
+var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "trace"}
+
+// named is an operation with what its name is made of.
+type named struct {
+	method, path, id string // method in lower case
+	resource, action string
+	area             string   // what was left out before the resource, for patterns and to tell names apart
+	versions         string   // of the path
+	params           []string // of the whole path
+	name             string
+}
+
+// longName and shortestName bound names, in bytes. A tool's name has 64 at most, the source's name and a dot included.
+const longName, shortestName, hashDigits = 64, 24, 7
+
+// nameOperations gives every operation its name. room is the length that a name may have.
+func nameOperations(operations []*named, room int) {
+	order := slices.Clone(operations)
+	routes := make(map[*named]*route, len(order))
+	for _, o := range order {
+		r := parseRoute(o.path)
+		routes[o] = &r
+		o.area, o.versions, o.params = r.area, r.versions, r.all
+		o.resource, o.action = r.resourceAction(o.method, o.id)
+	}
+	slices.SortStableFunc(order, func(a, b *named) int {
+		return cmp.Or(cmp.Compare(routes[a].depth, routes[b].depth), strings.Compare(a.path, b.path),
+			cmp.Compare(slices.Index(methods, a.method), slices.Index(methods, b.method)))
+	})
+	taken := make(map[string]*named, len(order))
+	numbers := map[string]int{}
+	for _, o := range order {
+		o.claim(routes[o], taken, numbers, room)
+	}
+}
+
+// claim takes the first candidate that is free. numbers are the last ones that were put after a name.
+func (o *named) claim(r *route, taken map[string]*named, numbers map[string]int, room int) {
+	try := func(resource, action string) bool {
+		if resource == "" || action == "" {
+			return false
+		}
+		name := fit(resource, action, room)
+		folded := steps.FoldName(name)
+		if taken[folded] != nil {
+			return false
+		}
+		o.name = name
+		taken[folded] = o
+		return true
+	}
+	if try(o.resource, o.action) {
+		return
+	}
+	holder := taken[steps.FoldName(fit(o.resource, o.action, room))]
+	area, version, by := "", "", ""
+	if o.area != holder.area {
+		area = o.area
+	}
+	if o.versions != holder.versions {
+		version = o.versions
+	}
+	if more := slices.DeleteFunc(slices.Clone(o.params), func(p string) bool { return p == "" || slices.Contains(holder.params, p) }); len(more) > 0 {
+		by = o.action + "_by_" + strings.Join(more, "_")
+	}
+	id := snake(o.id)
+	switch {
+	case area != "" && try(joined(area, o.resource), o.action):
+	case version != "" && try(joined(version, o.resource), o.action):
+	case version != "" && area != "" && try(joined(version, area, o.resource), o.action):
+	case by != "" && try(o.resource, by):
+	case try(joined(r.area, r.words()), o.action):
+	case r.extra != "" && try(joined(o.resource, r.extra), o.action):
+	case id != "" && try(o.resource, id):
+	default:
+		key := o.resource + "." + o.action
+		for numbers[key] = max(numbers[key], 1) + 1; !try(o.resource, o.action+"_"+strconv.Itoa(numbers[key])); numbers[key]++ {
+		}
+	}
+}
+
+// words are the fixed segments as they are written.
+func (r *route) words() string {
+	var words []string
+	for _, n := range r.nouns {
+		words = append(words, n.word)
+	}
+	return strings.Join(words, ".")
+}
+
+// resourceAction gives the two parts of a name.
+func (r *route) resourceAction(method, id string) (resource, action string) {
+	if len(r.nouns) == 0 {
+		return r.fromID(method, id)
+	}
+	nouns := r.nouns
+	last := nouns[len(nouns)-1]
+	if r.method != "" {
+		return resourceOf(nouns), actionWord(method, r.method)
+	}
+	if action = r.trailingAction(method, id, last); action != "" {
+		if len(nouns) == 1 {
+			return last.one, action
+		}
+		return resourceOf(nouns[:len(nouns)-1]), action
+	}
+	return resourceOf(nouns), r.standardAction(method, id, last)
+}
+
+// actionWord is the action of a custom method. The methods that are not the usual ones for it are told apart by name.
+func actionWord(method, word string) string {
+	if method == "get" || method == "post" {
+		return word
+	}
+	return word + "_" + method
+}
+
+// trailingAction is the last segment where it is what is done to what stands before it: /charges/{id}/capture,
+// /customers/search, /gists/starred. "" when it is a resource.
+func (r *route) trailingAction(method, id string, last noun) string {
+	if last.param || len(r.nouns) < 2 {
+		return ""
+	}
+	before := r.nouns[len(r.nouns)-2]
+	verb := verbs[firstWord(last.word)]
+	if last.plural && (!verb || firstWord(last.word) != firstWord(ownID(id))) && last.word != "bulk" {
+		return "" // check-runs are a collection, unless the operationId too says that they are checked
+	}
+	switch method {
+	case "post":
+		if last.word == "bulk" {
+			return "bulk_create"
+		}
+		return last.word
+	case "get":
+		if readingVerbs[firstWord(last.word)] || before.plural && !before.param {
+			return last.word
+		}
+	case "put", "patch":
+		if last.word == "bulk" {
+			return map[string]string{"put": "bulk_replace", "patch": "bulk_update"}[method]
+		}
+		if verb {
+			return last.word
+		}
+	case "delete":
+		if last.word == "bulk" {
+			return "bulk_delete"
+		}
+	}
+	return ""
+}
+
+// standardAction follows from the method, and from whether one thing or all of a collection is meant.
+func (r *route) standardAction(method, id string, last noun) string {
+	all := last.plural && !last.param
+	switch method {
+	case "get":
+		if all || !last.param && saysList(id) {
+			return "list"
+		}
+		return "get"
+	case "post":
+		word := firstWord(snake(id))
+		if last.param && word != "create" && word != "add" && word != "insert" && word != "upload" {
+			return "update"
+		}
+		return "create"
+	case "put", "patch", "delete":
+		action := map[string]string{"put": "replace", "patch": "update", "delete": "delete"}[method]
+		if all {
+			return "bulk_" + action
+		}
+		return action
+	}
+	return method
+}
+
+// saysList tells whether an operationId says of itself that it lists.
+func saysList(id string) bool {
+	words := ownID(id)
+	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"
+}
+
+// ownID is the last part of an operationId: of repos/list-forks, list_forks.
+func ownID(id string) string { return snake(id[strings.LastIndexAny(id, "/.")+1:]) }
+
+func resourceOf(nouns []noun) string {
+	words := make([]string, len(nouns))
+	for i, n := range nouns {
+		words[i] = n.one
+	}
+	return strings.Join(words, ".")
+}
+
+// fromID names an operation whose path has no segment that counts, after its operationId: the parts of
+// `drive.files.copy`, or the words of DescribeTable. Without one, after what was left out of the path.
+func (r *route) fromID(method, id string) (resource, action string) {
+	action = r.standardAction(method, id, noun{param: len(r.params) > 0})
+	if parts := strings.FieldsFunc(id, func(c rune) bool { return c == '.' || c == '/' }); len(parts) > 1 {
+		if len(parts) > 2 {
+			parts = parts[1:] // the name of the API
+		}
+		words := make([]string, 0, len(parts))
+		for _, part := range parts[:len(parts)-1] {
+			if word, _ := singular(snake(part)); word != "" {
+				words = append(words, word)
+			}
+		}
+		return cmp.Or(strings.Join(words, "."), "root"), cmp.Or(snake(parts[len(parts)-1]), action)
+	}
+	words := snake(id)
+	verb, rest, found := strings.Cut(words, "_")
+	if verb == "batch" && found {
+		second, others, more := strings.Cut(rest, "_")
+		if more {
+			verb, rest = "batch_"+second, others
+		}
+	}
+	switch {
+	case words == "":
+		if skipped := joined(slices.Clone(r.skipped)...); skipped != "" {
+			return joined(skipped, r.extra), action
+		}
+		return cmp.Or(r.extra, "root"), action
+	case !found:
+		return "root", words
+	}
+	resource, _ = singular(rest)
+	return resource, verb
+}
+
+// fit cuts a name that is too long. The end of the resource stays, and the action; a hash of the whole name, which does
+// not depend on anything else, stands for what is left out.
+func fit(resource, action string, room int) string {
+	room = max(room, shortestName)
+	name := resource + "." + action
+	if len(name) <= room {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := "_" + hex.EncodeToString(sum[:])[:hashDigits]
+	if most := room / 2; len(action) > most {
+		action = strings.TrimRight(action[:most], "_")
+	}
+	space := room - len(action) - 1 - len(hash)
+	parts := strings.Split(resource, ".")
+	kept := parts[len(parts)-1]
+	for i := len(parts) - 2; i >= 0 && len(parts[i])+1+len(kept) <= space; i-- {
+		kept = parts[i] + "." + kept
+	}
+	if len(kept) > space {
+		kept = strings.TrimRight(kept[:space], "_.")
+	}
+	return kept + hash + "." + action
+}

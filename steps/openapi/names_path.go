@@ -1,0 +1,141 @@
+package openapi
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// route is a path taken apart for its name.
+type route struct {
+	nouns    []noun   // its fixed segments that count, in order
+	area     string   // leading segments that are left out: the group of an API, a namespace before a collection
+	versions string   // version segments, joined with "_"
+	params   []string // the names of the parameters after the last fixed segment
+	all      []string // the names of all parameters
+	method   string   // of a custom method after a colon (/orders/{id}:cancel) or a call in parentheses; "" when none
+	extra    string   // what stands after ? or # in the path
+	depth    int      // how many parts the path has that count
+	skipped  []string // the api and version segments that were left out, for a path that has nothing else
+}
+
+// noun is a fixed segment.
+type noun struct {
+	word    string // as written, in snake case
+	one     string // in the singular
+	plural  bool
+	param   bool // a parameter follows
+	leading bool // no parameter stands before it
+	dotted  bool // it is a part of a segment with dots
+}
+
+var (
+	versionSegment = regexp.MustCompile(`^[vV]?\d+(\.\d+)*([-_.]?(alpha|beta|rc|preview|p)[-_.]?\d*)*$|^\d{4}-\d{2}(-\d{2})?([-.]preview)?$`)
+	apiSegment     = regexp.MustCompile(`^(?i:api|apis|rest|restapi|odata|api[-_.]?v?\d+(\.\d+)*)$`)
+	fileExtension  = regexp.MustCompile(`(?i)\.(json|xml|php|aspx?|html?|csv|txt|ya?ml|do)$`)
+	templated      = regexp.MustCompile(`\{[^{}]*\}`)
+)
+
+// parseRoute takes a path apart. Version segments are left out wherever they stand, api segments before the first that
+// counts; after "apis" the group too, as Kubernetes has it.
+func parseRoute(path string) route {
+	var r route
+	if at := strings.IndexAny(path, "?#"); at >= 0 {
+		path, r.extra = path[:at], snake(templated.ReplaceAllString(path[at+1:], ""))
+	}
+	var versions []string
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	seenParam := false
+	for i := 0; i < len(segments); i++ {
+		segment := segments[i]
+		switch {
+		case segment == "":
+		case strings.Contains(segment, "{"):
+			r.parameter(segment)
+			seenParam = true
+		case versionSegment.MatchString(segment) && !(len(r.nouns) > 0 && isNumber(segment)):
+			versions = append(versions, snake(segment))
+			r.skipped = append(r.skipped, snake(segment))
+		case len(r.nouns) == 0 && apiSegment.MatchString(segment):
+			r.skipped = append(r.skipped, snake(segment))
+			if segment == "apis" && i+1 < len(segments) && !strings.Contains(segments[i+1], "{") && (i+2 == len(segments) || versionSegment.MatchString(segments[i+2])) {
+				i++
+				r.area = snake(segments[i])
+				r.skipped = append(r.skipped, r.area)
+			}
+		default:
+			r.fixed(segment, !seenParam)
+		}
+	}
+	r.versions = strings.Join(versions, "_")
+	if r.depth = len(r.nouns) + len(r.all); r.method != "" {
+		r.depth++
+	}
+	r.dropNamespace()
+	return r
+}
+
+func isNumber(segment string) bool { return strings.Trim(segment, "0123456789") == "" }
+
+// parameter reads a segment that holds one or more parameters: {id}, {base}...{head}, {id}.json, {name}:cancel,
+// items(id={id}).
+func (r *route) parameter(segment string) {
+	before, rest, _ := strings.Cut(segment, "{")
+	if call, _, ok := strings.Cut(before, "("); ok && call != "" {
+		r.fixed(call, len(r.nouns) == 0 || r.nouns[len(r.nouns)-1].leading && !r.nouns[len(r.nouns)-1].param)
+	} else if name := snake(before); len(name) > 1 {
+		r.fixed(name, len(r.nouns) == 0)
+	}
+	for _, found := range templated.FindAllString(segment, -1) {
+		r.params = append(r.params, snake(strings.Trim(found, "{}")))
+		r.all = append(r.all, snake(strings.Trim(found, "{}")))
+	}
+	if len(r.nouns) > 0 {
+		r.nouns[len(r.nouns)-1].param = true
+	}
+	after := rest[strings.LastIndexByte(rest, '}')+1:]
+	if verb, ok := strings.CutPrefix(after, ":"); ok {
+		r.method = snake(verb)
+	}
+}
+
+func (r *route) fixed(segment string, leading bool) {
+	segment = fileExtension.ReplaceAllString(segment, "")
+	segment, verb, custom := strings.Cut(segment, ":")
+	call, _, _ := strings.Cut(segment, "(")
+	parts := strings.Split(call, ".")
+	for _, part := range parts {
+		word := snake(part)
+		if word == "" {
+			continue
+		}
+		one, plural := singular(word)
+		r.nouns = append(r.nouns, noun{word: word, one: one, plural: plural, leading: leading, dotted: len(parts) > 1})
+	}
+	r.params, r.method = nil, ""
+	if custom {
+		r.method = snake(verb)
+	} else if len(parts) > 1 && snake(parts[0]) != "" && len(r.nouns) > 1 {
+		// chat.postMessage: the last part is what is done.
+		r.method = r.nouns[len(r.nouns)-1].word
+		r.nouns = r.nouns[:len(r.nouns)-1]
+	}
+}
+
+// dropNamespace leaves out a leading segment that only gathers collections: /dcim/devices is the resource device.
+func (r *route) dropNamespace() {
+	if len(r.nouns) < 2 {
+		return
+	}
+	first, second := r.nouns[0], r.nouns[1]
+	if first.param || first.dotted || !second.leading || !second.plural || verbs[firstWord(first.word)] {
+		return
+	}
+	r.area = joined(r.area, first.word)
+	r.nouns = slices.Clone(r.nouns[1:])
+}
+
+// joined joins the parts that are not empty with dots.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ".")
+}

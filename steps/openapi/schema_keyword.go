@@ -1,0 +1,271 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+)
+
+// shape is what a keyword's value must be.
+type shape uint8
+
+const (
+	shapeAny shape = iota + 1
+	shapeSchema
+	shapeList   // of schemas
+	shapeMap    // of schemas
+	shapeValues // a list, not empty
+	shapeText
+	shapeNumber
+	shapeFlag
+	shapeObject
+	shapeSpecial // written by itself
+)
+
+var keywords = map[string]shape{
+	"type": shapeSpecial, "exclusiveMinimum": shapeSpecial, "exclusiveMaximum": shapeSpecial, "required": shapeSpecial, "properties": shapeSpecial,
+	"items": shapeSpecial, "description": shapeSpecial, "enum": shapeSpecial, "nullable": shapeSpecial,
+	"minimum": shapeNumber, "maximum": shapeNumber, "multipleOf": shapeNumber, "minLength": shapeNumber, "maxLength": shapeNumber, "minItems": shapeNumber,
+	"maxItems": shapeNumber, "minProperties": shapeNumber, "maxProperties": shapeNumber, "minContains": shapeNumber, "maxContains": shapeNumber,
+	"const": shapeAny, "default": shapeAny, "pattern": shapeText, "format": shapeText, "contentEncoding": shapeText, "contentMediaType": shapeText,
+	"uniqueItems": shapeFlag, "deprecated": shapeFlag, "dependentRequired": shapeObject,
+	"patternProperties": shapeMap, "dependentSchemas": shapeMap,
+	"prefixItems": shapeList, "allOf": shapeList, "anyOf": shapeList, "oneOf": shapeList,
+	"not": shapeSchema, "if": shapeSchema, "then": shapeSchema, "else": shapeSchema, "contains": shapeSchema, "propertyNames": shapeSchema,
+	"additionalProperties": shapeSchema, "additionalItems": shapeSchema, "unevaluatedItems": shapeSchema, "unevaluatedProperties": shapeSchema,
+}
+
+var exclusive = map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
+
+// keyword writes one keyword, if its value is of use.
+func (e *emitter) keyword(v value, name string, member value, shape shape, depth int, more bool) bool {
+	kind := member.kind()
+	fits := true
+	switch shape {
+	case shapeSpecial:
+		return e.special(v, name, member, depth, more)
+	case shapeAny:
+		fits = name != "default" || e.input // what a result would be by default says nothing
+		if !fits {
+			return more
+		}
+	case shapeSchema:
+		fits = kind == '{' || kind == 't' || kind == 'f'
+	case shapeList:
+		fits = kind == '[' && member.t.nodes[member.at].next > member.at+1
+	case shapeMap, shapeObject:
+		fits = kind == '{'
+	case shapeText:
+		fits = kind == '"'
+	case shapeNumber:
+		if fits = kind == '0'; v.get(exclusive[name]).isTrue() {
+			return more // the exclusive one takes its place
+		}
+	case shapeFlag:
+		if fits = kind == 't' || kind == 'f'; kind == 'f' {
+			return more
+		}
+	}
+	if !fits {
+		if kind != 'n' && kind != '[' {
+			e.note("%s %s is not used", name, shorten(string(member.raw())))
+		}
+		return more
+	}
+	e.begin(name, more)
+	switch shape {
+	case shapeSchema:
+		e.schema(member, depth+1, "")
+	case shapeList:
+		e.out = append(e.out, '[')
+		for i, element := range member.elements() {
+			if i > 0 {
+				e.out = append(e.out, ',')
+			}
+			e.schema(element, depth+1, "")
+		}
+		e.out = append(e.out, ']')
+	case shapeMap:
+		e.out = append(e.out, '{')
+		first := true
+		for key, element := range member.members() {
+			if !first {
+				e.out = append(e.out, ',')
+			}
+			first = false
+			e.out = append(appendText(e.out, key), ':')
+			e.schema(element, depth+1, "")
+		}
+		e.out = append(e.out, '}')
+	default:
+		e.out = member.appendCompact(e.out)
+	}
+	return true
+}
+
+// special writes the keywords whose value depends on others.
+func (e *emitter) special(v value, name string, member value, depth int, more bool) bool {
+	nullable := v.get("nullable").isTrue() || v.get("x-nullable").isTrue()
+	switch name {
+	case "type":
+		types := e.types(member)
+		if len(types) == 0 {
+			return more
+		}
+		if nullable && !slices.Contains(types, "null") {
+			types = append(types, "null")
+		}
+		e.begin(name, more)
+		if len(types) == 1 {
+			e.out = appendText(e.out, types[0])
+			return true
+		}
+		e.strings(types)
+	case "enum":
+		return e.enum(member, nullable, more)
+	case "required":
+		return e.required(v, member, more)
+	case "properties":
+		return e.properties(member, depth, more)
+	case "items":
+		if member.kind() == '[' {
+			return e.keyword(v, "prefixItems", member, shapeList, depth, more)
+		}
+		return e.keyword(v, name, member, shapeSchema, depth, more)
+	case "exclusiveMinimum", "exclusiveMaximum":
+		bound := member
+		if member.isTrue() {
+			bound = v.get(strings.ToLower(strings.TrimPrefix(name, "exclusive")))
+		}
+		if bound.kind() != '0' {
+			return more
+		}
+		e.begin(name, more)
+		e.out = append(e.out, bound.raw()...)
+	}
+	return true
+}
+
+func (e *emitter) strings(list []string) {
+	e.out = append(e.out, '[')
+	for i, text := range list {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		e.out = appendText(e.out, text)
+	}
+	e.out = append(e.out, ']')
+}
+
+// typeNames are the types of JSON Schema, and what others write for them; "" stands for any type.
+var typeNames = map[string]string{"array": "array", "boolean": "boolean", "integer": "integer", "null": "null", "number": "number", "object": "object",
+	"string": "string", "file": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "float": "number",
+	"double": "number", "decimal": "number", "date": "string", "date-time": "string", "datetime": "string", "uuid": "string", "uri": "string", "text": "string",
+	"any": "", "": ""}
+
+// types reads a type or a list of them; none where any will do.
+func (e *emitter) types(member value) []string {
+	var types []string
+	add := func(v value) bool {
+		word := v.text()
+		name, known := typeNames[word]
+		if !known {
+			name, known = typeNames[strings.ToLower(word)]
+		}
+		if name != word || !known {
+			e.note("the type %s is taken as %s", shorten(string(v.raw())), orAny(name))
+		}
+		if name != "" && !slices.Contains(types, name) {
+			types = append(types, name)
+		}
+		return name != ""
+	}
+	if member.kind() != '[' {
+		add(member)
+		return types
+	}
+	for _, element := range member.elements() {
+		if !add(element) {
+			return nil
+		}
+	}
+	return types
+}
+
+func orAny(name string) string {
+	if name == "" {
+		return "any"
+	}
+	return name
+}
+
+func (e *emitter) enum(member value, nullable, more bool) bool {
+	if member.kind() != '[' || member.t.nodes[member.at].next == member.at+1 {
+		e.note("an enum without values is not used")
+		return more
+	}
+	e.begin("enum", more)
+	e.out = append(e.out, '[')
+	for i, element := range member.elements() {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		nullable = nullable && element.kind() != 'n'
+		e.out = element.appendCompact(e.out)
+	}
+	if nullable {
+		e.out = append(e.out, ",null"...)
+	}
+	e.out = append(e.out, ']')
+	return true
+}
+
+// required writes the names that are required, but for members that are read-only.
+func (e *emitter) required(v, member value, more bool) bool {
+	if member.kind() != '[' {
+		if member.kind() != 'f' && member.kind() != 'n' && !v.get("in").ok() { // a parameter of Swagger 2.0 says so of itself
+			e.note("required %s is not used: it is no list of names", shorten(string(member.raw())))
+		}
+		return more
+	}
+	properties := v.get("properties")
+	var names []string
+	known := map[string]bool{}
+	for _, element := range member.elements() {
+		e.l.spend(1)
+		name := element.text()
+		if element.kind() != '"' || known[name] || e.input && e.l.readOnly(properties.get(name)) {
+			continue
+		}
+		known[name] = true
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return more
+	}
+	e.begin("required", more)
+	e.strings(names)
+	return true
+}
+
+func (e *emitter) properties(member value, depth int, more bool) bool {
+	if !member.isObject() {
+		e.note("properties that are no object are not used")
+		return more
+	}
+	e.begin("properties", more)
+	e.out = append(e.out, '{')
+	first := true
+	for name, property := range member.members() {
+		if e.input && e.l.readOnly(property) {
+			continue
+		}
+		if !first {
+			e.out = append(e.out, ',')
+		}
+		first = false
+		e.out = append(appendText(e.out, name), ':')
+		e.schema(property, depth+1, "")
+	}
+	e.out = append(e.out, '}')
+	return true
+}

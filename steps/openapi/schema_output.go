@@ -1,0 +1,97 @@
+package openapi
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// output is the schema of the result: that of the first 2xx response with JSON; null where all of them are 204 or 205;
+// nil where it is not known.
+func (b *builder) output() json.RawMessage {
+	l := b.l
+	responses := b.found.operation.get("responses")
+	if resolved, err := l.resolve(responses); err == nil {
+		responses = resolved
+	}
+	var best value
+	bestStatus, answers, empty := "", 0, 0
+	for status, response := range responses.members() {
+		if len(status) != 3 || status[0] != '2' {
+			continue
+		}
+		b.l.spend(1)
+		answers++
+		response, err := l.resolve(response)
+		if err != nil {
+			b.note("the response %s is not described: %s", status, err)
+			continue
+		}
+		schema := b.responseSchema(response)
+		if status == "204" || status == "205" {
+			empty++
+		}
+		if schema.ok() && (bestStatus == "" || strings.ToLower(status) < bestStatus) {
+			best, bestStatus = schema, strings.ToLower(status)
+		}
+	}
+	if !best.ok() {
+		if answers > 0 && answers == empty {
+			return json.RawMessage(`{"type":"null"}`)
+		}
+		return nil
+	}
+	w, known := l.outputs[best]
+	if !known {
+		e := newEmitter(l, false, l.limits.result)
+		e.root(best)
+		w = resultSchema{e.finished(), e.notes}
+		l.outputs[best] = w
+		l.size.results += len(w.schema)
+	}
+	for _, text := range w.notes {
+		b.note("result: %s", text)
+	}
+	return w.schema
+}
+
+// responseSchema gives the schema of a response's JSON; nothing where it has none.
+func (b *builder) responseSchema(response value) value {
+	if b.l.old {
+		schema := response.get("schema")
+		produces := b.found.operation.get("produces")
+		if !produces.ok() {
+			produces = b.l.root.root().get("produces")
+		}
+		json, any := false, false
+		for _, mediaType := range produces.elements() {
+			any = true
+			json = json || jsonRank(mediaType.text()) > 0
+		}
+		if any && !json || schema.get("type").text() == "file" {
+			return value{}
+		}
+		return schema
+	}
+	for mediaType, content := range response.get("content").members() {
+		b.l.spend(1)
+		if schema := content.get("schema"); jsonRank(mediaType) > 0 && schema.ok() {
+			return schema
+		}
+	}
+	return value{}
+}
+
+// root writes a schema with its $defs.
+func (e *emitter) root(schema value) {
+	if schema.get("$ref").kind() == '"' {
+		if target, err := e.l.resolve(schema); err == nil && target.isObject() {
+			schema = target // its own members at the top, for those who read only those
+		}
+	}
+	e.schema(schema, 0, "")
+	if len(e.queue) > 0 && len(e.out) > 0 && e.out[len(e.out)-1] == '}' {
+		e.out = e.out[:len(e.out)-1]
+		e.definitions()
+		e.out = append(e.out, '}')
+	}
+}

@@ -1,0 +1,181 @@
+package openapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func readerOf(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
+
+var _ steps.Live = (*Source)(nil)
+
+// publisher answers for a document: with each of its answers in turn, the last again and again.
+type publisher struct {
+	asked   atomic.Int64
+	answers []func(*http.Request) (*http.Response, error)
+}
+
+func (p *publisher) Do(request *http.Request) (*http.Response, error) {
+	time.Sleep(time.Millisecond) // of the bubble's time: the test goes first
+	n := int(p.asked.Add(1))
+	return p.answers[min(n, len(p.answers))-1](request)
+}
+
+func says(status int, body string) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: readerOf(body)}, nil
+	}
+}
+
+func fails(err error) func(*http.Request) (*http.Response, error) {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
+func silent(request *http.Request) (*http.Response, error) {
+	<-request.Context().Done()
+	return nil, request.Context().Err()
+}
+
+func deaf(*http.Request) (*http.Response, error) {
+	time.Sleep(time.Hour)
+	return nil, context.DeadlineExceeded
+}
+
+func published(t *testing.T, o Options, answers ...func(*http.Request) (*http.Response, error)) (*Source, *publisher) {
+	t.Helper()
+	p := &publisher{answers: answers}
+	o.Name, o.Spec, o.Client = "pets", "https://docs.example.com/v1/openapi.json?key=secret-in-query", p
+	s, err := New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, p
+}
+
+func TestDocumentAtURL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := published(t, Options{}, says(200, petsDocument("")))
+		defer s.Close()
+		var seen []steps.State
+		s.Watch(func() { seen = append(seen, s.Status().State) })
+		if state := s.Status().State; state != steps.StateStarting || len(s.Functions()) != 0 {
+			t.Errorf("at first it is %s", state)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if status := s.Status(); status.State != steps.StateReady || status.Version != "Pets 2" || len(s.Functions()) != 4 {
+			t.Errorf("%+v with %d functions", status, len(s.Functions()))
+		}
+		if len(seen) != 1 || seen[0] != steps.StateReady {
+			t.Errorf("the watcher saw %v", seen)
+		}
+	})
+}
+
+func TestDocumentIsFetchedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, p := published(t, Options{StartTimeout: 10 * time.Second}, fails(io.ErrUnexpectedEOF), says(503, ""), says(200, "<html>"), silent, says(200, petsDocument("")))
+		defer s.Close()
+		var errs []string
+		s.Watch(func() {
+			if status := s.Status(); status.State == steps.StateRetrying {
+				if !status.Retry.After(time.Now()) || strings.Contains(status.Error.Message, "secret") {
+					t.Errorf("%+v", status)
+				}
+				errs = append(errs, string(status.Error.Code))
+			}
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := strings.Join(errs, " "); got != "unavailable unavailable bad_request timeout" {
+			t.Errorf("on the way: %s", got)
+		}
+		if s.Status().State != steps.StateReady || p.asked.Load() != 5 || s.Status().Error != nil {
+			t.Errorf("%+v after %d attempts", s.Status(), p.asked.Load())
+		}
+		time.Sleep(time.Hour)
+		if p.asked.Load() != 5 {
+			t.Error("it was fetched again though it is there")
+		}
+	})
+}
+
+func TestStartingEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := published(t, Options{}, deaf)
+		defer s.Close()
+		told := 0
+		s.Watch(func() { told++ })
+		time.Sleep(defaultStartTimeout + time.Second)
+		synctest.Wait()
+		if status := s.Status(); status.State != steps.StateRetrying || status.Error.Code != fault.Timeout || told != 1 {
+			t.Errorf("%+v, told %d times", status, told)
+		}
+		_ = s.Close()
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+func TestOptionsThatDoNotFitTheDocument(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, p := published(t, Options{Auth: map[string]Credential{"none": {Value: "x"}}}, says(200, petsDocument("")))
+		defer s.Close()
+		time.Sleep(time.Hour)
+		if status := s.Status(); status.State != steps.StateFailed || status.Error.At != "/auth/none" || p.asked.Load() != 1 {
+			t.Errorf("%+v after %d attempts", status, p.asked.Load())
+		}
+	})
+}
+
+func TestCloseWhileFetching(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, answer := range []func(*http.Request) (*http.Response, error){silent, fails(io.EOF)} {
+			s, _ := published(t, Options{}, answer)
+			time.Sleep(100 * time.Millisecond)
+			s.Watch(func() { t.Error("the watcher is called after Close") })
+			for range 2 {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		time.Sleep(time.Hour) // what goes on is found by the bubble's end
+	})
+}
+
+func TestEndlessDocument(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: 128 MiB are read")
+	}
+	watched, done := make(chan struct{}), make(chan struct{})
+	s, _ := published(t, Options{}, func(*http.Request) (*http.Response, error) {
+		<-watched
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(endless{})}, nil
+	}, silent)
+	defer s.Close()
+	s.Watch(func() { close(done) })
+	close(watched)
+	<-done
+	if status := s.Status(); status.Error == nil || status.Error.Code != fault.LimitExceeded || status.Error.At != "/spec" {
+		t.Errorf("%+v", status)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }

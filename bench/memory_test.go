@@ -20,8 +20,13 @@ import (
 
 const asPagingProcess = "ONECALL_BENCH_PAGING"
 
-// TestMain lets the test binary be the process whose memory TestPagingMemory looks at.
+// TestMain lets the test binary be the process whose memory TestPagingMemory looks at, and the MCP server that the
+// benchmarks call.
 func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		serveStdio()
+		os.Exit(0)
+	}
 	if os.Getenv(asPagingProcess) != "" {
 		if err := pageLargeResult(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,22 +21,21 @@ var configSchema []byte
 // config is what a configuration says. A nil field is not given: the default of the package that it configures holds.
 // config.schema.json describes the same keys, which a test holds true.
 type config struct {
-	FS      fsConfig      `yaml:"fs"`
-	HTTP    httpConfig    `yaml:"http"`
-	Budget  budgetConfig  `yaml:"budget"`
-	Limits  limitsConfig  `yaml:"limits"`
-	Results resultsConfig `yaml:"results"`
-	Tokens  tokensConfig  `yaml:"tokens"`
-	Lite    *bool         `yaml:"lite"`
+	MCPServers table[mcpServerConfig] `yaml:"mcpServers"`
+	OpenAPI    table[openAPIConfig]   `yaml:"openapi"`
+	HTTP       httpConfig             `yaml:"http"`
+	FS         fsConfig               `yaml:"fs"`
+	Functions  table[functionConfig]  `yaml:"functions"` // by pattern
+	Lite       *bool                  `yaml:"lite"`
+	Budget     budgetConfig           `yaml:"budget"`
+	Limits     limitsConfig           `yaml:"limits"`
+	Results    resultsConfig          `yaml:"results"`
+	Tokens     tokensConfig           `yaml:"tokens"`
 }
 
 type fsConfig struct {
 	Root  *string  `yaml:"root" validate:"omitnil,min=1"` // relative to the configuration's file
 	Write []string `yaml:"write"`                         // must be empty: there are no functions that write files yet
-}
-
-type httpConfig struct {
-	Allow []string `yaml:"allow"`
 }
 
 type budgetConfig struct {
@@ -70,9 +70,7 @@ type tokensConfig struct {
 
 // notYet are the keys of the contract that this version does not carry out, by the pointer of the object they stand in.
 var notYet = map[string][]string{
-	"": {"mcpServers", "openapi", "functions", "surface", "groups", "autodispatch", "ungrouped", "hoist", "aliases",
-		"session", "ladder", "access"},
-	"/http":    {"endpoints"},
+	"":         {"surface", "groups", "autodispatch", "ungrouped", "hoist", "aliases", "session", "ladder", "access"},
 	"/results": {"leanAbove"},
 }
 
@@ -90,9 +88,17 @@ func valueOr[T any](field *T, otherwise T) T {
 // configFile is a configuration with the text that it was read from; the zero value is the one of no file.
 type configFile struct {
 	config
-	path   string // "": there is no file
-	text   []byte
+	path   string           // "": there is no file
+	text   []byte           // once it is read: as the lines of faults show it, in the same lines and columns, without what may be secret
+	shown  []byte           // once it is read: the text without what is known as secret
 	places map[string]place // by JSON Pointer
+
+	// secrets are the values that must not leave onecall, of 6 bytes at least, variables filled in.
+	secrets []string
+	// warnings tell of what was accepted and is not carried out.
+	warnings []*fault.Error
+	// environment looks up a variable; nil: os.LookupEnv.
+	environment func(string) (string, bool)
 }
 
 // configError is a configuration that cannot be used: the exit status is 4.
@@ -124,11 +130,28 @@ func loadConfig(named string) (*configFile, []*fault.Error) {
 	}
 	c.text = text
 	faults := c.decode()
-	if root := c.FS.Root; root != nil && !filepath.IsAbs(*root) {
-		joined := filepath.Join(filepath.Dir(path), *root)
-		c.FS.Root = &joined
-	}
+	c.anchor()
 	return c, faults
+}
+
+// anchor makes the relative paths of the configuration relative to its file. A command stays as it is: it is looked up
+// as a shell does.
+func (c *configFile) anchor() {
+	folder := filepath.Dir(c.path)
+	join := func(path *string) {
+		if path != nil && *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(folder, *path)
+		}
+	}
+	join(c.FS.Root)
+	for i := range c.MCPServers {
+		join(c.MCPServers[i].Config.Cwd)
+	}
+	for i := range c.OpenAPI {
+		if spec := c.OpenAPI[i].Config.Spec; spec != nil && !strings.Contains(*spec, "://") {
+			join(spec)
+		}
+	}
 }
 
 // findConfig gives the path of the configuration: the named one, else onecall.yaml or onecall.json in the working
@@ -191,6 +214,24 @@ func (c *configFile) under(pointer string, err error) *fault.Error {
 			return f
 		}
 	}
+}
+
+// settled puts faults in the order of their places, each once. The first ones were found as the configuration was read:
+// what a package says of the same place after that adds nothing.
+func (c *configFile) settled(faults []*fault.Error, read int) []*fault.Error {
+	list := slices.Clone(faults[:read])
+	for _, f := range faults[read:] {
+		_, known := c.places[f.At]
+		if !slices.ContainsFunc(faults[:read], func(first *fault.Error) bool {
+			return first.At == f.At && first.Line == f.Line || !known && f.Line > 0 && first.Line == f.Line && first.Column == f.Column
+		}) {
+			list = append(list, f)
+		}
+	}
+	list = inOrder(list)
+	return slices.CompactFunc(list, func(a, b *fault.Error) bool {
+		return a.Line == b.Line && a.Column == b.Column && a.At == b.At && a.Code == b.Code && a.Message == b.Message
+	})
 }
 
 // reason is the cause in an error of the file system, without the path that the message around it names.

@@ -2,18 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
-	"math"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/go-playground/validator/v10"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -28,35 +25,47 @@ type place struct{ line, column int }
 // with the square of it.
 const maxConfigDepth = 100
 
-// decode reads c.text, YAML or JSON, into c and finds all faults.
+// decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are blotted out.
 func (c *configFile) decode() []*fault.Error {
 	text := bytes.TrimPrefix(c.text, []byte("\ufeff"))
 	d := &configDecoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
 	c.places = d.places
 	root := d.parse(text, strings.EqualFold(filepath.Ext(c.path), ".json"))
-	if root == nil {
-		return d.faults
+	if root != nil {
+		ast.Walk(anchorVisitor(d.anchors), root)
+		d.object(root, reflect.ValueOf(&c.config).Elem(), "")
+		d.validate(&c.config)
+		d.checkSources(&c.config)
+		d.expandAll(c)
 	}
-	ast.Walk(anchorVisitor(d.anchors), root)
-	d.object(root, reflect.ValueOf(&c.config).Elem(), "")
-	d.validate(&c.config)
-	slices.SortStableFunc(d.faults, func(a, b *fault.Error) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+	d.literals = append(d.literals, keysIn(string(text))...)
+	c.shown = blot(text, d.literals)
+	c.text = blot(d.shownLines(text), d.literals)
+	c.secrets, c.warnings = d.secrets.list(), inOrder(d.warnings)
+	return inOrder(d.faults)
+}
+
+// inOrder sorts faults by their places.
+func inOrder(faults []*fault.Error) []*fault.Error {
+	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return d.faults
+	return faults
 }
 
 type configDecoder struct {
-	places  map[string]place
-	anchors map[string]ast.Node
-	faults  []*fault.Error
+	places   map[string]place
+	anchors  map[string]ast.Node
+	read     int // values so far; an alias counts at each use
+	faults   []*fault.Error
+	warnings []*fault.Error
+	secrets  secretSet
+	literals []string   // secrets that are written in the text itself
+	roots    []ast.Node // of all documents
 }
 
 // parse gives the root of the text, nil when it is empty or a fault.
-func (d *configDecoder) parse(text []byte, json bool) ast.Node {
+func (d *configDecoder) parse(text []byte, asJSON bool) ast.Node {
 	if !utf8.Valid(text) {
 		d.fault(place{}, fault.BadJSON, "", "the configuration is not UTF-8 text")
 		return nil
@@ -65,7 +74,7 @@ func (d *configDecoder) parse(text []byte, json bool) ast.Node {
 		d.fault(place{}, fault.BadJSON, "", "nested deeper than %d levels", maxConfigDepth)
 		return nil
 	}
-	if json {
+	if asJSON {
 		// JSON may be indented by tabs, which YAML does not allow. Inside of its strings there are none.
 		text = bytes.ReplaceAll(text, []byte{'\t'}, []byte{' '})
 	}
@@ -84,11 +93,13 @@ func (d *configDecoder) parse(text []byte, json bool) ast.Node {
 	for _, doc := range file.Docs {
 		switch {
 		case doc.Body == nil:
+			continue
 		case root == nil:
 			root = doc.Body
 		default:
 			d.fault(nodePlace(doc.Body), fault.BadRequest, "", "a configuration is one document: remove what follows ---")
 		}
+		d.roots = append(d.roots, doc.Body)
 	}
 	return root
 }
@@ -138,34 +149,54 @@ func (d *configDecoder) resolve(n ast.Node) ast.Node {
 	return n
 }
 
-// object reads a mapping into a struct, whose fields name their keys in the tag `yaml`.
-func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
-	d.places[at] = nodePlace(n)
-	var pairs []*ast.MappingValueNode
+// pairs are the members of a mapping; nil with false where the node is none. A null is an empty mapping.
+func (d *configDecoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 	switch node := d.resolve(n).(type) {
 	case *ast.NullNode:
-		return
+		return nil, true
 	case *ast.MappingNode:
-		pairs = node.Values
+		return node.Values, true
 	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{node}
-	default:
-		d.wrongType(n, at, "an object")
+		return []*ast.MappingValueNode{node}, true
+	}
+	d.wrongType(n, at, "an object")
+	return nil, false
+}
+
+// object reads a mapping into a struct, whose fields name their keys in the tags yaml and also.
+func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
+	d.places[at] = nodePlace(n)
+	pairs, ok := d.pairs(n, at)
+	if !ok {
 		return
 	}
-	known := keysOf(into.Type())
+	keys := keysOf(into.Type())
+	said := map[int]string{} // by field
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
-		if i := slices.Index(known, key); i >= 0 {
-			d.value(pair.Value, into.Field(i), pointer)
-			continue
+		i, known := keys.fields[key]
+		switch {
+		case !known:
+			d.unknown(nodePlace(pair.Key), key, pointer, at, into.Type(), keys.all)
+		case said[i] != "":
+			d.fault(nodePlace(pair.Key), fault.BadRequest, pointer, "%s and %s mean the same: keep one of the two", said[i], key)
+		default:
+			said[i] = key
+			d.value(pair.Value, into.Field(i), pointer, into.Type().Field(i).Tag)
+			d.places[fault.Key(at, keys.names[i])] = d.places[pointer]
 		}
-		d.unknown(nodePlace(pair.Key), key, pointer, known, notYet[at])
 	}
 }
 
-func (d *configDecoder) unknown(p place, key, pointer string, known, later []string) {
+func (d *configDecoder) unknown(p place, key, pointer, at string, t reflect.Type, known []string) {
+	if consequence, foreign := foreignKeys[t][key]; foreign {
+		if consequence != "" {
+			d.warn(p, pointer, "%s is not read: %s", key, consequence)
+		}
+		return
+	}
+	later := notYet[at]
 	if slices.Contains(later, key) {
 		d.fault(p, fault.NotSupported, pointer, "%s is not supported by this version: leave it out", key)
 		return
@@ -178,30 +209,92 @@ func (d *configDecoder) unknown(p place, key, pointer string, known, later []str
 	d.add(p, pointer, f)
 }
 
-// value reads one value into a field: a struct, a list of strings, or a pointer to a scalar.
-func (d *configDecoder) value(n ast.Node, into reflect.Value, at string) {
+// value reads one value into a field of any kind that the structs of a configuration have.
+func (d *configDecoder) value(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
 	if into.Kind() == reflect.Struct {
 		d.object(n, into, at)
 		return
 	}
 	d.places[at] = nodePlace(n)
 	resolved := d.resolve(n)
-	if _, null := resolved.(*ast.NullNode); null {
-		return
+	_, null := resolved.(*ast.NullNode)
+	raw := into.Type() == reflect.TypeFor[json.RawMessage]()
+	switch {
+	case !d.room(n, at) || null && !raw:
+	case raw:
+		into.SetBytes(d.json(n, at))
+	case into.Kind() == reflect.Map:
+		d.dictionary(n, into, at, tag)
+	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.Struct:
+		d.table(n, into, at)
+	case into.Kind() == reflect.Slice:
+		d.texts(n, resolved, into, at, tag)
+	case into.Type().Elem().Kind() == reflect.Struct:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.object(n, into.Elem(), at)
+	default:
+		scalar := reflect.New(into.Type().Elem())
+		if want := setScalar(resolved, scalar.Interface(), tag); want != "" {
+			d.wrongType(n, at, want)
+			return
+		}
+		into.Set(scalar)
 	}
-	if into.Kind() == reflect.Slice {
-		d.texts(n, resolved, into, at)
-		return
-	}
-	scalar := reflect.New(into.Type().Elem())
-	if want := setScalar(resolved, scalar.Interface()); want != "" {
-		d.wrongType(n, at, want)
-		return
-	}
-	into.Set(scalar)
 }
 
-func (d *configDecoder) texts(n, resolved ast.Node, into reflect.Value, at string) {
+// maxConfigValues bounds the values of a configuration, those that aliases repeat included.
+const maxConfigValues = 100_000
+
+// room counts a value, and tells whether there may be so many. It reports once where there are too many.
+func (d *configDecoder) room(n ast.Node, at string) bool {
+	if d.read++; d.read == maxConfigValues+1 {
+		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxConfigValues)
+	}
+	return d.read <= maxConfigValues
+}
+
+// table reads a mapping whose keys are names, in their order.
+func (d *configDecoder) table(n ast.Node, into reflect.Value, at string) {
+	pairs, _ := d.pairs(n, at)
+	for _, pair := range pairs {
+		key := pair.Key.GetToken().Value
+		pointer := fault.Key(at, key)
+		entry := reflect.New(into.Type().Elem()).Elem()
+		entry.FieldByName("Name").SetString(key)
+		d.places[pointer] = nodePlace(pair.Key)
+		if d.room(pair.Key, pointer) {
+			d.object(pair.Value, entry.FieldByName("Config"), pointer)
+			d.places[pointer] = nodePlace(pair.Key)
+			into.Set(reflect.Append(into, entry))
+		}
+	}
+}
+
+// dictionary reads a mapping of names to strings or to any JSON.
+func (d *configDecoder) dictionary(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+	pairs, _ := d.pairs(n, at)
+	into.Set(reflect.MakeMap(into.Type()))
+	for _, pair := range pairs {
+		key := pair.Key.GetToken().Value
+		pointer := fault.Key(at, key)
+		d.places[pointer] = nodePlace(pair.Value)
+		if !d.room(pair.Value, pointer) {
+			return
+		}
+		if into.Type().Elem() == reflect.TypeFor[json.RawMessage]() {
+			into.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(d.json(pair.Value, pointer)))
+			continue
+		}
+		var text string
+		if want := setScalar(d.resolve(pair.Value), &text, tag); want != "" {
+			d.wrongType(pair.Value, pointer, want)
+			continue
+		}
+		into.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(text))
+	}
+}
+
+func (d *configDecoder) texts(n, resolved ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
 	list, ok := resolved.(*ast.SequenceNode)
 	if !ok {
 		d.wrongType(n, at, "a list of strings")
@@ -211,103 +304,32 @@ func (d *configDecoder) texts(n, resolved ast.Node, into reflect.Value, at strin
 		var text string
 		pointer := fault.Index(at, i)
 		d.places[pointer] = nodePlace(item)
-		if want := setScalar(d.resolve(item), &text); want != "" {
+		if !d.room(item, pointer) {
+			return
+		}
+		if want := setScalar(d.resolve(item), &text, tag); want != "" {
 			d.wrongType(item, pointer, want)
 		}
 		into.Set(reflect.Append(into, reflect.ValueOf(text)))
 	}
 }
 
-// setScalar sets a field from a node, and tells what the node should have been where it is not.
-func setScalar(n ast.Node, field any) (want string) {
-	text, isText := textOf(n)
-	switch field := field.(type) {
-	case *string:
-		if *field = text; !isText {
-			return "a string"
-		}
-	case *bool:
-		b, ok := n.(*ast.BoolNode)
-		if !ok {
-			return "true or false"
-		}
-		*field = b.Value
-	case *int:
-		number, ok := integerOf(n)
-		if *field = int(number); !ok || number > math.MaxInt32 || number < math.MinInt32 {
-			return "a whole number"
-		}
-	case *float64:
-		number, ok := integerOf(n)
-		*field = float64(number)
-		if f, isFloat := n.(*ast.FloatNode); isFloat {
-			*field, ok = f.Value, true
-		}
-		if !ok {
-			return "a number"
-		}
-	case *size:
-		number, ok := integerOf(n)
-		if isText {
-			number, ok = parseSize(text)
-		}
-		if *field = size(number); !ok {
-			return `a size such as 64MiB (B, KB, MB, GB, KiB, MiB, GiB), or a number of bytes`
-		}
-	case *time.Duration:
-		duration, err := time.ParseDuration(text)
-		if *field = duration; !isText || err != nil {
-			return `a duration such as 90s, 5m or 1h30m`
-		}
-	}
-	return ""
+// structKeys are the keys that a struct has.
+type structKeys struct {
+	all    []string       // in the order of the fields, those of the tag also after the first
+	names  []string       // the first key of each field
+	fields map[string]int // by key
 }
 
-func textOf(n ast.Node) (string, bool) {
-	switch node := n.(type) {
-	case *ast.StringNode:
-		return node.Value, true
-	case *ast.LiteralNode:
-		return node.Value.Value, true
-	}
-	return "", false
-}
-
-func integerOf(n ast.Node) (int64, bool) {
-	node, ok := n.(*ast.IntegerNode)
-	if !ok {
-		return 0, false
-	}
-	switch value := node.Value.(type) {
-	case int64:
-		return value, true
-	case uint64:
-		return int64(value), value <= math.MaxInt64
-	}
-	return 0, false
-}
-
-var sizePattern = regexp.MustCompile(`^([0-9]+) ?([KMG]i?)?B$`)
-
-// parseSize reads a size: a whole number with a decimal unit (KB, MB, GB) or a binary one (KiB, MiB, GiB), or B.
-func parseSize(text string) (int64, bool) {
-	parts := sizePattern.FindStringSubmatch(text)
-	if parts == nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(parts[1], 10, 64)
-	unit := map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}[parts[2]]
-	if err != nil || n > math.MaxInt64/unit {
-		return 0, false
-	}
-	return n * unit, true
-}
-
-// keysOf are the keys of a struct's fields, in their order.
-func keysOf(t reflect.Type) []string {
-	keys := make([]string, t.NumField())
-	for i := range keys {
-		keys[i] = t.Field(i).Tag.Get("yaml")
+func keysOf(t reflect.Type) structKeys {
+	keys := structKeys{fields: map[string]int{}}
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		keys.names = append(keys.names, tag.Get("yaml"))
+		for _, key := range append([]string{tag.Get("yaml")}, strings.Fields(tag.Get("also"))...) {
+			keys.all = append(keys.all, key)
+			keys.fields[key] = i
+		}
 	}
 	return keys
 }
@@ -321,17 +343,36 @@ func (d *configDecoder) add(p place, at string, f *fault.Error) {
 	d.faults = append(d.faults, f)
 }
 
-func (d *configDecoder) wrongType(n ast.Node, at, want string) {
-	d.fault(nodePlace(n), fault.BadRequest, at, "must be %s, not %s", want, shortNode(n))
+func (d *configDecoder) warn(p place, at, format string, args ...any) {
+	f := fault.New(fault.NotSupported, format, args...)
+	f.At, f.Line, f.Column = at, p.line, p.column
+	d.warnings = append(d.warnings, f)
 }
 
-// shortNode shows what a value is in a few words.
-func shortNode(n ast.Node) string {
-	switch n.(type) {
+func (d *configDecoder) wrongType(n ast.Node, at, want string) {
+	d.fault(nodePlace(n), fault.BadRequest, at, "must be %s, not %s", want, d.shortNode(n, at))
+}
+
+// shortNode shows what a value is in a few words, and what it says where that cannot be a secret.
+func (d *configDecoder) shortNode(n ast.Node, at string) string {
+	switch node := d.resolve(n).(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "an object"
 	case *ast.SequenceNode:
 		return "a list"
+	case *ast.NullNode:
+		return "null"
+	case *ast.IntegerNode, *ast.FloatNode:
+		if mayHoldSecret(at) {
+			return "a number"
+		}
+	case *ast.BoolNode:
+		return node.String()
+	default:
+		if mayHoldSecret(at) {
+			return "a text"
+		}
+		return cut(strings.TrimSpace(node.String()), 60)
 	}
 	return cut(strings.TrimSpace(n.String()), 60)
 }
@@ -348,52 +389,3 @@ func nodePlace(n ast.Node) place {
 }
 
 func placeOf(line, column int) place { return place{max(line, 1), max(column, 1)} }
-
-var configValidator = func() *validator.Validate {
-	v := validator.New(validator.WithRequiredStructEnabled())
-	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
-	return v
-}()
-
-// validate checks what the tags of the fields say, and what no tag can.
-func (d *configDecoder) validate(c *config) {
-	var invalid validator.ValidationErrors
-	if errors.As(configValidator.Struct(c), &invalid) {
-		for _, e := range invalid {
-			_, keys, _ := strings.Cut(e.Namespace(), ".")
-			at := "/" + strings.ReplaceAll(keys, ".", "/")
-			d.invalid(at, e)
-		}
-	}
-	if len(c.FS.Write) > 0 {
-		d.fault(d.places["/fs/write"], fault.NotSupported, "/fs/write", "functions that write files are not supported by this version: leave the list empty")
-	}
-	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
-		d.fault(d.places["/results/maxTtl"], fault.BadRequest, "/results/maxTtl", "must be at least ttl, which is %v", *c.Results.TTL)
-	}
-}
-
-func (d *configDecoder) invalid(at string, e validator.FieldError) {
-	switch e.Tag() {
-	case "min":
-		if e.Kind() == reflect.String {
-			d.fault(d.places[at], fault.BadRequest, at, "must not be empty")
-			return
-		}
-		d.fault(d.places[at], fault.BadRequest, at, "must be at least %s", e.Param())
-	case "max":
-		d.fault(d.places[at], fault.BadRequest, at, "must be at most %s", e.Param())
-	case "oneof":
-		words := strings.Fields(e.Param())
-		written := reflect.Indirect(reflect.ValueOf(e.Value())).String()
-		if strings.HasPrefix(written, "redis://") || strings.HasPrefix(written, "rediss://") {
-			d.fault(d.places[at], fault.NotSupported, at, "a store on Redis is not supported by this version: use memory or disk")
-			return
-		}
-		f := fault.New(fault.BadRequest, "unknown value %q: use %s", cut(written, 60), strings.Join(words, " or "))
-		f.Available, f.Nearest = words, fault.Nearest(written, words, 1)
-		d.add(d.places[at], at, f)
-	default: // eq=0|min=150
-		d.fault(d.places[at], fault.BudgetTooSmall, at, "must be 150 at least, or 0 for no budget")
-	}
-}

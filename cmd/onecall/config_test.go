@@ -71,15 +71,15 @@ func TestConfigFaults(t *testing.T) {
 		name, text string
 		want       []string // line:column code pointer
 	}{
-		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: 3}\nmcpServers: {}\nlite: yes\n", []string{
+		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: 3}\ngroups: {}\nlite: yes\n", []string{
 			"2:3 unknown_field /fs/rot", "3:1 unknown_field /budgte", "5:13 bad_request /limits/maxSteps",
 			"6:19 bad_request /limits/maxResultBytes", "7:16 bad_request /results/ttl", "7:26 bad_request /results/store",
-			"7:32 not_supported /results/leanAbove", "8:1 not_supported /mcpServers", "9:7 bad_request /lite"}},
+			"7:32 not_supported /results/leanAbove", "8:1 not_supported /groups", "9:7 bad_request /lite"}},
 		{"values", "budget: {maxTotalTokens: 149, maxSteps: 0, maxCalls: -1}\ntokens: {factor: 0, encoding: cl100k}\nfs: {write: [a]}\n", []string{
 			"1:26 budget_too_small /budget/maxTotalTokens", "1:41 bad_request /budget/maxSteps", "1:54 bad_request /budget/maxCalls",
 			"2:18 bad_request /tokens/factor", "2:31 bad_request /tokens/encoding", "3:13 not_supported /fs/write"}},
-		{"types", "fs: [1]\nhttp: {allow: x, endpoints: {}}\nlimits: {maxSteps: 1.5, maxElements: 99999999999}\ntokens: {factor: x}\n", []string{
-			"1:5 bad_request /fs", "2:15 bad_request /http/allow", "2:18 not_supported /http/endpoints", "3:20 bad_request /limits/maxSteps",
+		{"types", "fs: [1]\nhttp: {allow: x, endpoints: []}\nlimits: {maxSteps: 1.5, maxElements: 99999999999}\ntokens: {factor: x}\n", []string{
+			"1:5 bad_request /fs", "2:15 bad_request /http/allow", "2:29 bad_request /http/endpoints", "3:20 bad_request /limits/maxSteps",
 			"3:38 bad_request /limits/maxElements", "4:18 bad_request /tokens/factor"}},
 		{"items", "http:\n  allow:\n    - a\n    - 1\n", []string{"4:7 bad_request /http/allow/1"}},
 		{"redis", "results: {store: 'redis://h'}", []string{"1:18 not_supported /results/store"}},
@@ -197,7 +197,33 @@ func TestConfigSchema(t *testing.T) {
 		{`{"results":{"leanAbove":1}}`, false},
 		{`{"tokens":{"factor":0}}`, false},
 		{`{"fs":{"write":["*"]}}`, false},
-		{`{"mcpServers":{}}`, false},
+		{`{"mcpServers":{}}`, true},
+		{`{"surface":"chain"}`, false},
+		{`{"mcpServers":{"files":{"command":"npx","args":["-y",1,true],"env":{"A":"b","N":5},"cwd":".","type":"stdio","disabled":false,"enabled":true,"includeTools":["a"],"excludeTools":["b"],
+			"start":"lazy","startTimeoutMs":1,"idleStop":"5m","cacheTtl":"1s","protocol":"2025-11-25","autoApprove":[],"envFile":".env"},
+			"remote":{"url":"https://h/mcp","headers":{"A":"b"},"transport":"streamableHttp","oauth":{"clientId":"x","scopes":["a"],"callbackPort":1,"authServer":"https://a"}},
+			"windsurf":{"serverUrl":"https://h"},"gemini":{"httpUrl":"https://h","timeout":5}},
+			"openapi":{"netbox":{"spec":"./netbox.yaml","baseUrl":"https://h","headers":{"A":"b"},"auth":{"s":{"username":"u","password":"${HOME}"}},"include":["dcim.*"],"exclude":["x"],"cacheTtl":"1m"}},
+			"http":{"endpoints":{"w":{"method":"POST","url":"https://h/{x}","headers":{"A":"b"},"query":{"a":1},"body":[1],"input":{},"output":true,"description":"d","effect":"read",
+				"idempotent":true,"result":"response","timeoutMs":5}},"rate":{"perSecond":0.5,"burst":2}},
+			"functions":{"netbox.*.delete":{"effect":"destroy","tier":"admin","hide":false,"rename":null,"heavy":"auto","defaults":{"a":1},"aliases":{"a":"b"},"description":"d","timeoutMs":30000,"cacheTtl":"60s"}}}`, true},
+		{`{"mcpServers":{"a":{"command":"x","bogus":1}}}`, false},
+		{`{"mcpServers":{"a":{"command":""}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","type":"stdoi"}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","args":[null]}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","env":{"a":[1]}}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","start":"soon"}}}`, false},
+		{`{"mcpServers":{"a":{"url":"https://h","oauth":{"clientid":"x"}}}}`, false},
+		{`{"mcpServers":{"a":{"url":"https://h","oauth":{"callbackPort":70000}}}}`, false},
+		{`{"openapi":{"a":{"baseUrl":"https://h"}}}`, false},
+		{`{"openapi":{"a":{"spec":"x","auth":{"s":{"valu":"x"}}}}}`, false},
+		{`{"http":{"endpoints":{"a":{"method":"GET"}}}}`, false},
+		{`{"http":{"endpoints":{"a":{"url":"x","method":"FETCH"}}}}`, false},
+		{`{"http":{"rate":{"burst":1}}}`, false},
+		{`{"http":{"rate":{"perSecond":0}}}`, false},
+		{`{"functions":{"a":{"tier":"none"}}}`, false},
+		{`{"functions":{"a":{"defaults":[]}}}`, false},
+		{`{"functions":{"a":{"aliases":{"a":1}}}}`, false},
 		{`{"lite":"yes"}`, false},
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(test.text))
@@ -217,20 +243,35 @@ func TestConfigSchema(t *testing.T) {
 func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string]any) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
-	known := keysOf(fields)
+	keys := keysOf(fields)
+	foreign := foreignKeys[fields]
 	for key := range properties {
-		if !slices.Contains(known, key) {
+		if _, ok := foreign[key]; !ok && !slices.Contains(keys.all, key) {
 			t.Errorf("the schema has %s/%s, the Go type has not", at, key)
 		}
 	}
-	for i, key := range known {
+	for key := range foreign {
+		if properties[key] == nil {
+			t.Errorf("the Go type accepts %s/%s, the schema does not", at, key)
+		}
+	}
+	for _, key := range keys.all {
 		property, ok := properties[key].(map[string]any)
 		if !ok {
 			t.Errorf("the Go type has %s/%s, the schema has not", at, key)
 			continue
 		}
-		if field := fields.Field(i).Type; field.Kind() == reflect.Struct {
+		field := fields.Field(keys.fields[key]).Type
+		if field.Kind() == reflect.Pointer {
+			field = field.Elem()
+		}
+		switch {
+		case field.Kind() == reflect.Struct:
 			compareKeys(t, at+"/"+key, field, property)
+		case field.Kind() == reflect.Slice && field.Elem().Kind() == reflect.Struct: // a table
+			entry, _ := field.Elem().FieldByName("Config")
+			values, _ := property["additionalProperties"].(map[string]any)
+			compareKeys(t, at+"/"+key+"/*", entry.Type, values)
 		}
 	}
 	if schema["additionalProperties"] != false {
@@ -256,6 +297,8 @@ func FuzzConfig(f *testing.F) {
 	f.Add(exampleConfig)
 	f.Add("fs: &a {root: *a}\n")
 	f.Add("\"a\": [1, {b: |\n x}]")
+	f.Add("mcpServers: {a: {command: x, args: ['${A}', 1.10], env: {A_TOKEN: 'abc ${B:-c}'}}}\nopenapi: {b: {spec: x, auth: {k: {value: '${C}'}}}}\n")
+	f.Add("http: {endpoints: {e: {url: 'https://h/{x}', body: {a: [1e5, ~, '$input.x']}}}}\nfunctions: {'a.*': {defaults: {a: 0x1}}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 4<<10 {
 			t.Skip()

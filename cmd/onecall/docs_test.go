@@ -2,7 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +26,8 @@ import (
 //
 // each line that begins with `$ ` is a command, run in a folder of the document's own that holds the files so far; the
 // lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
-// its exit status. A block ```sh holds commands of the repository itself, which .ci/run runs.
+// its exit status. A block ```console npm needs the packages of testdata/npm; the rest of its document is skipped where
+// they are not installed. The service that documents call is inventory, at $INVENTORY_URL. A block ```sh holds commands of the repository itself, which .ci/run runs.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../docs/*.md")
@@ -67,11 +73,18 @@ func TestShellBlocks(t *testing.T) {
 var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|console)(?: (\\S+))?\n(.*?)^```$")
 
 func runDocument(t *testing.T, blocks [][]string) {
-	folder := t.TempDir()
+	folder := filepath.Join(t.TempDir(), "here")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	service := inventory(t)
 	for _, block := range blocks {
 		kind, name, body := block[1], block[2], block[3]
 		if kind == "console" {
-			runConsole(t, folder, body)
+			if name == "npm" {
+				linkPackages(t, folder)
+			}
+			runConsole(t, folder, service, body)
 			continue
 		}
 		if name == "" {
@@ -87,13 +100,73 @@ func runDocument(t *testing.T, blocks [][]string) {
 	}
 }
 
-func runConsole(t *testing.T, folder, body string) {
+// linkPackages lets npx find the packages from npm in the folder above.
+func linkPackages(t *testing.T, folder string) {
+	t.Helper()
+	link := filepath.Join(filepath.Dir(folder), "node_modules")
+	if err := os.Symlink(npmPackages(t), link); err != nil && !errors.Is(err, fs.ErrExist) {
+		t.Fatal(err)
+	}
+}
+
+// inventory is the service that documents call: items, of which sofa is not there, and orders.
+func inventory(t *testing.T) string {
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, status int, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprint(w, text)
+	}
+	mux.HandleFunc("GET /api/v2/items/{sku}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("sku") == "sofa" {
+			answer(w, http.StatusNotFound, `{"message":"no such item"}`)
+			return
+		}
+		answer(w, http.StatusOK, fmt.Sprintf(`{"sku":%q,"left":3}`, r.PathValue("sku")))
+	})
+	authorized := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Authorization") != "Bearer "+inventoryToken {
+			answer(w, http.StatusUnauthorized, `{"message":"who are you?"}`)
+			return false
+		}
+		return true
+	}
+	mux.HandleFunc("DELETE /api/v2/items/{sku}", func(w http.ResponseWriter, r *http.Request) {
+		if authorized(w, r) {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	orders := 0
+	mux.HandleFunc("POST /api/v2/orders", func(w http.ResponseWriter, r *http.Request) {
+		var order struct {
+			Item  string
+			Count int
+			Note  string
+		}
+		if !authorized(w, r) {
+			return
+		}
+		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
+			answer(w, http.StatusBadRequest, `{"message":"no order"}`)
+			return
+		}
+		orders++
+		answer(w, http.StatusCreated, fmt.Sprintf(`{"order":%d,"item":%q,"count":%d,"note":%q}`, orders, order.Item, order.Count, order.Note))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+const inventoryToken = "3e1f-inventory"
+
+func runConsole(t *testing.T, folder, service, body string) {
 	t.Helper()
 	var command string
 	var want []string
 	flush := func() {
 		if command != "" {
-			runCommand(t, folder, command, strings.Join(want, "\n"))
+			runCommand(t, folder, service, command, strings.Join(want, "\n"))
 		}
 		want = nil
 	}
@@ -112,7 +185,7 @@ func runConsole(t *testing.T, folder, body string) {
 // lastToken is the continuation token that a document's earlier command printed; TOKEN in a later one stands for it.
 var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
 
-func runCommand(t *testing.T, folder, command, want string) {
+func runCommand(t *testing.T, folder, service, command, want string) {
 	t.Helper()
 	tokenFile := filepath.Join(folder, ".token")
 	if token, err := os.ReadFile(tokenFile); err == nil {
@@ -126,11 +199,12 @@ func runCommand(t *testing.T, folder, command, want string) {
 	shell := exec.Command("bash", "-c", "onecall() { \""+self+"\" \"$@\"; }\n"+command)
 	shell.Dir = folder
 	home := filepath.Join(folder, ".home")
-	shell.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config")
-	var out, errors bytes.Buffer
-	shell.Stdout, shell.Stderr = &out, &errors
+	shell.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config",
+		"INVENTORY_URL="+service, "INVENTORY_TOKEN="+inventoryToken, "DBUS_SESSION_BUS_ADDRESS=")
+	var out, notes bytes.Buffer
+	shell.Stdout, shell.Stderr = &out, &notes
 	err = shell.Run()
-	got := strings.TrimRight(out.String()+errors.String(), "\n")
+	got := strings.TrimRight(out.String()+notes.String(), "\n")
 	if status := exitCodeOf(err); status != "0" {
 		got = strings.TrimLeft(got+fmt.Sprintf("\n# exit %s", status), "\n")
 	}

@@ -41,6 +41,7 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 
+	inTerminal  bool       // in is a terminal
 	outTerminal bool       // out is a terminal
 	errTerminal bool       // err is a terminal
 	errWidth    func() int // its width in columns
@@ -48,6 +49,7 @@ type streams struct {
 
 func newStreams(in, out, err *os.File) *streams {
 	return &streams{in: in, out: out, err: err,
+		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
 		errWidth: func() int {
@@ -66,6 +68,7 @@ const defaultWidth = 100
 type cli struct {
 	*streams
 	configPath string
+	verbose    bool
 }
 
 func newRoot(s *streams) *cobra.Command {
@@ -82,8 +85,9 @@ func newRoot(s *streams) *cobra.Command {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show what servers log, on stderr")
 	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c),
-		newSchemaCommand(c), newVersionCommand(c))
+		newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	return root
 }

@@ -92,6 +92,12 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	}
 	before := fmt.Sprintf("%d/%d ", p.Done, p.Total)
 	after := fmt.Sprintf(" %.1fs", elapsed.Seconds())
+	if p.Whole > 0 && p.Part >= 0 {
+		after = fmt.Sprintf(" %.0f%%", min(p.Part/p.Whole, 1)*100) + after
+	}
+	if p.Message != "" {
+		name += ": " + p.Message
+	}
 	room := max(width-1-len(before)-len(after), 0)
 	if name = printable(name); uniseg.StringWidth(name) > room {
 		for name != "" && uniseg.StringWidth(name)+1 > room {

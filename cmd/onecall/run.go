@@ -158,7 +158,11 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 // runOne runs one request, with a line of progress, and writes its answer.
 func (c *cli) runOne(ctx context.Context, a *app, request []byte, override chain.Override, out *output) error {
 	p := c.startProgress()
-	answer := a.run(ctx, request, &chain.Caller{Override: override, Progress: p.report})
+	caller := &chain.Caller{Override: override, Log: c.logged()}
+	if p.out != nil {
+		caller.Progress = p.report
+	}
+	answer := a.run(ctx, request, caller)
 	p.stop()
 	c.showWarnings("", answer)
 	if err := out.answer(answer.JSON); err != nil {
@@ -174,7 +178,7 @@ func (c *cli) runOne(ctx context.Context, a *app, request []byte, override chain
 func (c *cli) runBatch(ctx context.Context, a *app, files []chainFile, jobs int, override chain.Override, out *output) error {
 	b := &batch{files: files, stdin: c.in, jobs: jobs, maxLine: a.maxRequestBytes,
 		run: func(ctx context.Context, e *entry) *chain.Answer {
-			return a.run(ctx, e.request, &chain.Caller{Label: e.label(), Override: override})
+			return a.run(ctx, e.request, &chain.Caller{Label: e.label(), Override: override, Log: c.logged()})
 		}}
 	bar := c.newBar(files)
 	defer bar.stop()
@@ -205,6 +209,16 @@ func (c *cli) runBatch(ctx context.Context, a *app, files []chainFile, jobs int,
 		return err
 	}
 	return first
+}
+
+// logged shows what functions log while they run, where that was asked for.
+func (c *cli) logged() func(chain.LogMessage) {
+	if !c.verbose {
+		return nil
+	}
+	return func(m chain.LogMessage) {
+		c.note("step %d: %s: %s", m.Step, printable(m.Level), printable(string(m.Data)))
+	}
 }
 
 func (c *cli) showWarnings(label string, a *chain.Answer) {

@@ -1,46 +1,144 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/callcache"
 	"github.com/onecall-mcp/onecall/steps/exprs"
 	"github.com/onecall-mcp/onecall/steps/files"
 	"github.com/onecall-mcp/onecall/steps/httpcall"
+	"github.com/onecall-mcp/onecall/steps/mcpsource"
+	"github.com/onecall-mcp/onecall/steps/oauth"
+	"github.com/onecall-mcp/onecall/steps/openapi"
 )
 
-// sources opens the sources that the configuration names and gathers them in the catalogue. Those that start programs or
-// connections are opened only where the configuration is sound so far.
-func (a *app) sources(c *cli, config *configFile, sound bool) ([]*fault.Error, error) {
-	var faults []*fault.Error
+// opener opens the sources that a configuration names, and adds them to the app's catalogue.
+type opener struct {
+	*app
+	cli    *cli
+	config *configFile
+	use    use
+	client *httpcall.Client
+	faults []*fault.Error
+}
+
+// sources opens the sources and gives all that is wrong with them. Those that start programs or make connections are
+// opened only where nothing is.
+func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, u use) ([]*fault.Error, error) {
+	o := &opener{app: a, cli: c, config: config, use: u, faults: faults}
+	settings, more := config.functionSettings()
+	a.settings, o.faults = settings, append(o.faults, more...)
+	a.scrubber = steps.NewScrubber(config.secrets)
+	a.cache = callcache.New(nil)
+	a.servers = map[string]steps.Source{}
 	var err error
 	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
 		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: c.warn},
-		Settings: a.settings,
+		Settings: settings,
+		Scrubber: a.scrubber,
 		Wrap:     a.wrap,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.closers = append(a.closers, a.catalog)
-	add := func(name, pointer string, source steps.Source, err error) {
-		if err == nil {
-			err = a.catalog.Add(name, source)
+	o.client, err = httpcall.NewClient(&httpcall.ClientOptions{
+		RatePerSecond: valueOr(config.HTTP.Rate.PerSecond, 0), Burst: valueOr(config.HTTP.Rate.Burst, 0), UserAgent: agent(),
+	})
+	if err != nil { // the rest is looked at with a client that makes no calls
+		if f := config.under("/http", err); !o.faulty(f.At) {
+			o.faults = append(o.faults, f)
 		}
-		if err != nil {
-			faults = append(faults, config.under(pointer, err))
+		if o.client, err = httpcall.NewClient(nil); err != nil {
+			return nil, err
 		}
 	}
-	fileSource, err := files.New(&files.Options{Root: valueOr(config.FS.Root, "")})
-	add("fs", "/fs/root", fileSource, err)
-	httpSource, err := httpcall.New(&httpcall.Options{Allow: config.HTTP.Allow, UserAgent: "onecall/" + version()})
-	add("http", "/http", httpSource, err)
+	a.closers = append(a.closers, o.client)
+	o.embedded()
+	if !u.none {
+		o.services(u.replay == "" && len(o.faults) == 0)
+	}
+	if !u.none && len(o.faults) == 0 && u.replay == "" {
+		o.servers()
+	}
+	return o.faults, nil
+}
+
+func agent() string { return "onecall/" + version() }
+
+// add adds a source, or what is wrong with it, which concerns a place in the configuration.
+func (o *opener) add(name, pointer string, source steps.Source, err error) {
+	if err == nil {
+		err = o.catalog.Add(name, source)
+	}
+	if err == nil {
+		return
+	}
+	list := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		list = joined.Unwrap()
+	}
+	for _, err := range list {
+		f := o.scrubber.Fault(o.config.under(pointer, err))
+		if f.Source != "" && !bytes.Contains(o.config.text, []byte(f.Source)) {
+			f.Source, f.Offset = "", 0 // its variables are filled in: it is never shown
+		}
+		o.faults = append(o.faults, f)
+	}
+}
+
+// embedded opens the sources that need no configuration.
+func (o *opener) embedded() {
+	fileSource, err := files.New(&files.Options{Root: valueOr(o.config.FS.Root, "")})
+	o.add("fs", "/fs/root", fileSource, err)
+	var names []string
+	if err == nil {
+		names = append(names, namesOf(fileSource)...)
+	}
+	httpSource, err := httpcall.New(&httpcall.Options{Allow: o.config.HTTP.Allow, Endpoints: o.endpoints(), Client: o.client})
+	o.add("http", "/http", httpSource, err)
+	if err == nil {
+		names = append(names, namesOf(httpSource)...)
+	}
 	expressions := exprs.New()
-	add("expr", "", part{expressions, "expr."}, nil)
-	add("text", "", part{expressions, "text."}, nil)
-	_ = sound
-	return faults, nil
+	o.faults = append(o.faults, o.config.sameNames(append(names, namesOf(expressions)...))...)
+	o.add("expr", "", part{expressions, "expr."}, nil)
+	o.add("text", "", part{expressions, "text."}, nil)
+}
+
+func namesOf(source steps.Source) []string {
+	var names []string
+	for _, fn := range source.Functions() {
+		names = append(names, fn.Name)
+	}
+	return names
+}
+
+func (o *opener) endpoints() []httpcall.Endpoint {
+	var list []httpcall.Endpoint
+	for _, named := range o.config.HTTP.Endpoints {
+		c := named.Config
+		list = append(list, httpcall.Endpoint{
+			Name: named.Name, Method: valueOr(c.Method, ""), URL: valueOr(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
+			Input: c.Input, Output: c.Output, Description: valueOr(c.Description, ""), Effect: valueOr(c.Effect, ""),
+			Idempotent: valueOr(c.Idempotent, false), Result: valueOr(c.Result, ""), TimeoutMs: valueOr(c.TimeoutMs, 0),
+		})
+	}
+	return list
 }
 
 // part is those functions of a source whose names begin with a prefix.
@@ -60,27 +158,242 @@ func (p part) Functions() []steps.Function {
 	return list
 }
 
-// wrap makes of the functions those that chains call: recorded, or answered from a recording.
-func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
-	switch {
-	case a.recording != nil:
-		return r.Observe(a.recording.recorder.Observe), nil
-	case a.cassette != nil:
-		return a.cassette.Registry(r)
+// services opens the OpenAPI documents; remote tells whether those behind a URL are loaded too. A service may be on any
+// public host that its document names; hosts that the configuration names may be private.
+func (o *opener) services(remote bool) {
+	for i := range o.config.OpenAPI {
+		entry := &o.config.OpenAPI[i]
+		pointer := fault.Key("/openapi", entry.Name)
+		c := &entry.Config
+		spec := valueOr(c.Spec, "")
+		isRemote := strings.Contains(spec, "://")
+		if isRemote && !remote || o.faulty(pointer) {
+			continue
+		}
+		var named []string
+		if isRemote {
+			named = append(named, spec)
+		}
+		for _, at := range []*string{c.BaseURL} {
+			if at != nil {
+				named = append(named, *at)
+			}
+		}
+		for _, credential := range c.Auth {
+			if url := credential.Config.TokenURL; url != nil {
+				named = append(named, *url)
+			}
+		}
+		rules, err := egress.Open().Naming(named...)
+		if err != nil {
+			o.add(entry.source(), pointer, nil, err)
+			continue
+		}
+		source, err := openapi.New(&openapi.Options{
+			Name: entry.source(), Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
+			Include: c.Include, Exclude: c.Exclude, Client: o.client.With(rules), Warn: o.notes,
+		})
+		if f, ok := fault.As(err); ok && (f.At == "" || f.At == "/spec") {
+			// It is the document that cannot be used: that holds up nobody who does not need it.
+			f = fault.New(f.Code, "the OpenAPI document %s: %s", spec, located(f))
+			o.warn(f)
+			o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: o.scrubber.Fault(f)}}, nil)
+			continue
+		}
+		o.add(entry.source(), pointer, source, err)
 	}
-	return r, nil
 }
 
-// unusedSettings tells of settings that fit no function, once all sources have started.
+// faulty tells whether something is wrong with an entry already.
+func (o *opener) faulty(pointer string) bool {
+	return slices.ContainsFunc(o.faults, func(f *fault.Error) bool { return f.At == pointer || strings.HasPrefix(f.At, pointer+"/") })
+}
+
+func credentials(list table[authConfig]) map[string]openapi.Credential {
+	credentials := map[string]openapi.Credential{}
+	for _, named := range list {
+		c := named.Config
+		credentials[named.Name] = openapi.Credential{
+			Value: valueOr(c.Value, ""), Username: valueOr(c.Username, ""), Password: valueOr(c.Password, ""),
+			ClientID: valueOr(c.ClientID, ""), ClientSecret: valueOr(c.ClientSecret, ""), TokenURL: valueOr(c.TokenURL, ""), Scopes: c.Scopes,
+		}
+	}
+	return credentials
+}
+
+// warn shows a warning without the configuration's secrets.
+func (o *opener) warn(f *fault.Error) { o.cli.warn(o.scrubber.Fault(f)) }
+
+// servers starts the MCP servers, all at once: each goes on by itself.
+func (o *opener) servers() {
+	for i := range o.config.MCPServers {
+		entry := &o.config.MCPServers[i]
+		pointer := fault.Key("/mcpServers", entry.Name)
+		if entry.Config.off() {
+			o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateDisabled}}, nil)
+			continue
+		}
+		options, err := o.server(entry.source(), &entry.Config)
+		if err != nil {
+			o.add(entry.source(), pointer, nil, err)
+			continue
+		}
+		source, err := mcpsource.New(options)
+		if err != nil {
+			o.add(entry.source(), pointer, nil, err)
+			continue
+		}
+		server := &uncached{source, o.cache, entry.source()}
+		o.app.servers[entry.source()] = server
+		o.add(entry.source(), pointer, server, nil)
+	}
+}
+
+// server is an entry of mcpServers as the source takes it.
+func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, error) {
+	options := &mcpsource.Options{
+		Name: name, Command: valueOr(c.Command, ""), Args: c.Args, Env: c.Env, Dir: valueOr(c.Cwd, ""),
+		URL: valueOr(c.URL, ""), Headers: c.Headers, SSE: valueOr(c.Type, "") == "sse",
+		Lazy: valueOr(c.Start, "") == "lazy", IdleStop: valueOr(c.IdleStop, 0), Protocol: valueOr(c.Protocol, ""),
+		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
+		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,
+	}
+	if limit := int64(valueOr(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
+		options.MaxMessageBytes = limit + 1<<20
+	}
+	if o.cli.verbose {
+		options.Log = func(line string) { o.cli.note("%s: %s", name, printable(o.scrubber.Text(line))) }
+	}
+	if options.Lazy {
+		options.CacheFile = o.toolCacheFile(name)
+	}
+	if options.URL == "" {
+		return options, nil
+	}
+	rules, err := egress.Open().Naming(options.URL)
+	if err != nil {
+		return nil, fault.New(fault.BadRequest, "%v", err).Under("/url")
+	}
+	options.HTTPClient = rules.Client(nil)
+	for header := range c.Headers {
+		if http.CanonicalHeaderKey(header) == "Authorization" {
+			return options, nil // the configuration's own credentials: there is nothing to log in for
+		}
+	}
+	if options.SSE && c.OAuth == nil {
+		return options, nil // the SDK has no logins there
+	}
+	login, err := oauthOptions(name, c)
+	if err == nil {
+		options.OAuth, err = oauth.Handler(login)
+	}
+	if c.OAuth == nil {
+		return options, nil // such as a plain http:// server, which never gets tokens: it may need none
+	}
+	return options, err
+}
+
+// uncached is a server whose answers leave the call cache when it starts anew, or changes its tools.
+type uncached struct {
+	*mcpsource.Source
+	cache *callcache.Cache
+	name  string
+}
+
+// Watch implements steps.Live.
+func (u *uncached) Watch(changed func()) {
+	u.Source.Watch(func() {
+		u.cache.Flush(u.name)
+		changed()
+	})
+}
+
+// absent is a source that offers nothing, now or later.
+type absent struct{ status steps.Status }
+
+func (absent) Functions() []steps.Function { return nil }
+func (absent) Close() error                { return nil }
+func (absent) Watch(func())                {}
+func (a absent) Status() steps.Status      { return a.status }
+
+// located is a fault's message with its place in its file.
+func located(f *fault.Error) string {
+	if f.Line == 0 {
+		return f.Message
+	}
+	return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message)
+}
+
+// notes shows what a document lacks: who lists the functions wants to know it, who calls one does not.
+func (o *opener) notes(f *fault.Error) {
+	if o.use.detail || o.cli.verbose {
+		o.warn(f)
+	}
+}
+
+// wrap makes of the functions those that chains call: answered from the call cache, recorded, or answered from a
+// recording.
+func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
+	switch {
+	case a.cassette != nil:
+		a.cassette.Unknown = a.settings.Recorded
+		replayed, err := a.cassette.Registry(r)
+		if err != nil {
+			return nil, err
+		}
+		return replayed.Wrap(a.withoutSecrets), nil
+	case a.recording != nil:
+		return a.cache.Wrap(r).Observe(a.record), nil
+	}
+	return a.cache.Wrap(r), nil
+}
+
+// record records a call without the configuration's secrets, and withoutSecrets looks a call up as it was recorded.
+func (a *app) record(ctx context.Context, spec *steps.Spec, args, result []byte, err error) {
+	a.recording.recorder.Observe(ctx, spec, a.scrubber.JSON(args), result, err)
+}
+
+func (a *app) withoutSecrets(_ *steps.Spec, call steps.Call) steps.Call {
+	return func(ctx context.Context, args []byte) ([]byte, error) { return call(ctx, a.scrubber.JSON(args)) }
+}
+
+// unusedSettings tells of settings that fit no function, and could not fit one of a source that is not there.
 func (a *app) unusedSettings() []*fault.Error {
-	var names []string
+	var names, absent []string
 	for _, info := range a.catalog.Sources() {
-		if info.State == steps.StateStarting || info.State == steps.StateRetrying {
-			return nil // what it offers is not known
+		if info.State != steps.StateReady && info.State != steps.StateIdle {
+			absent = append(absent, info.Name) // what it offers is not known
 		}
 	}
 	for _, entry := range a.catalog.Registry().All() {
 		names = append(names, entry.Spec().Name)
 	}
-	return a.settings.Unused(names)
+	return a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
+}
+
+// toolsOf are the names of a server's functions without its own, hidden ones among them.
+func (a *app) toolsOf(source string) []string {
+	server, ok := a.servers[source]
+	if !ok {
+		return nil
+	}
+	names := namesOf(server)
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, source+".")
+	}
+	return names
+}
+
+// toolCacheFile is where a lazy server's list of tools is kept between commands, for each configuration its own; "" where
+// there is no folder for it.
+func (o *opener) toolCacheFile(source string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	path, err := filepath.Abs(o.config.path)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "onecall", "tools", fmt.Sprintf("%s-%x.json", source, sha256.Sum256([]byte(path))))
 }

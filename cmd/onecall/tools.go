@@ -46,7 +46,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 		Long: "Show the functions whose names or descriptions hold all words of QUERY; without it, all. It waits until each source\n" +
 			"has started, or has failed to.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			a, err := c.open(use{})
+			a, err := c.open(use{detail: true})
 			if err != nil {
 				return err
 			}

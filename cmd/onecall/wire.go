@@ -7,19 +7,25 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/callcache"
 	"github.com/onecall-mcp/onecall/steps/replay"
 )
 
 // app is onecall put together from its packages, as the configuration says.
 type app struct {
 	catalog         *steps.Catalog
+	config          *configFile
 	settings        *steps.Settings
+	scrubber        *steps.Scrubber
+	servers         map[string]steps.Source // those of mcpServers that were opened
+	cache           *callcache.Cache
 	counter         budget.Counter
 	engine          *chain.Engine
 	maxRequestBytes int64
@@ -33,26 +39,30 @@ type app struct {
 type use struct {
 	record, replay string // files; at most one of the two
 	none           bool   // it calls none, and no source needs to start
+	detail         bool   // it shows them, and what their sources lack
 }
 
 // open puts onecall together. The caller closes the app.
 func (c *cli) open(u use) (*app, error) {
 	config, faults := loadConfig(c.configPath)
-	a := &app{}
+	for _, w := range config.warnings {
+		c.warn(w)
+	}
+	read := len(faults)
+	a := &app{config: config}
 	err := a.play(u)
 	if err != nil {
 		return nil, err
 	}
-	more, err := a.sources(c, config, len(faults) == 0 && !u.none)
+	faults, err = a.sources(c, config, faults, u)
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	faults = append(faults, more...)
-	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil && len(faults) == 0 {
+	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil {
 		faults = append(faults, config.under("/tokens", err))
 	}
 	if len(faults) > 0 {
-		return nil, errors.Join(config.refused(faults), a.close())
+		return nil, errors.Join(config.refused(config.settled(faults, read)), a.close())
 	}
 	if err = a.start(config); err != nil {
 		return nil, errors.Join(err, a.close())
@@ -146,7 +156,13 @@ func (a *app) close() error {
 func (a *app) closeInto(err *error) { *err = errors.Join(*err, a.close()) }
 
 // warn tells of what is odd but stops nothing.
-func (s *streams) warn(f *fault.Error) { s.note("warning: %s", printable(f.Error())) }
+func (s *streams) warn(f *fault.Error) {
+	text := f.Error()
+	if len(f.Nearest) > 0 && !strings.Contains(f.Message, f.Nearest[0]) {
+		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
+	}
+	s.note("warning: %s", printable(text))
+}
 
 // note writes a line for a person.
 func (s *streams) note(format string, args ...any) { fmt.Fprintf(s.err, format+"\n", args...) }

@@ -317,3 +317,24 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestTextsWithColons: a colon without a blank after it is part of a text, in brackets as well.
+func TestTextsWithColons(t *testing.T) {
+	t.Parallel()
+	path := write(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+
+		"mcpServers: {s: {command: c, args: [x, a:b, redis:7.2, http://u:80/y]}}\n"+
+		"functions: {s.t: {defaults: {list: [a:b, {k: v}, c: d]}}}\n")
+	c, faults := loadConfig(path)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if got := strings.Join(c.HTTP.Allow, " "); got != "localhost:8177 a.example:1 b.example" {
+		t.Errorf("%s", got)
+	}
+	if got := strings.Join(c.MCPServers[0].Config.Args, " "); got != "x a:b redis:7.2 http://u:80/y" {
+		t.Errorf("%s", got)
+	}
+	if got := string(c.Functions[0].Config.Defaults); got != `{"list":["a:b",{"k":"v"},{"c":"d"}]}` {
+		t.Errorf("%s", got)
+	}
+}

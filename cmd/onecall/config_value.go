@@ -68,8 +68,32 @@ func textOf(n ast.Node) (string, bool) {
 		return node.Value, true
 	case *ast.LiteralNode:
 		return node.Value.Value, true
+	case *ast.MappingValueNode:
+		return plainWithColon(node)
+	case *ast.MappingNode:
+		if len(node.Values) == 1 && node.Start.Value != "{" {
+			return plainWithColon(node.Values[0])
+		}
 	}
 	return "", false
+}
+
+// plainWithColon is a text such as localhost:80, which the parser takes for a pair in a list that is in braces. A pair has
+// a blank after its colon, unless its key is quoted (YAML 1.2.2, section 7.3.3).
+func plainWithColon(n *ast.MappingValueNode) (string, bool) {
+	key, ok := n.Key.(*ast.StringNode)
+	if !ok || key.Token.Type != yamltoken.StringType {
+		return "", false
+	}
+	colon, value := n.Start.Position, n.Value.GetToken()
+	rest, ok := textOf(n.Value)
+	if !ok {
+		rest, ok = spelling(n.Value)
+	}
+	if !ok || value.Position.Line != colon.Line || value.Position.Column != colon.Column+1 {
+		return "", false
+	}
+	return key.Value + ":" + rest, true
 }
 
 func integerOf(n ast.Node) (int64, bool) {
@@ -157,8 +181,16 @@ func (w *jsonWriter) value(n ast.Node, at string, depth int) {
 	case *ast.BoolNode:
 		w.out = strconv.AppendBool(w.out, node.Value)
 	case *ast.MappingNode:
+		if text, ok := textOf(node); ok {
+			w.out = append(w.out, jsonText(text)...)
+			return
+		}
 		w.object(node.Values, at, depth)
 	case *ast.MappingValueNode:
+		if text, ok := plainWithColon(node); ok {
+			w.out = append(w.out, jsonText(text)...)
+			return
+		}
 		w.object([]*ast.MappingValueNode{node}, at, depth)
 	case *ast.SequenceNode:
 		w.out = append(w.out, '[')

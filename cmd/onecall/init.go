@@ -46,7 +46,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	if f.yes && f.dryRun {
 		return usage("--yes and --dry-run exclude each other")
 	}
-	if err := c.checkOut(f.out); err != nil {
+	if err := c.checkOut(f.out); err != nil && !f.dryRun {
 		return err
 	}
 	im, err := gather(f)

@@ -30,6 +30,11 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 	if last.URL.Scheme == "https" && next.URL.Scheme == "http" {
 		return fault.New(fault.Denied, "%s redirects from https to http, which is refused", from)
 	}
+	if was := last.Method; next.Method != was && !Safe(was) && (next.Response == nil || next.Response.StatusCode != http.StatusSeeOther) {
+		f := fault.New(fault.FunctionFailed, "%s redirects the %s, and clients follow that with a %s, which does something else: call the final URL", from, was, next.Method)
+		f.Outcome = fault.SentUnknown
+		return f
+	}
 	to, problem := parseTarget(next.URL)
 	if problem != "" {
 		return fault.New(fault.Denied, "%s redirects to a URL that is refused: %s", from, problem)

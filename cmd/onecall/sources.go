@@ -189,9 +189,11 @@ func (o *opener) services(remote bool) {
 			o.add(entry.source(), pointer, nil, err)
 			continue
 		}
+		client := o.client.With(rules)
+		o.closers = append(o.closers, client)
 		source, err := openapi.New(&openapi.Options{
 			Name: entry.source(), Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-			Include: c.Include, Exclude: c.Exclude, Client: o.client.With(rules), Warn: o.notes,
+			Include: c.Include, Exclude: c.Exclude, Client: client, Warn: o.notes,
 		})
 		if f, ok := fault.As(err); ok && (f.At == "" || f.At == "/spec") {
 			// It is the document that cannot be used: that holds up nobody who does not need it.

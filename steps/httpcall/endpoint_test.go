@@ -184,6 +184,8 @@ func TestEndpointArgumentsRefused(t *testing.T) {
 		{"http.path", `{"id":"..","kind":"a"}`, "/id"},
 		{"http.path", `{"id":"x/../y","kind":"a"}`, "/id"},
 		{"http.path", `{"id":[],"kind":"a"}`, "/id"},
+		{"http.path", `{"id":[""],"kind":"a"}`, "/id"},
+		{"http.path", `{"id":{"":""},"kind":"a"}`, "/id"},
 		{"http.path", `{"id":{"a":{}},"kind":"a"}`, "/id"},
 		{"http.path", `{"id":1,"kind":"a","q":[[1]]}`, "/q"},
 		{"http.path", `[]`, ""},

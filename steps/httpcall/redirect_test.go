@@ -164,3 +164,29 @@ func TestCertificateIsVerified(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestRedirectedWrites: a redirect by which a write would become a read is refused, as nothing may have been written.
+func TestRedirectedWrites(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/items/3" {
+					http.Redirect(w, r, "/items/3/", status)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"by":"` + r.Method + `"}`))
+			})
+			_, err := invoke(t.Context(), s, "http.request", `{"method":"`+method+`","url":"`+server.URL+`/items/3"}`)
+			refused := method != "GET" && method != "HEAD" && status < 303
+			f, _ := fault.As(err)
+			switch {
+			case !refused && err != nil:
+				t.Errorf("%s, %d: %v", method, status, err)
+			case refused && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != fault.SentUnknown):
+				t.Errorf("%s, %d: %v", method, status, err)
+			}
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/text/encoding/htmlindex"
 
+	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -60,6 +61,9 @@ func (r *reply) result() ([]byte, error) {
 func statusFault(response *http.Response, host string) *fault.Error {
 	message := fmt.Sprintf("%s answered %d %s", host, response.StatusCode, http.StatusText(response.StatusCode))
 	f := &fault.Error{Code: fault.FunctionFailed, Message: strings.TrimSpace(message), Status: response.StatusCode}
+	if r := response.Request; r != nil && !egress.Safe(r.Method) && (f.Status == http.StatusBadGateway || f.Status == http.StatusGatewayTimeout) {
+		f.Outcome = fault.SentUnknown // a gateway does not know what the service did
+	}
 	// A body that breaks off does not hide the status; one byte more shows that the body goes on.
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody+1))
 	if len(data) <= maxErrorBody {

@@ -146,7 +146,7 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 			return nil, badArgument(v.name, problem)
 		case value == nil && v.required:
 			return nil, badArgument(v.name, "the URL needs a value for "+v.name)
-		case v.path && value == "":
+		case v.path && holdsEmpty(value):
 			return nil, badArgument(v.name, v.name+" stands in the path of the URL and must not be empty")
 		}
 		if value != nil {
@@ -166,6 +166,23 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 	}
 	u.RawQuery = escapeQuery(u.RawQuery)
 	return u, nil
+}
+
+// holdsEmpty tells whether a value would leave a segment of a path empty, which makes the URL another's.
+func holdsEmpty(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return value == ""
+	case []string:
+		return slices.Contains(value, "")
+	case map[string]string:
+		for name, element := range value {
+			if name == "" || element == "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // climbs tells whether a path has a segment that a server may take for a way up, or for none: "." or "..", also behind an

@@ -206,6 +206,9 @@ func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	if len(r.cookies) > 0 {
+		if configured := request.Header.Get("Cookie"); configured != "" {
+			r.cookies = append([]string{configured}, r.cookies...) // the first of a name counts
+		}
 		request.Header.Set("Cookie", strings.Join(r.cookies, "; "))
 	}
 	if len(r.body) > 0 {
@@ -366,8 +369,10 @@ func (c *call) function() steps.Function {
 	if strings.TrimSpace(description) == "" {
 		description = c.op.place
 	}
+	redact, redactResult := redaction(c.op.input)
 	return steps.Function{
 		Spec: steps.Spec{
+			Redact: redact, RedactResult: redactResult,
 			Name: c.name, Description: description, Input: c.op.input, Output: c.op.output,
 			Effect: effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
 		},

@@ -57,6 +57,9 @@ func (c *call) answered(f *fault.Error) *fault.Error {
 func (c *call) refusal(response *http.Response) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "%s (%s) answered %s", c.name, c.op.place, statusText(response.StatusCode))
 	f.Status = response.StatusCode
+	if !egress.Safe(c.op.method) && (f.Status == http.StatusBadGateway || f.Status == http.StatusGatewayTimeout) {
+		f.Outcome = fault.SentUnknown // a gateway does not know what the service did
+	}
 	switch {
 	case response.StatusCode < 400:
 		f.Message += ", a redirect that is not followed"

@@ -75,6 +75,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)", "404 Not Found", ""},
 		{"text", "POST", bearer, answer(500, "text/html", "<h1>no"), 500, `"<h1>no"`, "500 Internal Server Error", "", ""},
+		{"a gateway, of a read", "GET", bearer, answer(504, "", ""), 504, `null`, "504", "", ""},
+		{"a gateway, of a write", "POST", bearer, answer(502, "", ""), 502, `null`, "502", "", fault.SentUnknown},
 		{"no body", "GET", bearer, answer(429, "", ""), 429, `null`, "429", "", ""},
 		{"broken JSON", "GET", bearer, answer(422, "application/json", `{"a`), 422, `"{\"a"`, "422", "", ""},
 		{"without a credential", "GET", Options{}, answer(401, "", ""), 401, `null`, "auth.bearer (http bearer)", "auth.queryKey (the query api key)", ""},

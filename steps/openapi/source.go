@@ -305,7 +305,7 @@ func (s *Source) serviceOf(op *operation) *url.URL {
 	for _, server := range servers {
 		u, problem := serviceURL(s.resolve(server))
 		switch {
-		case problem != "":
+		case problem != "" || s.betrays(u):
 		case first == nil:
 			first = u
 		case first.Scheme == "http" && u.Scheme == "https" && u.Hostname() == first.Hostname() && u.Path == first.Path:
@@ -313,6 +313,13 @@ func (s *Source) serviceOf(op *operation) *url.URL {
 		}
 	}
 	return first
+}
+
+// betrays tells of a server that the document names, and the configuration does not, that it would get credentials in
+// plain text.
+func (s *Source) betrays(u *url.URL) bool {
+	isOwn := s.spec != nil && s.spec.Host == u.Host
+	return u.Scheme == "http" && !isOwn && len(s.options.Auth)+len(s.options.Headers) > 0
 }
 
 // resolve makes a URL of the document whole, relative to where the document is.

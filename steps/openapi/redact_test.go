@@ -1,0 +1,52 @@
+package openapi
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+func TestRedaction(t *testing.T) {
+	t.Parallel()
+	redact, redactResult := redaction([]byte(`{"type":"object","properties":{"user":{"type":"string"},"new_password":{"type":"string"},"pin":{"type":"string","format":"password"},"max_tokens":{"type":"integer"}}}`))
+	args := []byte(`{"user":"me","new_password":"hunter2-hunter2","pin":"123456","max_tokens":1.10}`)
+	if got, want := string(redact(args)), `{"user":"me","new_password":"[redacted]","pin":"[redacted]","max_tokens":1.10}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := string(redactResult(args, []byte(`{"echo":"hunter2-hunter2","n":1.10,"pin":123456}`))), `{"echo":"[redacted]","n":1.10,"pin":"[redacted]"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if redact, redactResult := redaction([]byte(`{"type":"object","properties":{"user":{"type":"string"}}}`)); redact != nil || redactResult != nil {
+		t.Error("there is nothing to hide")
+	}
+}
+
+// TestServersOfDocuments: credentials go in plain text to no server that only the document names.
+func TestServersOfDocuments(t *testing.T) {
+	t.Parallel()
+	op := &operation{servers: []string{"http://plain.example/v1", "https://safe.example/v1"}}
+	for _, test := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "http://plain.example/v1"},
+		{Options{Headers: map[string]string{"X-Key": "k"}}, "https://safe.example/v1"},
+		{Options{Auth: map[string]Credential{"k": {Value: "v"}}}, "https://safe.example/v1"},
+	} {
+		if got := (&Source{options: test.o}).serviceOf(op); got == nil || got.String() != test.want {
+			t.Errorf("%+v: %v, want %s", test.o, got, test.want)
+		}
+	}
+	if got := (&Source{options: Options{Headers: map[string]string{"X-Key": "k"}}}).serviceOf(&operation{servers: op.servers[:1]}); got != nil {
+		t.Errorf("credentials would go to %s", got)
+	}
+}
+
+func TestCookiesJoinTheConfiguredOnes(t *testing.T) {
+	t.Parallel()
+	c := &call{op: &operation{method: "GET"}, base: &url.URL{Scheme: "http", Host: "h"}}
+	r := &outgoing{path: "/a", header: http.Header{"Cookie": {"session=configured"}}, cookies: []string{"lang=de"}}
+	if got := c.request(t.Context(), r).Header.Get("Cookie"); got != "session=configured; lang=de" {
+		t.Errorf("Cookie: %s", got)
+	}
+}

@@ -194,6 +194,12 @@ func (d *decoder) text() string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])
 	}
+	if bytes.Contains(raw, []byte(`\ud`)) || bytes.Contains(raw, []byte(`\uD`)) {
+		var text string // gjson makes one character of two lone surrogates
+		if err := json.Unmarshal(raw, &text); err == nil {
+			return text
+		}
+	}
 	return gjson.ParseBytes(raw).Str
 }
 

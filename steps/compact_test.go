@@ -43,7 +43,7 @@ func TestCompact(t *testing.T) {
 
 // Two other implementations of JSON decide what is valid and what is compact.
 func FuzzCompact(f *testing.F) {
-	for _, value := range []string{`{"a": [1, 2.50, "x\\"]}`, `"\ud800"`, `{"a":1,"a":2}`, "[1,]", " \n", `"\\\""`, "-0.0e+1", `{" ":"\" "}`} {
+	for _, value := range []string{`{"a": [1, 2.50, "x\\"]}`, `"\ud800"`, `"\ud800\ud800\uDC00"`, `{"a":1,"a":2}`, "[1,]", " \n", `"\\\""`, "-0.0e+1", `{" ":"\" "}`} {
 		f.Add([]byte(value))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {

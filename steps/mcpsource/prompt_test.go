@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,8 +43,11 @@ func TestPromptWithDeafServer(t *testing.T) {
 	s, _ := bad(t, "deaf", nil)
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.a")
+	if runtime.GOOS == "windows" {
+		t.Skip("pipes have no deadlines on Windows, and no promise is made")
+	}
 	if !fn.Prompt {
-		t.Skip("no promise is made here")
+		t.Fatal("no promise is made")
 	}
 	// One call fills the pipe and goes on to wait; others do not wait for it.
 	long, cancel := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -14,18 +15,20 @@ import (
 // draft is everything that an answer would tell if there were room.
 type draft struct {
 	*exchange
-	err    *fault.Error // nil: ok
-	step   int          // of err; -1: none
-	index  int          // the forEach's element of err; -1: none
-	failed *steps.Entry // the function of err, nil: none
-	faults []*fault.Error
-	more   []elementFault // all failed elements of the step of err
+	err     *fault.Error // nil: ok
+	step    int          // of err; -1: none
+	index   int          // the forEach's element of err; -1: none
+	failed  *steps.Entry // the function of err, nil: none
+	teaches bool         // err has to do with what failed takes
+	faults  []*fault.Error
+	more    []elementFault // all failed elements of the step of err
 
 	moreFaults int   // beside faults, that were only counted
 	ms         int64 // since the request came; taken once, so that an answer's size does not change while it is fitted
 
 	member string // the name of the result: "result" or "plan"
 	result []byte // nil: none
+	leaned bool   // result is the lean form of a write
 	last   bool   // nothing more can be given up: it must be written
 	fits   *bool  // whether the result alone is within the budget; nil: not looked at
 	run    *run   // nil: nothing ran
@@ -44,11 +47,12 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 	}
 	raw, f := returned(r.plan, r.steps, s.scope(r.plan.input))
 	if f != nil && d.err == nil {
-		d.err = f
+		d.blame(f)
 	}
 	d.result = raw
+	d.shorten(ctx)
 	if d.err == nil && s.lite {
-		return d.lean(ctx)
+		return d.bareAnswer(ctx)
 	}
 	d.measure()
 	return d.answer(ctx)
@@ -59,7 +63,8 @@ func (d *draft) cause() {
 	for i := range d.run.steps {
 		s := &d.run.steps[i]
 		if s.status == statusFailed {
-			d.err, d.step, d.index, d.failed, d.more = s.err, i, s.index, s.fn, s.elements
+			d.step, d.index, d.failed, d.more = i, s.index, s.fn, s.elements
+			d.blame(s.err)
 			return
 		}
 	}
@@ -67,11 +72,13 @@ func (d *draft) cause() {
 		at := d.run.plan.steps[i].at
 		switch d.run.steps[i].reason {
 		case reasonCancelled:
-			d.err, d.step = d.run.callerEnded(at), i
+			d.step = i
+			d.blame(d.run.callerEnded(at))
 		case reasonBudget:
-			d.err, d.step = d.run.timeUsedUp(at), i
+			d.step = i
+			d.blame(d.run.timeUsedUp(at))
 			if d.run.exhausted.Load() {
-				d.err = d.run.callsUsedUp(at)
+				d.blame(d.run.callsUsedUp(at))
 			}
 		default:
 			continue
@@ -80,8 +87,20 @@ func (d *draft) cause() {
 	}
 }
 
+// blame makes f the answer's error.
+func (d *draft) blame(f *fault.Error) {
+	d.teaches = f.Code == fault.FunctionFailed || strings.Contains(f.At, "/args")
+	d.err = d.placed(f)
+	if d.single != nil {
+		d.step = -1
+	}
+}
+
 // measure counts what the steps' results would have cost.
 func (d *draft) measure() {
+	if d.single != nil {
+		return
+	}
 	d.tokens = make([]int, len(d.run.steps))
 	for i := range d.run.steps {
 		raw := d.run.steps[i].raw
@@ -96,8 +115,11 @@ func (d *draft) measure() {
 }
 
 // refuse answers a request that does not compile.
-func (s *exchange) refuse(text []byte, faults *faultList) *Answer {
+func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
 	list := faults.sorted()
+	if s.single != nil {
+		return s.refuseCall(ctx, p, list, faults.more)
+	}
 	locateAll(text, list)
 	n := len(list) + faults.more
 	message := strconv.Itoa(n) + " faults"
@@ -105,7 +127,7 @@ func (s *exchange) refuse(text []byte, faults *faultList) *Answer {
 		message = "1 fault"
 	}
 	d := &draft{exchange: s, err: fault.New(fault.Compile, "%s", message), step: -1, index: -1, faults: list, moreFaults: faults.more}
-	a := d.answer(context.Background())
+	a := d.answer(ctx)
 	a.Faults = list
 	return a
 }

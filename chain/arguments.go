@@ -12,6 +12,12 @@ import (
 // wholly, references by what the producing function's output schema says of them.
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	argsAt := p.at + "/args"
+	if p.literal != nil {
+		for _, f := range p.fn.Check(p.literal, nil) {
+			c.faults.add(f.Under(argsAt))
+		}
+		return
+	}
 	uses := p.args.Uses()
 	holes := make([]steps.Hole, 0, len(uses))
 	for _, u := range uses {

@@ -99,7 +99,7 @@ func coded(err error, at string) *fault.Error {
 // keep charges a result to the chain's bytes.
 func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 	if int64(len(raw)) > r.o.MaxResultBytes {
-		return fault.New(fault.LimitExceeded, "the step's result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
+		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
 	}
 	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
 		r.bytes.Add(-int64(len(raw)))
@@ -147,11 +147,14 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 
 // attempts is one round: the call, and its retries after failures that may pass.
 func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	args, err := p.args.Resolve(nil, scope)
-	if err != nil {
-		return nil, coded(err, p.at+"/args")
+	args := p.literal
+	if p.args != nil {
+		var err error
+		if args, err = p.args.Resolve(nil, scope); err != nil {
+			return nil, coded(err, p.at+"/args")
+		}
+		args = appendCommon(args, p.common)
 	}
-	args = appendCommon(args, p.common)
 	if r.trace == "full" && p.forEach == nil {
 		s.args = args
 	}

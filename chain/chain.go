@@ -29,12 +29,21 @@ func New(o *Options) (*Engine, error) {
 // ctx ends, the running calls are cancelled and the answer carries what had ended.
 func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer) {
 	s := e.newExchange(c)
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			a = s.failure(ctx, fault.New(fault.Internal, "a defect of onecall stopped this request: %v", panicked))
-		}
-	}()
+	defer s.rescue(ctx, &a)
 	r, faults := s.decode(request)
+	return s.carryOut(ctx, request, r, faults)
+}
+
+// rescue makes an answer of a panic; it is deferred.
+func (s *exchange) rescue(ctx context.Context, a **Answer) {
+	if panicked := recover(); panicked != nil {
+		*a = s.failure(ctx, fault.New(fault.Internal, "a defect of onecall stopped this request: %v", panicked))
+	}
+}
+
+// carryOut does what a decoded request asks; r is nil where nothing could be decoded. text is what the faults' lines and
+// columns are of.
+func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults *faultList) *Answer {
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}
@@ -42,9 +51,9 @@ func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer)
 	p := s.compile(r, faults)
 	switch {
 	case len(faults.list) > 0:
-		return s.refuse(request, faults)
+		return s.refuse(ctx, text, p, faults)
 	case s.override.Check:
-		return s.checked(request)
+		return s.checked(text)
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}

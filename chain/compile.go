@@ -53,13 +53,14 @@ func (s *exchange) compile(r *request, faults *faultList) *plan {
 	c.budget(r.Budget)
 	input, fills := c.input(r)
 	c.common = members(r.Common)
+	s.verify = r.Verify
 
 	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)
 	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
 	p.maxCalls, p.maxDuration = s.maxCalls, s.maxDuration
 	for _, m := range c.common {
 		if !c.usedCommon[m.name] {
-			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(fault.Key("/common", m.name)))
+			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(r.commonAt(m.name)))
 		}
 	}
 	return p
@@ -174,7 +175,7 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	}
 	c.conditions(l, s, p)
 	c.controls(s, p)
-	if p.fn != nil && p.args != nil {
+	if p.fn != nil && (p.args != nil || p.literal != nil) {
 		c.checkArguments(l, p)
 	}
 	return p
@@ -256,6 +257,10 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	args := s.Args
 	if args == nil {
 		args = []byte("{}")
+	}
+	if s.literal {
+		p.literal = args
+		return
 	}
 	place := l.place(p.at+"/args", p.number)
 	place.Item, place.Result = l.item || s.ForEach != nil, s.Repeat != nil

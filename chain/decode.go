@@ -21,7 +21,7 @@ const (
 // decode reads a request. A text that is not JSON gives no request and one fault; else the request holds what could be
 // read, and the faults say what could not.
 func (s *exchange) decode(text []byte) (*request, *faultList) {
-	d := &decoder{maxSteps: s.o.MaxSteps}
+	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {
 		d.faults.add(f)
@@ -117,8 +117,10 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
 
 // decoder reads the fields of a request.
 type decoder struct {
-	faults   faultList
-	maxSteps int // of an array of steps; what stands past it is not read
+	faults    faultList
+	maxSteps  int      // of an array of steps; what stands past it is not read
+	hoisted   []string // names that the top level of a chain takes beside its fields
+	topFields []string // both
 }
 
 // member sets one field from its value and tells whether it knows the name.

@@ -10,5 +10,9 @@
 //	execute  plan → run           waves of steps: resolve, call, keep
 //	report   run → Answer         `return` within the budget; what does not fit is given up in a fixed order
 //
+// Engine.Call is a chain of one step for doors that call one function, with arguments that are taken literally; Deliver
+// hands out what a door has made, and Refuse tells what a door itself refuses. All of them share the stages above: the same
+// budget, probe and codes.
+//
 // Errors are coded (package fault); no message need ever be parsed.
 package chain

@@ -21,7 +21,7 @@ func (s *exchange) answerPlan(ctx context.Context, p *plan, r *request) *Answer 
 		}
 	}
 	if s.lite {
-		return d.lean(ctx)
+		return d.bareAnswer(ctx)
 	}
 	return d.answer(ctx)
 }

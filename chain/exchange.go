@@ -32,6 +32,8 @@ type exchange struct {
 	maxDuration time.Duration
 	lite        bool
 	trace       string // none, summary, full
+	verify      bool   // no lean form
+	single      *Call  // the one call that is made; nil: a chain or a fetch
 	warnings    []*fault.Error
 }
 
@@ -84,7 +86,7 @@ func (s *exchange) form(lite *bool, trace string) {
 // warn takes note of something that looks like a mistake.
 func (s *exchange) warn(w *fault.Error) {
 	if len(s.warnings) < maxWarnings {
-		s.warnings = append(s.warnings, w)
+		s.warnings = append(s.warnings, s.placed(w))
 	}
 }
 

@@ -16,8 +16,8 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}
-	if f := s.tokenBudget(f.Budget); f != nil {
-		faults = append(faults, f)
+	if low := s.tokenBudget(f.Budget); low != nil {
+		faults = append(faults, f.placed(low))
 	}
 	if len(faults) > 0 {
 		return s.failure(ctx, faults[0])
@@ -30,11 +30,11 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 	wanted.Limit = s.meter.Limit()
 	result, err := s.o.Results.Answer(ctx, s.owner, wanted, d.holds, query)
 	if err != nil {
-		return s.failure(ctx, coded(err, ""))
+		return s.failure(ctx, f.placed(coded(err, "")))
 	}
 	d.result = result
 	if s.lite {
-		return d.lean(ctx)
+		return d.bareAnswer(ctx)
 	}
 	return d.answer(ctx)
 }
@@ -48,6 +48,14 @@ func (d *draft) holds(result []byte) bool {
 	with.result, with.fits = result, nil
 	_, fits := with.render(&trim{label: math.MaxInt})
 	return fits
+}
+
+// placed puts a fault's place below the object that holds the fetch.
+func (f *fetchRequest) placed(e *fault.Error) *fault.Error {
+	if e.At == "" {
+		return e
+	}
+	return e.Under(f.at)
 }
 
 func (f *fetchRequest) wanted() budget.Fetch {
@@ -65,11 +73,13 @@ func (f *fetchRequest) wanted() budget.Fetch {
 func query(ctx context.Context, text string, value []byte) ([]byte, error) {
 	place := refs.Place{At: "/query", Result: true}
 	selector, faults := refs.CompileSelector(text, place)
-	for _, root := range []string{"$result", "$result."} {
-		isPath := len(faults) > 0 || strings.HasPrefix(text, "[") // which could also be a list, of no use here
-		if _, err := refs.Parse(root + text); isPath && err == nil {
+	root := "$result."
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "?") {
+		root = "$result"
+	}
+	if len(faults) > 0 || strings.HasPrefix(text, "[") { // which could also be a list, of no use here
+		if _, err := refs.Parse(root + text); err == nil {
 			selector, faults = refs.CompileSelector(root+text, place)
-			break
 		}
 	}
 	if len(faults) > 0 {

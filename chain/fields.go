@@ -10,7 +10,7 @@ import (
 func (d *decoder) chain(root gjson.Result) *request {
 	r := &request{}
 	hasSteps := false
-	d.object(root, "", chainFields, func(name string, v gjson.Result, at string) bool {
+	d.object(root, "", d.topFields, func(name string, v gjson.Result, at string) bool {
 		switch name {
 		case "steps":
 			r.Steps, r.stepsRaw, hasSteps = d.steps(v, "/steps"), v.Raw, true
@@ -50,13 +50,14 @@ func (d *decoder) chain(root gjson.Result) *request {
 			}
 			d.fault(fault.BadRequest, fault.Key(at, name), "%s goes with a continuation_token, to fetch from an earlier large result", name)
 		default:
-			return false
+			return d.hoist(r, name, v)
 		}
 		return true
 	})
 	if !hasSteps {
 		d.fault(fault.BadRequest, "", "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
 	}
+	d.common(r)
 	d.tags(r, "")
 	return r
 }
@@ -225,7 +226,7 @@ func (d *decoder) retry(v gjson.Result, at string) *retryRequest {
 
 // fetch decodes the fields of a fetch.
 func (d *decoder) fetch(v gjson.Result, at string) *fetchRequest {
-	f := &fetchRequest{}
+	f := &fetchRequest{at: at}
 	d.object(v, at, fetchFields, func(name string, v gjson.Result, at string) bool {
 		switch name {
 		case "continuation_token":

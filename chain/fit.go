@@ -111,8 +111,8 @@ func (d *draft) shorterMessage(t *trim) {
 	t.longest = max(tooLong-1, 0)
 }
 
-// lean answers a success in its lite form: the result and nothing else.
-func (d *draft) lean(ctx context.Context) *Answer {
+// bareAnswer answers a success in its lite form: the result and nothing else.
+func (d *draft) bareAnswer(ctx context.Context) *Answer {
 	fits := func(result []byte) bool { return d.meter.Fits(d.bare(result)) }
 	if !d.heavy() && fits(d.result) {
 		return &Answer{OK: true, JSON: d.bare(d.result), Warnings: d.warnings}
@@ -137,16 +137,23 @@ func (d *draft) bare(result []byte) []byte {
 	return w.b
 }
 
-// heavy tells whether the result is to be a probe though it may fit.
+// heavy tells whether the result is to be a probe though it may fit: by its size, or as the function says that gives the
+// default `return`. Where it does not fit it is a probe whatever the function says: else it would be lost.
 func (d *draft) heavy() bool {
-	if d.result == nil || d.run == nil {
+	if d.result == nil || d.run == nil || d.leaned || d.member != "result" {
 		return false
 	}
-	if d.o.ProbeAbove > 0 && d.o.Counter.Count(d.result, d.o.ProbeAbove) > d.o.ProbeAbove {
+	declared := ""
+	if last := d.run.plan.steps[len(d.run.plan.steps)-1]; d.run.plan.ret == nil && last.fn != nil {
+		declared = last.fn.Spec().Heavy
+	}
+	switch {
+	case declared == "never":
+		return false
+	case declared == "always" && d.err == nil:
 		return true
 	}
-	last := d.run.plan.steps[len(d.run.plan.steps)-1]
-	return d.err == nil && d.run.plan.ret == nil && last.fn != nil && last.fn.Spec().Heavy == "always"
+	return d.o.ProbeAbove > 0 && d.o.Counter.Count(d.result, d.o.ProbeAbove) > d.o.ProbeAbove
 }
 
 // heavyProbe puts a probe in the place of a result that may fit; what does not fit then is given up in the same order as
@@ -161,7 +168,7 @@ func (d *draft) heavyProbe(ctx context.Context, t *trim) {
 // probe puts a probe in the place of the result, with as much of a preview as fits. A result that cannot be kept is an
 // error of its own, unless there is one already.
 func (d *draft) probe(ctx context.Context, t *trim) {
-	if d.result == nil || d.member != "result" || len(d.result) <= smallResult && d.err != nil {
+	if d.result == nil || d.leaned || d.member != "result" || len(d.result) <= smallResult && d.err != nil {
 		return
 	}
 	fits := func(result []byte) bool {

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -56,8 +57,18 @@ type Options struct {
 	MaxRequestBytes int64         // of a request
 	StepTimeout     time.Duration // of one call, where the step has no timeoutMs
 
+	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its
+	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
+	LeanAbove int
+
+	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
+	// members of its `common`. A name that the contract has already is bad_request.
+	Hoist []string
+
 	// Lite is the answer's form where the request does not say it.
 	Lite bool
+
+	topFields []string // of a chain, those of Hoist included
 }
 
 // Caller is for whom a chain runs. The zero value is the one local user with the engine's own functions.
@@ -110,7 +121,7 @@ type Answer struct {
 	OK       bool
 	JSON     []byte         // the bytes to send, compact, within the budget
 	Error    *fault.Error   // the first error, nil when OK; for a chain that does not compile its code is compile
-	Faults   []*fault.Error // the faults, where Error's code is compile
+	Faults   []*fault.Error // all faults of a chain that does not compile, or of a single call that cannot be made
 	Warnings []*fault.Error // also those that a lite answer leaves out
 }
 
@@ -124,6 +135,16 @@ func (o *Options) setDefaults() error {
 	}
 	if least := budget.Least(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < least {
 		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, least)
+	}
+	if f := o.checkHoist(); f != nil {
+		return f
+	}
+	o.topFields = slices.Concat(chainFields, o.Hoist)
+	switch {
+	case o.LeanAbove < -1:
+		return fault.New(fault.BadRequest, "LeanAbove is %d: it is a number of tokens, and -1 means never", o.LeanAbove)
+	case o.LeanAbove == 0:
+		o.LeanAbove = DefaultLeanAbove
 	}
 	for _, limit := range []struct {
 		name  string

@@ -28,8 +28,9 @@ type plannedStep struct {
 	fn     *steps.Entry // nil: an inline chain
 	inline *plan        // nil: a function
 
-	args    *refs.Template
-	common  []byte // members `"k":v,"k2":v2` that are appended to the arguments; nil: none
+	args    *refs.Template // nil: literal
+	literal []byte         // the arguments of a single call, in which nothing is a reference
+	common  []byte         // members `"k":v,"k2":v2` that are appended to the arguments; nil: none
 	when    *refs.Expression
 	forEach *refs.Selector
 	selects *refs.Selector

@@ -4,9 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -88,14 +86,14 @@ func (d *draft) renderUsage(w *writer) {
 		}
 	}
 	w.int("ms", d.ms)
-	if d.run != nil {
+	if d.run != nil && d.single == nil {
 		w.int("kept", int64(d.kept))
 	}
 	w.b = append(w.b, "}}"...)
 }
 
 func (d *draft) renderSteps(w *writer, t *trim) {
-	if d.run == nil || d.trace == "none" || t.trace == traceNone {
+	if d.run == nil || d.single != nil || d.trace == "none" || t.trace == traceNone {
 		return
 	}
 	some := false
@@ -174,7 +172,7 @@ func (d *draft) renderFaults(w *writer, t *trim) {
 	w.key("faults")
 	w.b = append(w.b, '[')
 	for _, f := range d.faults[:t.faults] {
-		w.fault(f, t.longest)
+		w.fault(f, t.longest, d.single != nil)
 	}
 	w.close(']')
 	if more := len(d.faults) - t.faults + d.moreFaults; more > 0 {
@@ -206,8 +204,7 @@ func (d *draft) renderElements(w *writer, t *trim) {
 
 // renderSchema teaches what the failing function takes, where the failure has to do with it.
 func (d *draft) renderSchema(w *writer, t *trim) {
-	isAboutArguments := d.err.Code == fault.FunctionFailed || strings.Contains(d.err.At, "/args")
-	if d.failed == nil || t.schema == schemaNone || !isAboutArguments {
+	if d.failed == nil || t.schema == schemaNone || !d.teaches {
 		return
 	}
 	if t.schema == schemaWhole {

@@ -16,8 +16,9 @@ type request struct {
 	Trace   string         `json:"trace" validate:"omitempty,oneof=none summary full"`
 	Name    string         `json:"name" validate:"max=200"`
 
-	fetch    *fetchRequest // not nil: a fetch, and nothing else is set
-	stepsRaw string        // `steps` as written, compact
+	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
+	stepsRaw string         // `steps` as written, compact
+	hoisted  []objectMember // of the top level, named in Options.Hoist; they are in Common too
 }
 
 // budgetRequest lowers the server's limits; nil means not given.
@@ -42,6 +43,8 @@ type step struct {
 	OrElse      []byte         `json:"orElse" validate:"-"` // `null` is an explicit null
 	TimeoutMs   *int           `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
 	Retry       *retryRequest  `json:"retry"`
+
+	literal bool // Args hold no references: a single call's
 }
 
 // inline is a chain in place of a function.
@@ -73,6 +76,8 @@ type fetchRequest struct {
 	Query      string         `json:"query"`
 	Budget     *budgetRequest `json:"budget"`
 	Lite       *bool          `json:"lite"`
+
+	at string // JSON Pointer of the object that holds it
 }
 
 // The fields of each object that are carried out, for the nearest name; schema_test.go holds them equal to

@@ -117,19 +117,23 @@ func normalise(answer []byte) []byte {
 // compileSchemas compiles the published schemas of a request and of an answer.
 func compileSchemas(t *testing.T) [2]*jsonschema.Schema {
 	t.Helper()
-	var compiled [2]*jsonschema.Schema
-	for i, text := range [][]byte{chain.ChainSchema(), chain.AnswerSchema()} {
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := jsonschema.NewCompiler()
-		if err := c.AddResource("schema.json", document); err != nil {
-			t.Fatal(err)
-		}
-		if compiled[i], err = c.Compile("schema.json"); err != nil {
-			t.Fatal(err)
-		}
+	return [2]*jsonschema.Schema{compileSchema(t, chain.ChainSchema(), ""), compileSchema(t, chain.AnswerSchema(), "")}
+}
+
+// compileSchema compiles a schema, or the part of it at a fragment.
+func compileSchema(t *testing.T, text []byte, fragment string) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("schema.json" + fragment)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return compiled
 }

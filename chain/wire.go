@@ -68,11 +68,11 @@ func (w *writer) nearest(f *fault.Error) {
 	}
 }
 
-// fault writes one fault of a chain that does not compile.
-func (w *writer) fault(f *fault.Error, longest int) {
+// fault writes one fault of a chain that does not compile, or of a single call, whose places name no steps.
+func (w *writer) fault(f *fault.Error, longest int, single bool) {
 	w.open('{')
 	w.text("code", string(f.Code))
-	if n := stepOf(f.At); n >= 0 {
+	if n := stepOf(f.At); n >= 0 && !single {
 		w.int("step", int64(n))
 	}
 	if f.At != "" {

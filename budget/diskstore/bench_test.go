@@ -27,7 +27,7 @@ func BenchmarkStore(b *testing.B) {
 	for _, size := range []int{10_000, 1_000_000, 50_000_000} {
 		value := document(size)
 		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: value}
-		disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1})
+		disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: -1})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -76,6 +76,39 @@ func BenchmarkStore(b *testing.B) {
 					b.Fatalf("%d bytes, %v", len(got), err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkPages pages through a value of 50 MB, 21 pages from its beginning to its end, as a client does. The baseline
+// holds nothing decoded.
+func BenchmarkPages(b *testing.B) {
+	value := document(50_000_000)
+	for name, most := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
+		b.Run(name, func(b *testing.B) {
+			disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: most})
+			if err != nil {
+				b.Fatal(err)
+			}
+			results, err := budget.NewResults(disk, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer results.Close()
+			token, _, err := results.Keep(context.Background(), "o", value)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				for i := range 21 {
+					f := budget.Fetch{Token: token, Mode: budget.ModePaginated, Page: 1 + i*2000, PageSet: true}
+					page, err := results.Answer(context.Background(), "o", f, nil, nil)
+					if err != nil || len(page) < 500 {
+						b.Fatalf("%s, %v", page, err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)/21, "ms/page")
 		})
 	}
 }

@@ -37,6 +37,11 @@ const maxWindow = 8 << 20
 type Options struct {
 	MaxBytes int64            // all files together, as they are on the disk; default 1 GiB, -1 for no bound
 	Now      func() time.Time // the clock; default time.Now
+
+	// MaxDecoded bounds in bytes what is held in memory of the values that were read last, so that reading one again does
+	// not decode it again; default 64 MiB, -1 for nothing. A larger value is decoded each time. After a minute without a
+	// read all is let go of.
+	MaxDecoded int64
 }
 
 // Store is a budget.Driver. Where MaxBytes is passed, the oldest results go first. Each process counts what it adds
@@ -47,6 +52,7 @@ type Store struct {
 	o        Options
 	encoders sync.Pool
 	decoders sync.Pool
+	recent   *recent
 
 	mu     sync.Mutex // guards what follows; and one sweep at a time
 	bytes  int64      // in the folder, as far as this process knows
@@ -56,7 +62,7 @@ type Store struct {
 
 // Open makes a store in a folder, which is created with mode 0700 if it is not there, and removes what has expired or is
 // damaged. Files that are not named as this package names its own are never touched. A folder that cannot be used, or
-// that others may write to, is unavailable; MaxBytes below -1 is bad_request.
+// that others may write to, is unavailable; a bound below -1 is bad_request.
 func Open(dir string, o *Options) (*Store, error) {
 	s := &Store{dir: dir}
 	if o != nil {
@@ -70,10 +76,20 @@ func Open(dir string, o *Options) (*Store, error) {
 	case s.o.MaxBytes == 0:
 		s.o.MaxBytes = budget.DefaultMaxBytes
 	}
+	switch {
+	case s.o.MaxDecoded < -1:
+		return nil, fault.New(fault.BadRequest, "The bound of what is held decoded must be a number of bytes, or -1 for nothing, not %d.", s.o.MaxDecoded)
+	case s.o.MaxDecoded == 0:
+		s.o.MaxDecoded = DefaultMaxDecoded
+	}
 	if s.o.Now == nil {
 		s.o.Now = time.Now
 	}
 	if err := prepare(dir); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.recent, err = newRecent(s.o.MaxDecoded); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -113,6 +129,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.recent.clear()
 	return nil
 }
 
@@ -237,7 +254,7 @@ func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
 	}
 	defer f.Close()
 	e := h.entry(owner)
-	e.Value, err = s.read(ctx, f, h)
+	e.Value, err = s.value(ctx, f, nameOf(key), h)
 	if errors.Is(err, errDamaged) {
 		err = budget.ErrNotFound
 	}
@@ -263,6 +280,25 @@ func (s *Store) open(key string, flag int) (*os.File, header, string, error) {
 		return nil, header{}, "", err
 	}
 	return f, h, owner, nil
+}
+
+// value gives what an open file holds: as it was decoded lately, or decoded now.
+func (s *Store) value(ctx context.Context, f *os.File, name string, h header) ([]byte, error) {
+	if !s.recent.worth(h.Size) {
+		return s.read(ctx, f, h)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if value, ok := s.recent.get(name, info, h); ok {
+		return value, nil
+	}
+	value, err := s.read(ctx, f, h)
+	if err == nil {
+		s.recent.add(name, info, h, value)
+	}
+	return value, err
 }
 
 // read decodes the value. The memory that it takes follows from what is really there, not from what the header says.

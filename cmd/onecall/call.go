@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 func newCallCommand(c *cli) *cobra.Command {
 	var f answerFlags
 	var object string
+	var verify bool
 	cmd := &cobra.Command{
 		Use:   "call FN [key=value]...",
 		Short: "Call one function",
@@ -23,6 +25,7 @@ func newCallCommand(c *cli) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
 	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		override, err := f.override(cmd)
@@ -40,7 +43,7 @@ func newCallCommand(c *cli) *cobra.Command {
 			return err
 		}
 		defer a.closeInto(&err)
-		request, err := a.callRequest(cmd.Context(), args[0], given, args[1:])
+		made, err := a.arguments(cmd.Context(), args[0], given, args[1:])
 		if err != nil {
 			return err
 		}
@@ -48,7 +51,9 @@ func newCallCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runOne(cmd.Context(), a, request, override, out)
+		return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer {
+			return a.engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
+		})
 	}
 	return cmd
 }
@@ -59,9 +64,8 @@ type argument struct {
 	value json.RawMessage
 }
 
-// callRequest makes the chain of one step that calls a function. Its arguments are the chain's input, which the step
-// refers to: so nothing in them can be taken for a reference.
-func (a *app) callRequest(ctx context.Context, name string, given []byte, settings []string) ([]byte, error) {
+// arguments puts key=value over the given arguments of a function.
+func (a *app) arguments(ctx context.Context, name string, given []byte, settings []string) ([]byte, error) {
 	var list []argument
 	gjson.ParseBytes(given).ForEach(func(key, value gjson.Result) bool {
 		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
@@ -84,14 +88,7 @@ func (a *app) callRequest(ctx context.Context, name string, given []byte, settin
 			list = append(list, one)
 		}
 	}
-	refs := make([]argument, len(list))
-	for i, one := range list {
-		refs[i] = argument{one.name, jsonText("$input[" + string(jsonText(one.name)) + "]")}
-	}
-	request := append([]byte(`{"steps":[{"fn":`), jsonText(name)...)
-	request = appendObject(append(request, `,"args":`...), refs)
-	request = appendObject(append(request, `}],"input":`...), list)
-	return append(request, '}'), nil
+	return appendObject(nil, list), nil
 }
 
 // typeOf is the type that an input schema declares for a property: "string" where it takes no other than strings.

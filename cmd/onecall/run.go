@@ -157,12 +157,17 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 
 // runOne runs one request, with a line of progress, and writes its answer.
 func (c *cli) runOne(ctx context.Context, a *app, request []byte, override chain.Override, out *output) error {
+	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.run(ctx, request, caller) })
+}
+
+// answerOne has one answer made, with a line of progress, and writes it.
+func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged()}
 	if p.out != nil {
 		caller.Progress = p.report
 	}
-	answer := a.run(ctx, request, caller)
+	answer := answered(caller)
 	p.stop()
 	c.showWarnings("", answer)
 	if err := out.answer(answer.JSON); err != nil {

@@ -1,0 +1,172 @@
+package diskstore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestDecodedOnce: a large value is decoded once while it is read again and again, and again when anything about it is
+// not as it was. Where two reads give the same memory, the second has decoded nothing.
+func TestDecodedOnce(t *testing.T) {
+	t.Parallel()
+	const size = 400_000
+	for name, test := range map[string]struct {
+		most int64
+		size int
+		do   func(t *testing.T, s *diskstore.Store, dir string) // between two reads
+		same bool
+	}{
+		"again":                {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
+		"after a longer life":  {0, size, longer, true},
+		"within the bound":     {1_000_000, size, func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "b", size); value(t, s, "b") }, true},
+		"a small one":          {0, 100_000, func(*testing.T, *diskstore.Store, string) {}, false},
+		"nothing is held":      {-1, size, func(*testing.T, *diskstore.Store, string) {}, false},
+		"larger than the room": {300_000, size, func(*testing.T, *diskstore.Store, string) {}, false},
+		"pushed out": {1_000_000, size, func(t *testing.T, s *diskstore.Store, _ string) {
+			for _, key := range []string{"b", "c"} {
+				fill(t, s, key, size)
+				value(t, s, key)
+			}
+		}, false},
+		"put anew": {0, size, func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "a", size) }, false},
+		"put anew by another process": {0, size, func(t *testing.T, _ *diskstore.Store, dir string) {
+			fill(t, holding(t, dir, 0), "a", size)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := holding(t, dir, test.most)
+			fill(t, s, "a", test.size)
+			first := value(t, s, "a")
+			test.do(t, s, dir)
+			second := value(t, s, "a")
+			if same := unsafe.SliceData(first) == unsafe.SliceData(second); same != test.same || string(first) != string(second) {
+				t.Errorf("the same memory: %t", same)
+			}
+			if cap(second) != len(second) && test.same {
+				t.Errorf("a reader could write behind the %d bytes: there is room for %d", len(second), cap(second))
+			}
+		})
+	}
+}
+
+// TestDecodedOfThatFile: a file that differs from the one that was decoded in its content alone is another.
+func TestDecodedOfThatFile(t *testing.T) {
+	t.Parallel()
+	s := holding(t, t.TempDir(), 0)
+	now := time.Now()
+	for i := range 10 {
+		e := budget.Entry{Owner: "o", Created: now, Expires: now.Add(time.Hour), Value: document(400_000)}
+		e.Value[200_000] = byte('0' + i)
+		check(t, s.Put(context.Background(), "a", e))
+		if got := value(t, s, "a")[200_000]; got != byte('0'+i) {
+			t.Fatalf("put %d, read %c", i, got)
+		}
+	}
+}
+
+// TestDecodedIsStillKept: what was decoded is not given once its file is gone, damaged or expired.
+func TestDecodedIsStillKept(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(t *testing.T, s *diskstore.Store, file string){
+		"deleted": func(t *testing.T, s *diskstore.Store, _ string) {
+			if err := s.Delete(context.Background(), "a"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"removed": func(t *testing.T, _ *diskstore.Store, file string) { check(t, os.Remove(file)) },
+		"cut":     func(t *testing.T, _ *diskstore.Store, file string) { check(t, os.Truncate(file, 1000)) },
+		"expired": func(t *testing.T, s *diskstore.Store, _ string) {
+			check(t, s.Touch(context.Background(), "a", time.Now().Add(-time.Second)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := holding(t, dir, 0)
+			fill(t, s, "a", 400_000)
+			value(t, s, "a")
+			files, err := filepath.Glob(filepath.Join(dir, "*.onecall"))
+			if err != nil || len(files) != 1 {
+				t.Fatal(files, err)
+			}
+			do(t, s, files[0])
+			if e, err := s.Get(context.Background(), "a"); !errors.Is(err, budget.ErrNotFound) {
+				t.Errorf("%d bytes, %v", len(e.Value), err)
+			}
+		})
+	}
+}
+
+// TestDecodedIsLetGo: after a minute without a read nothing is held, and reading goes on.
+func TestDecodedIsLetGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := holding(t, t.TempDir(), 0)
+		fill(t, s, "a", 400_000)
+		first := value(t, s, "a")
+		for range 3 { // a read puts it off
+			time.Sleep(45 * time.Second)
+			if unsafe.SliceData(value(t, s, "a")) != unsafe.SliceData(first) {
+				t.Error("decoded again within the minute")
+			}
+		}
+		time.Sleep(61 * time.Second)
+		second := value(t, s, "a")
+		if unsafe.SliceData(second) == unsafe.SliceData(first) || unsafe.SliceData(value(t, s, "a")) != unsafe.SliceData(second) {
+			t.Error("held after a minute, or not held again")
+		}
+	})
+}
+
+func TestMaxDecodedIsChecked(t *testing.T) {
+	t.Parallel()
+	_, err := diskstore.Open(t.TempDir(), &diskstore.Options{MaxDecoded: -2})
+	if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest {
+		t.Error(err)
+	}
+}
+
+func holding(t *testing.T, dir string, most int64) *diskstore.Store {
+	t.Helper()
+	s, err := diskstore.Open(dir, &diskstore.Options{MaxDecoded: most})
+	check(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func fill(t *testing.T, s *diskstore.Store, key string, size int) {
+	t.Helper()
+	now := time.Now()
+	check(t, s.Put(context.Background(), key, budget.Entry{Owner: "o", Created: now, Expires: now.Add(time.Hour), Value: document(size)}))
+}
+
+func value(t *testing.T, s *diskstore.Store, key string) []byte {
+	t.Helper()
+	e, err := s.Get(context.Background(), key)
+	check(t, err)
+	return e.Value
+}
+
+func longer(t *testing.T, s *diskstore.Store, _ string) {
+	t.Helper()
+	check(t, s.Touch(context.Background(), "a", time.Now().Add(2*time.Hour)))
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,58 @@
+package chain
+
+import (
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// taken are the names that a hoisted one cannot have, beside the fields of a chain, a fetch and a step: the fields that
+// are not built yet, and those of the tools that call one function.
+var taken = []string{"resume", "replace", "assume", "approve", "undo", "action", "resource", "again"}
+
+// checkHoist refuses hoisted names that mean something already.
+func (o *Options) checkHoist() *fault.Error {
+	for _, name := range o.Hoist {
+		switch {
+		case name == "":
+			return fault.New(fault.BadRequest, "Hoist has an empty name: drop it")
+		case slices.ContainsFunc([][]string{chainFields, fetchFields, stepFields, taken}, func(known []string) bool { return slices.Contains(known, name) }):
+			return fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name)
+		}
+	}
+	return nil
+}
+
+// hoist takes a member of the top level that is named in Options.Hoist; null is as if it were not there.
+func (d *decoder) hoist(r *request, name string, v gjson.Result) bool {
+	if !slices.Contains(d.hoisted, name) {
+		return false
+	}
+	if v.Type != gjson.Null {
+		r.hoisted = append(r.hoisted, objectMember{name, v.Raw})
+	}
+	return true
+}
+
+// common adds the hoisted members to those of `common`.
+func (d *decoder) common(r *request) {
+	if len(r.hoisted) == 0 {
+		return
+	}
+	for _, m := range r.hoisted {
+		if hasKey(r.Common, m.name) {
+			d.fault(fault.BadRequest, fault.Key("", m.name), "%s stands here and in common: give it once", m.name)
+		}
+	}
+	r.Common = appendObject(nil, append(members(r.Common), r.hoisted...))
+}
+
+// commonAt is the place of a member of `common`.
+func (r *request) commonAt(name string) string {
+	if slices.ContainsFunc(r.hoisted, func(m objectMember) bool { return m.name == name }) {
+		return fault.Key("", name)
+	}
+	return fault.Key("/common", name)
+}

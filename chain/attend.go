@@ -57,13 +57,21 @@ func (r *run) keepFor(ctx context.Context, value []byte) (token string, err erro
 	return token, err
 }
 
-// attended has what the functions of one of the outermost steps tell while they run passed on.
+// attended has what the functions of one of the outermost steps tell while they run passed on, and takes note of the HTTP
+// status of a write that may be answered in its lean form.
 func (l *loop) attended(ctx context.Context, number int) context.Context {
 	r := l.run
-	if l.plan != r.plan || !r.listens {
+	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.answersWrite()
+	if l.plan != r.plan || !r.listens && !lean {
 		return ctx
 	}
 	a, name := r.attendant, l.plan.steps[number].name()
+	if lean {
+		a.Status = func(code int) { r.httpStatus.Store(int32(code)) }
+	}
+	if !r.listens {
+		return steps.WithAttendant(ctx, &a)
+	}
 	a.Progress = func(_ context.Context, done, total float64, message string) {
 		r.tell(func() {
 			if r.progress != nil {

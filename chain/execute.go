@@ -28,11 +28,12 @@ const (
 // run is a plan while it is executed, and afterwards what came of it.
 type run struct {
 	*exchange
-	plan   *plan
-	steps  []stepRun
-	calls  atomic.Int64
-	cached atomic.Int64 // calls that the call cache answered
-	bytes  atomic.Int64 // of the results kept
+	plan       *plan
+	steps      []stepRun
+	calls      atomic.Int64
+	cached     atomic.Int64 // calls that the call cache answered
+	httpStatus atomic.Int32 // that the last step's function told of its success; 0: none
+	bytes      atomic.Int64 // of the results kept
 
 	exhausted atomic.Bool   // a call was refused: maxCalls are used up
 	wrote     atomic.Bool   // a function was called that is not safe to repeat

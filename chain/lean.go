@@ -41,6 +41,9 @@ func (d *draft) shorten(ctx context.Context) {
 		return
 	}
 	o := outcomeOf(raw, last.forEach != nil)
+	if code := d.run.httpStatus.Load(); o.status == "" && code != 0 && last.forEach == nil {
+		o.status = itoa(int(code))
+	}
 	d.leaned = true
 	for _, names := range [][]string{{"id", "url", "name"}, {"id", "url"}, {"id"}, nil} {
 		d.result = o.form(last.effect == steps.Destroy, names, len(raw), token)
@@ -53,10 +56,14 @@ func (d *draft) shorten(ctx context.Context) {
 // wrote tells whether the result is what a function gave that was declared as writing.
 func (d *draft) wrote() bool {
 	p := d.run.plan
-	last, ran := p.steps[len(p.steps)-1], &d.run.steps[len(p.steps)-1]
-	return p.ret == nil && last.fn != nil && last.selects == nil &&
-		last.fn.Spec().EffectDeclared && last.effect != steps.Read &&
-		ran.status == statusOK && !ran.defaulted
+	ran := &d.run.steps[len(p.steps)-1]
+	return p.answersWrite() && ran.status == statusOK && !ran.defaulted
+}
+
+// answersWrite tells whether the answer is to be the result of a function that was declared as writing.
+func (p *plan) answersWrite() bool {
+	last := p.steps[len(p.steps)-1]
+	return p.ret == nil && last.fn != nil && last.selects == nil && last.fn.Spec().EffectDeclared && last.effect != steps.Read
 }
 
 // outcome is what a write answered.

@@ -172,6 +172,31 @@ func TestLeanForms(t *testing.T) {
 	}
 }
 
+// TestLeanStatus: the HTTP status that a write's function tells stands in its lean form, and none that another told.
+func TestLeanStatus(t *testing.T) {
+	t.Parallel()
+	told := answering(steps.Spec{Name: "web.create", EffectDeclared: true})
+	call := told.Call
+	told.Call = func(ctx context.Context, args []byte) ([]byte, error) {
+		if tell := steps.AttendantOf(ctx).Status; tell != nil {
+			tell(201)
+		}
+		return call(ctx, args)
+	}
+	e := engineOf(t, append(writing(), told), chain.Options{}, true)
+	long, _ := json.Marshal(`{"id":7,"note":"` + strings.Repeat("a long note ", 100) + `"}`)
+	for request, want := range map[string]string{
+		`{"lite":true,"steps":[{"fn":"web.create","args":{"answer":%s}}]}`:                                                               "201",
+		`{"lite":true,"steps":[{"fn":"web.create","args":{"answer":"1"}},{"fn":"do.write","args":{"answer":%s}}]}`:                       "",
+		`{"lite":true,"steps":[{"chain":{"steps":[{"fn":"web.create","args":{"answer":"1"}}]}},{"fn":"do.write","args":{"answer":%s}}]}`: "",
+	} {
+		answer := e.Run(t.Context(), fmt.Appendf(nil, request, long), nil)
+		if got := gjson.GetBytes(answer.JSON, "status_code").Raw; !answer.OK || got != want || gjson.GetBytes(answer.JSON, "id").Raw != "7" {
+			t.Errorf("%s: %s", request, answer.JSON)
+		}
+	}
+}
+
 // TestLeanSize: a write of 60 objects is answered in at most 48 tokens, where the whole answer costs a hundred times that; the
 // least budget has room for the dearest lean form.
 func TestLeanSize(t *testing.T) {

@@ -86,6 +86,7 @@ func unknownWord(what, word string, known []string) *fault.Error {
 type Spec struct {
 	Name        string          // canonical: source.tool or source.resource.action
 	Description string          // a sentence or two for the agent
+	Keywords    []string        // more words that a search finds it by, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
 	Output      json.RawMessage // JSON Schema of the result; empty: unknown
 
@@ -103,6 +104,10 @@ type Spec struct {
 	Aliases map[string]string
 	// Defaults is a JSON object of arguments that stand in where a call does not give them; empty: none.
 	Defaults json.RawMessage
+
+	// Listing is the tool as its MCP server listed it, a JSON object without icons and _meta; empty: no tool of an MCP
+	// server. It is what a client sees that is shown the tool as it is.
+	Listing json.RawMessage
 
 	// Check says before anything runs what is wrong with arguments that fit the schema, such as a pattern that does not
 	// compile; nil: nothing more can be said. The fault's At lies within the arguments. known tells of a JSON Pointer

@@ -52,6 +52,13 @@ type Attendant struct {
 	// logger may be "", data is a JSON value.
 	Log func(ctx context.Context, level, logger string, data []byte)
 
+	// Verbatim gets the result of an MCP tool as its server wrote it (CallToolResult), also one that says that the tool
+	// failed, before the function makes its value of it. It must neither change nor keep it.
+	Verbatim func(result []byte)
+
+	// Status tells the HTTP status of a success, where the result does not hold it.
+	Status func(code int)
+
 	// Cached tells that the answer came from the call cache, and that the function was not called.
 	Cached func()
 }

@@ -177,7 +177,7 @@ func (s *Scrubber) Fault(f *fault.Error) *fault.Error {
 // function gives what a source tells of a function without the secrets.
 func (s *Scrubber) function(fn Function) Function {
 	if s != nil {
-		fn.Description, fn.Input, fn.Output = s.Text(fn.Description), s.JSON(fn.Input), s.JSON(fn.Output)
+		fn.Description, fn.Input, fn.Output, fn.Listing = s.Text(fn.Description), s.JSON(fn.Input), s.JSON(fn.Output), s.JSON(fn.Listing)
 	}
 	return fn
 }
@@ -185,8 +185,11 @@ func (s *Scrubber) function(fn Function) Function {
 // attendant is one that is told nothing of the secrets.
 func (s *Scrubber) attendant(ctx context.Context) context.Context {
 	a := *AttendantOf(ctx)
-	if a.Progress == nil && a.Log == nil {
+	if a.Progress == nil && a.Log == nil && a.Verbatim == nil {
 		return ctx
+	}
+	if verbatim := a.Verbatim; verbatim != nil {
+		a.Verbatim = func(result []byte) { verbatim(s.JSON(result)) }
 	}
 	if progress := a.Progress; progress != nil {
 		a.Progress = func(ctx context.Context, done, total float64, message string) {

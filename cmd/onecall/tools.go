@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/search"
 )
 
 // toolList is what tools --json answers.
@@ -43,16 +44,16 @@ func newToolsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools [QUERY]",
 		Short: "Show the functions, their signatures and what they cost in tokens",
-		Long: "Show the functions whose names or descriptions hold all words of QUERY; without it, all. It waits until each source\n" +
-			"has started, or has failed to.",
+		Long: "Show the functions that QUERY finds, best first: by words of what they do, or by the name of a function or of a\n" +
+			"source. Without it, all. It waits until each source has started, or has failed to.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			a, err := c.open(use{detail: true})
 			if err != nil {
 				return err
 			}
 			defer a.closeInto(&err)
-			query := strings.Join(args, " ")
-			list := a.tools(cmd.Context(), strings.Fields(strings.ToLower(query)))
+			query := strings.TrimSpace(strings.Join(args, " "))
+			list := a.tools(cmd.Context(), query)
 			if len(list.Functions) == 0 {
 				c.note("no function matches %q%s", query, a.nearestNames(query))
 			}
@@ -73,8 +74,8 @@ func newToolsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// tools lists the functions that hold all the words, which are in lower case, and every source.
-func (a *app) tools(ctx context.Context, words []string) *toolList {
+// tools lists the functions that a query finds, best first, or all of a source that it names, and every source.
+func (a *app) tools(ctx context.Context, query string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
 	functions := steps.Await(ctx, a.catalog, nil)
 	source := map[string]string{} // by function
@@ -88,13 +89,25 @@ func (a *app) tools(ctx context.Context, words []string) *toolList {
 			source[name] = info.Name
 		}
 	}
-	for _, entry := range functions.All() {
-		spec := entry.Spec()
-		if holdsAll(strings.ToLower(spec.Name+" "+spec.Description), words) {
-			list.Functions = append(list.Functions, a.tool(entry, source[spec.Name]))
-		}
+	for _, entry := range matching(functions, query, source) {
+		list.Functions = append(list.Functions, a.tool(entry, source[entry.Spec().Name]))
 	}
 	return list
+}
+
+// matching are the functions that a query finds; source gives the source of each by its name.
+func matching(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
+	if query == "" {
+		return functions.All()
+	}
+	ofSource := functions.View(func(spec *steps.Spec) bool { return source[spec.Name] == query })
+	if ofSource.Len() > 0 {
+		return ofSource.All()
+	}
+	for _, hit := range search.New(functions).Find(query, nil, 0) {
+		entries = append(entries, hit.Entry)
+	}
+	return entries
 }
 
 func (a *app) tool(entry *steps.Entry, source string) toolFunction {
@@ -104,15 +117,6 @@ func (a *app) tool(entry *steps.Entry, source string) toolFunction {
 		Signature: signature, Description: spec.Description,
 		Tokens: a.counter.Count([]byte(signature+"\n"+spec.Description), -1),
 	}
-}
-
-func holdsAll(text string, words []string) bool {
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return false
-		}
-	}
-	return true
 }
 
 func (a *app) nearestNames(query string) string {

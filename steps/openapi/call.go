@@ -373,9 +373,17 @@ func (c *call) function() steps.Function {
 	return steps.Function{
 		Spec: steps.Spec{
 			Redact: redact, RedactResult: redactResult,
-			Name: c.name, Description: description, Input: c.op.input, Output: c.op.output,
+			Name: c.name, Description: description, Keywords: c.keywords(), Input: c.op.input, Output: c.op.output,
 			Effect: effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
 		},
 		Call: c.call,
 	}
+}
+
+// keywords are how the document itself names the operation: its operationId, its method and path.
+func (c *call) keywords() []string {
+	if c.op.id == "" {
+		return []string{c.op.place}
+	}
+	return []string{c.op.id, c.op.place}
 }

@@ -42,6 +42,9 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 		f.Status, f.Body = response.StatusCode, c.source.secrets.hide(excerpt(response.Header, data))
 		return nil, c.answered(f)
 	}
+	if tell := steps.AttendantOf(request.Context()).Status; tell != nil {
+		tell(response.StatusCode)
+	}
 	return c.source.secrets.hide(result), nil
 }
 

@@ -1,0 +1,323 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/openapi"
+)
+
+func answer(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }
+
+func function(name, description string, arguments ...string) steps.Function {
+	schema := `{"type":"object","properties":{`
+	for i, argument := range arguments {
+		if i > 0 {
+			schema += ","
+		}
+		schema += fmt.Sprintf(`%q:{"type":"string"}`, argument)
+	}
+	return steps.Function{Spec: steps.Spec{Name: name, Description: description, Input: []byte(schema + "}}")}, Call: answer}
+}
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{ // as prose, as an identifier
+		"listPullRequests":        {"listpullrequests", "list pull requests"},
+		"repos.pulls/list_all-by": {"repos pulls list all by", "repos pulls list all by"},
+		"HTTPServer getURLs":      {"httpserver geturls", "http server get urls"},
+		"getOAuthToken on GitHub": {"getoauthtoken on github", "get oauth token on git hub"},
+		"projectsV2 sha256Sum":    {"projectsv2 sha256sum", "projects v2 sha256 sum"},
+		"s3bucket k8s i18n 28day": {"s3bucket k8s i18n 28day", "s3 bucket k8s i18n 28 day"},
+		"IDToken userID myIDs":    {"idtoken userid myids", "id token user id my ids"},
+		"Ünïcode straßeNr":        {"ünïcode straßenr", "ünïcode straße nr"},
+		"列出文件 list":               {"列 出 文 件 list", "列 出 文 件 list"},
+		"a\xff\xfeb":              {"a b", "a b"},
+		" .,;!? ":                 {"", ""},
+	} {
+		for i, identifier := range []bool{false, true} {
+			var words []string
+			split(text, identifier, func(word string) bool { words = append(words, word); return true })
+			if got := strings.Join(words, " "); got != want[i] {
+				t.Errorf("%q, identifier %v: %q, want %q", text, identifier, got, want[i])
+			}
+		}
+	}
+	split("one two three", false, func(word string) bool {
+		if word == "three" {
+			t.Error("it goes on after it was stopped")
+		}
+		return word != "two"
+	})
+}
+
+var shop = []steps.Function{
+	function("shop.item.list", "Lists the items that are for sale.", "limit", "colour"),
+	function("shop.item.create", "Creates an item.", "name"),
+	function("shop.item.delete", "Deletes an item for good.", "itemId"),
+	function("shop.order.list", "Lists the orders of a customer.", "customerId"),
+	function("shop.order.cancel", "Cancels an order.", "orderId"),
+	function("shop.getShippingLabel", "The label of a parcel, as a picture.", "orderId"),
+	function("mail.send", "Sends a message to customers.", "subject", "body"),
+	function("mail.repository_sync", "Synchronises a repository.", "branch"),
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	functions := slices.Clone(shop)
+	functions[1].Keywords = []string{"addArticle", "POST /v1/articles"}
+	functions[4].Input = []byte(`{"properties":{"reason":{"enum":["mistake","tooLate"],"description":"why the purchase is void"}}}`)
+	x := New(registry(t, functions...))
+	for query, want := range map[string]string{
+		"item list":               "shop.item.list",
+		"LIST ITEMS":              "shop.item.list",
+		"listing of items":        "shop.item.list",
+		"listItems":               "shop.item.list",
+		"remove item":             "shop.item.delete", // another word for it
+		"repo":                    "mail.repository_sync",
+		"shipping":                "shop.getShippingLabel",
+		"get-shipping-label":      "shop.getShippingLabel",
+		"shipping lable":          "shop.getShippingLabel",
+		"cancle order":            "shop.order.cancel", // neighbours that changed places
+		"ordres cancel":           "shop.order.cancel",
+		"parcle":                  "shop.getShippingLabel",
+		"custmer orders":          "shop.order.list",
+		"shippinglabel":           "shop.getShippingLabel", // run together
+		"ship ping":               "shop.getShippingLabel", // apart
+		"synchro":                 "mail.repository_sync",  // the beginning of a word
+		"colour":                  "shop.item.list",        // an argument
+		"too late":                "shop.order.cancel",     // a value
+		"void purchase":           "shop.order.cancel",     // what an argument's description says
+		"article":                 "shop.item.create",      // a keyword
+		"the message":             "mail.send",
+		"shop.order.list":         "shop.order.list",
+		"orderList":               "shop.order.list",
+		"addarticle":              "shop.item.create",
+		"could you send the mail": "mail.send",
+		"that are":                "shop.item.list", // nothing but words that say nothing
+	} {
+		if got := names(x.Find(query, nil, 0)); len(got) == 0 || got[0] != want {
+			t.Errorf("%q finds %v, not %s", query, got, want)
+		}
+	}
+	for _, query := range []string{"", " ", "?!", "zzzzqqqq", "xy", "\xff\xfe"} {
+		if got := names(x.Find(query, nil, 0)); len(got) != 0 {
+			t.Errorf("%q finds %v", query, got)
+		}
+	}
+}
+
+// TestFewHits: what is far behind the best is no hit, and a word that is known is not taken for another.
+func TestFewHits(t *testing.T) {
+	t.Parallel()
+	x := New(registry(t, append(slices.Clone(shop), function("net.pong", "Answers."))...))
+	for query, want := range map[string][]string{
+		"cancel the order": {"shop.order.cancel", "shop.order.list"}, // and no orderId
+		"ship ping":        {"shop.getShippingLabel"},
+	} {
+		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, want) {
+			t.Errorf("%q finds %v, not %v", query, got, want)
+		}
+	}
+}
+
+// TestHidden: neither the names nor the words of hidden functions change what is found.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	r := registry(t, append(slices.Clone(shop), function("secret.shipment", "Hidden."), function("open.shiprent", "Seen."), function("secret.item.list", "Hidden."))...)
+	keep := func(spec *steps.Spec) bool { return spec.Source() != "secret" }
+	for query, want := range map[string]string{"shipmxnt": "open.shiprent", "secret.item.list": "shop.item.list", "item.list": "shop.item.list"} {
+		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
+		if !slices.Equal(all, view) || names(all)[0] != want {
+			t.Errorf("%q finds %v, and %v in the view alone", query, names(all), names(view))
+		}
+	}
+}
+
+// A query that is a function's name finds that function alone, and several if it is the name of several.
+func TestFindByName(t *testing.T) {
+	t.Parallel()
+	functions := slices.Clone(shop)
+	functions[1].Keywords = []string{"items/add-one"}
+	x := New(registry(t, append(functions, function("depot.item.list", "Lists what is there."))...))
+	for query, want := range map[string][]string{
+		"shop.item.list":   {"shop.item.list"},
+		"Shop_Item_List":   {"shop.item.list"},
+		"item.list":        {"depot.item.list", "shop.item.list"},
+		"itemList":         {"depot.item.list", "shop.item.list"},
+		"items/add-one":    {"shop.item.create"},
+		"getShippingLabel": {"shop.getShippingLabel"},
+	} {
+		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, want) {
+			t.Errorf("%q finds %v, not %v", query, got, want)
+		}
+	}
+	if got := names(x.Find(" shop.order.list\n", nil, 0)); !slices.Equal(got, []string{"shop.order.list"}) {
+		t.Errorf("blanks around a name: %v", got)
+	}
+	if got := x.Find("list", nil, 0); len(got) < 3 {
+		t.Errorf("one word that ends names finds only %v", names(got))
+	}
+	if got := names(x.Find("item.list", nil, 1)); !slices.Equal(got, []string{"depot.item.list"}) {
+		t.Errorf("the first is %v", got)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	var functions []steps.Function
+	for _, name := range []string{"c.run", "a.run", "d.run", "b.run", "e.walk"} {
+		functions = append(functions, function(name, "The same."))
+	}
+	x := New(registry(t, functions...))
+	if got := names(x.Find("run", nil, 0)); !slices.Equal(got, []string{"a.run", "b.run", "c.run", "d.run"}) {
+		t.Errorf("equal ones stand as %v", got)
+	}
+	if got := names(x.Find("run", nil, 2)); !slices.Equal(got, []string{"a.run", "b.run"}) {
+		t.Errorf("the first two are %v", got)
+	}
+	if got := New(registry(t)).Find("run", nil, 0); len(got) != 0 {
+		t.Errorf("no functions: %v", names(got))
+	}
+}
+
+// TestBounds: a query that is longer than what counts of it costs no more, and what counts is the beginning.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	x := New(registry(t, shop...))
+	long := "cancel order " + strings.Repeat("ä", 1<<20)
+	if got := names(x.Find(long, nil, 1)); !slices.Equal(got, []string{"shop.order.cancel"}) {
+		t.Errorf("a long query finds %v", got)
+	}
+	if got := names(x.Find(strings.Repeat("a", 1<<20)+" cancel order", nil, 1)); len(got) != 0 {
+		t.Errorf("what stands behind a megabyte finds %v", got)
+	}
+	f := newFinding(x, nil)
+	if words := f.wordsOf(strings.Repeat("a b2 c d e f1 g h i j k l m n o p q r s t u v w x y z ", 1) + "aa bb cc dd ee ff gg hh ii jj kk"); len(words) > maxWords {
+		t.Errorf("%d words count", len(words))
+	}
+	if words := f.wordsOf(strings.Repeat("é", maxQuery)); len(words) > 1 || len(words) == 1 && !utf8.ValidString(words[0]) {
+		t.Errorf("a query that is cut within a character gives %q", words)
+	}
+	huge := function("a.b", strings.Repeat("word ", 1<<20)+"behind")
+	if got := New(registry(t, huge)).Find("behind", nil, 0); len(got) != 0 {
+		t.Error("a description is read to its end")
+	}
+}
+
+// TestView is the rule that keeps views apart: what a caller finds, scores included, is what it would find if there were
+// nothing but what it sees.
+func TestView(t *testing.T) {
+	t.Parallel()
+	vocabulary := strings.Fields("item items order orders list delete create customer label labels branch branches repository repo secret secrets token run runner")
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.SampledFrom(vocabulary)
+		text := rapid.Map(rapid.SliceOfN(word, 1, 4), func(words []string) string { return strings.Join(words, "_") })
+		prose := rapid.Map(rapid.SliceOfN(word, 0, 9), func(words []string) string { return strings.Join(words, " ") })
+		var functions []steps.Function
+		hidden := map[string]bool{}
+		for i := range rapid.IntRange(0, 12).Draw(t, "functions") {
+			fn := function(fmt.Sprintf("s%d.%s", i%3, text.Draw(t, "name")), prose.Draw(t, "description"), text.Draw(t, "argument"))
+			fn.Keywords = []string{text.Draw(t, "keyword")}
+			if slices.ContainsFunc(functions, func(other steps.Function) bool { return other.Name == fn.Name }) {
+				continue
+			}
+			functions = append(functions, fn)
+			hidden[fn.Name] = rapid.Bool().Draw(t, "hidden")
+		}
+		r, err := steps.NewRegistry(functions, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := func(spec *steps.Spec) bool { return !hidden[spec.Name] }
+		query := rapid.OneOf(prose, text, rapid.Map(prose, func(text string) string { return misspell(t, text) })).Draw(t, "query")
+		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
+		if len(all) != len(view) {
+			t.Fatalf("%q finds %v, and %v in the view alone", query, names(all), names(view))
+		}
+		for i := range all {
+			if all[i] != view[i] {
+				t.Fatalf("%q finds %v, and %v in the view alone", query, all[i], view[i])
+			}
+			if hidden[all[i].Entry.Spec().Name] {
+				t.Fatalf("%q finds %s, which is hidden", query, all[i].Entry.Spec().Name)
+			}
+		}
+	})
+}
+
+func misspell(t *rapid.T, text string) string {
+	if len(text) < 2 {
+		return text
+	}
+	at := rapid.IntRange(0, len(text)-2).Draw(t, "at")
+	return text[:at] + text[at+1:at+2] + text[at:at+1] + text[at+2:]
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	x := New(registry(t, shop...))
+	want := x.Find("cancle the ordr", nil, 0)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 50 {
+				if got := x.Find("cancle the ordr", nil, 0); !slices.Equal(got, want) {
+					t.Error(names(got))
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func FuzzFind(f *testing.F) {
+	for _, query := range []string{"", "list items", "shop.item.list", "ünï 列出", "\xff\x00", "aaaaaaaaaaaaaa", "getOAuthTokens2 s3bucket", strings.Repeat("ab ", 500)} {
+		f.Add(query)
+	}
+	x := New(registry(f, shop...))
+	f.Fuzz(func(t *testing.T, query string) {
+		hits := x.Find(query, func(spec *steps.Spec) bool { return spec.Source() == "shop" }, 0)
+		for i, hit := range hits {
+			switch {
+			case hit.Entry.Spec().Source() != "shop":
+				t.Fatalf("%q finds what is hidden", query)
+			case !(hit.Score > 0) || math.IsInf(hit.Score, 0), i > 0 && hit.Score > hits[i-1].Score:
+				t.Fatalf("%q: the score %v at %d", query, hit.Score, i)
+			}
+		}
+	})
+}
+
+// TestOperationID: an operation of an OpenAPI document is found by the name that the document has for it, and by its
+// method and path.
+func TestOperationID(t *testing.T) {
+	t.Parallel()
+	s, err := openapi.New(&openapi.Options{Name: "rules", Spec: "../openapi/testdata/swagger20.json", BaseURL: "http://127.0.0.1", Client: http.DefaultClient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	x, tried := New(registry(t, s.Functions()...)), 0
+	for _, fn := range s.Functions() {
+		for _, keyword := range fn.Keywords {
+			tried++
+			if got := names(x.Find(keyword, nil, 5)); !slices.Contains(got, fn.Name) {
+				t.Errorf("%q finds %v, not %s", keyword, got, fn.Name)
+			}
+		}
+	}
+	if tried <= len(s.Functions()) {
+		t.Errorf("%d keywords of %d operations", tried, len(s.Functions()))
+	}
+}

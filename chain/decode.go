@@ -104,7 +104,7 @@ func position(text []byte, offset int) (line, column int) {
 
 // findToken finds a continuation token at the top of the arguments or in `params`, and the object that holds it.
 func findToken(root gjson.Result) (at string, holder gjson.Result, found bool) {
-	if !strings.Contains(root.Raw, tokenField) {
+	if !strings.Contains(root.Raw, tokenField) && !strings.Contains(root.Raw, `\u`) { // a key may be written with escapes
 		return "", root, false
 	}
 	if token := root.Get(tokenField); token.Exists() && token.Type != gjson.Null {

@@ -49,11 +49,8 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		warn("input", notes)
 	}
 	c.properties = sync.OnceValue(func() []string { return declared(spec.Input) })
-	c.prepare = func() *preparation { return nil }
-	if len(spec.Aliases) > 0 || len(spec.Defaults) > 0 {
-		c.prepare = sync.OnceValue(func() *preparation { return newPreparation(&spec, c.properties()) })
-	}
-	if c.input != nil {
+	c.prepare = sync.OnceValue(func() *preparation { return newPreparation(&spec, c.properties()) })
+	if c.input != nil && (len(spec.Aliases) > 0 || len(spec.Defaults) > 0) {
 		for _, odd := range c.prepare().oddities(&spec, c) {
 			o.Warn(odd)
 		}
@@ -82,12 +79,13 @@ func (e *Entry) Signature() string { return e.signature() }
 func (e *Entry) Declares(arg string) bool { return slices.Contains(e.properties(), arg) }
 
 // Argument is the name under which the input schema declares an argument that may be given by this name: the name
-// itself, or what it is an alias of; "" where there is neither.
+// itself, what it is an alias of, or the one that differs from it in case and the separators _ and - only, unless the
+// schema takes keys of the caller's own; "" where there is none.
 func (e *Entry) Argument(name string) string {
 	if e.Declares(name) {
 		return name
 	}
-	return e.spec.Aliases[name]
+	return e.prepare().stands(name)
 }
 
 // Properties are the top-level properties that the input schema declares in any of its branches, in its order. The

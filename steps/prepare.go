@@ -12,17 +12,22 @@ import (
 )
 
 // preparation makes the arguments that were given those that the schema declares: aliases become the names that they
-// stand for, defaults fill what is missing. nil: the arguments stay as they are.
+// stand for, defaults fill what is missing.
 type preparation struct {
-	aliases  map[string]string
-	defaults []defaultArgument
+	declared  map[string]bool
+	aliases   map[string]string
+	spellings map[string]string // declared names by what folds to them; without those that share a fold
+	defaults  []defaultArgument
 }
 
 type defaultArgument struct{ name, member string } // member is `"name":value`
 
 // newPreparation reads a spec's aliases and its defaults, which are a JSON object.
 func newPreparation(spec *Spec, declared []string) *preparation {
-	p := &preparation{aliases: map[string]string{}}
+	p := &preparation{declared: map[string]bool{}, aliases: map[string]string{}, spellings: spellingsOf(spec.Input, declared)}
+	for _, name := range declared {
+		p.declared[name] = true
+	}
 	for alias, name := range spec.Aliases {
 		if !slices.Contains(declared, alias) {
 			p.aliases[alias] = name
@@ -35,11 +40,66 @@ func newPreparation(spec *Spec, declared []string) *preparation {
 	return p
 }
 
-// oddities tells of aliases of what the schema does not declare, and of defaults that it does not take.
-func (p *preparation) oddities(spec *Spec, c *compiled) (odd []*fault.Error) {
-	if p == nil {
+// spellingsOf gives the names that arguments may be given by in another case or with other separators: pageSize for
+// page_size. A schema that takes keys of the caller's own has none, as such a key is what it is.
+func spellingsOf(schema json.RawMessage, declared []string) map[string]string {
+	root := gjson.ParseBytes(schema)
+	if others := root.Get("additionalProperties"); others.Exists() && others.Type != gjson.False || root.Get("patternProperties").Exists() {
 		return nil
 	}
+	spellings, twins := map[string]string{}, map[string]bool{}
+	for _, name := range declared {
+		folded := foldArgument(name)
+		if _, taken := spellings[folded]; taken {
+			twins[folded] = true
+		}
+		spellings[folded] = name
+	}
+	for folded := range twins {
+		delete(spellings, folded)
+	}
+	return spellings
+}
+
+// foldArgument drops case and the separators _ and -.
+func foldArgument(name string) string {
+	return strings.ToLower(argumentSeparators.Replace(name))
+}
+
+var argumentSeparators = strings.NewReplacer("_", "", "-", "")
+
+// stands is the declared name that an argument's name stands for; "" where it is declared itself, or stands for none.
+func (p *preparation) stands(name string) string {
+	if p.declared[name] {
+		return ""
+	}
+	if declared, ok := p.aliases[name]; ok {
+		return declared
+	}
+	if len(p.spellings) == 0 {
+		return ""
+	}
+	return p.spellings[foldArgument(name)]
+}
+
+// changes tells whether arguments are to be prepared at all.
+func (p *preparation) changes(root gjson.Result) bool {
+	found, known := false, 0
+	root.ForEach(func(key, _ gjson.Result) bool {
+		name := key.String()
+		found = p.stands(name) != ""
+		for _, d := range p.defaults {
+			if d.name == name {
+				known++
+			}
+		}
+		return !found
+	})
+	return found || known < len(p.defaults)
+}
+
+// oddities tells of aliases of what the schema does not declare, and of defaults that it does not take.
+func (p *preparation) oddities(spec *Spec, c *compiled) (odd []*fault.Error) {
 	for alias, name := range p.aliases {
 		if !slices.Contains(c.properties(), name) {
 			f := fault.New(fault.BadRequest, "%s: the alias %s stands for %s, which the function does not declare", spec.Name, quote(alias), quote(name))
@@ -64,12 +124,16 @@ func (p *preparation) oddities(spec *Spec, c *compiled) (odd []*fault.Error) {
 	return odd
 }
 
-// apply prepares compact arguments. given tells of each alias that was taken, by the name that it stands for; nil: none.
+// apply prepares compact arguments. given tells of each alias or other spelling that was taken, by the name that it stands
+// for; nil: none.
 func (p *preparation) apply(args []byte) (prepared []byte, given map[string]string) {
-	if p == nil || args[0] != '{' {
+	if len(p.spellings)+len(p.aliases)+len(p.defaults) == 0 || args[0] != '{' {
 		return args, nil
 	}
 	root := gjson.ParseBytes(args)
+	if !p.changes(root) {
+		return args, nil
+	}
 	has := map[string]bool{}
 	root.ForEach(func(key, _ gjson.Result) bool {
 		has[key.String()] = true
@@ -85,8 +149,8 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 		prepared = append(prepared, member...)
 	}
 	root.ForEach(func(key, value gjson.Result) bool {
-		name, ok := p.aliases[key.String()]
-		if !ok || has[name] {
+		name := p.stands(key.String())
+		if name == "" || has[name] {
 			add(key.Raw + ":" + value.Raw)
 			return true
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -29,6 +31,8 @@ type Setting struct {
 	CacheTTL    *time.Duration
 	Defaults    json.RawMessage   // a JSON object; merged with those of less exact patterns, key by key
 	Aliases     map[string]string // merged likewise
+	// CommonAliases are aliases that hold only for functions that declare what they stand for. Aliases win over them.
+	CommonAliases map[string]string
 }
 
 // Settings apply to functions. nil applies to none. They may be used by many goroutines.
@@ -137,10 +141,28 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if c.Defaults != nil {
 		fn.Defaults = c.Defaults
 	}
-	if c.Aliases != nil {
-		fn.Aliases = c.Aliases
+	if aliases := c.aliasesFor(fn.Input); aliases != nil {
+		fn.Aliases = aliases
 	}
 	return fn, c.Hide != nil && *c.Hide
+}
+
+// aliasesFor are the aliases of a function with this input schema.
+func (s *Setting) aliasesFor(input json.RawMessage) map[string]string {
+	if len(s.CommonAliases) == 0 || !gjson.ValidBytes(input) {
+		return s.Aliases
+	}
+	aliases, names := map[string]string{}, declared(input)
+	for alias, name := range s.CommonAliases {
+		if slices.Contains(names, name) {
+			aliases[alias] = name
+		}
+	}
+	maps.Copy(aliases, s.Aliases)
+	if len(aliases) == 0 {
+		return s.Aliases
+	}
+	return aliases
 }
 
 func (one *setting) fits(name string) bool {
@@ -160,11 +182,7 @@ func (s *Setting) fill(from *Setting) {
 	fillField(&s.Description, from.Description)
 	fillField(&s.Timeout, from.Timeout)
 	fillField(&s.CacheTTL, from.CacheTTL)
-	if from.Aliases != nil {
-		merged := maps.Clone(from.Aliases)
-		maps.Copy(merged, s.Aliases)
-		s.Aliases = merged
-	}
+	s.Aliases, s.CommonAliases = mergeAliases(s.Aliases, from.Aliases), mergeAliases(s.CommonAliases, from.CommonAliases)
 	if from.Defaults != nil {
 		s.Defaults = mergeObjects(s.Defaults, from.Defaults)
 	}
@@ -193,6 +211,16 @@ func (s *Settings) Recorded(fn Function) Function {
 	known, _ = s.Apply(known)
 	fn.Aliases, fn.Defaults = known.Aliases, known.Defaults
 	return fn
+}
+
+// mergeAliases adds to aliases those of more that they have not.
+func mergeAliases(aliases, more map[string]string) map[string]string {
+	if more == nil {
+		return aliases
+	}
+	merged := maps.Clone(more)
+	maps.Copy(merged, aliases)
+	return merged
 }
 
 // mergeObjects adds to an object those members of another that it has not; nil is an empty object.

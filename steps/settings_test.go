@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,31 @@ func TestSettingsTheMostExactSays(t *testing.T) {
 	}
 }
 
+func TestCommonAliases(t *testing.T) {
+	t.Parallel()
+	s := mustSettings(t,
+		Setting{Pattern: "*", CommonAliases: map[string]string{"repo_id": "repoId", "n": "limit", "who": "owner"}},
+		Setting{Pattern: "net.*", Aliases: map[string]string{"n": "page"}},
+	)
+	input := json.RawMessage(`{"properties":{"repoId":{}},"anyOf":[{"properties":{"limit":{}}}]}`)
+	for _, test := range []struct {
+		name  string
+		input json.RawMessage
+		want  map[string]string
+	}{
+		{"a.b", input, map[string]string{"repo_id": "repoId", "n": "limit"}},
+		{"net.b", input, map[string]string{"repo_id": "repoId", "n": "page"}},
+		{"a.b", json.RawMessage(`{"type":"object"}`), nil},
+		{"a.b", nil, nil},
+		{"a.b", json.RawMessage(`{`), nil},
+	} {
+		fn, _ := s.Apply(Function{Spec: Spec{Name: test.name, Input: test.input}})
+		if !maps.Equal(fn.Aliases, test.want) || (fn.Aliases == nil) != (test.want == nil) {
+			t.Errorf("%s with %s: %v, want %v", test.name, test.input, fn.Aliases, test.want)
+		}
+	}
+}
+
 func TestSettingsFaults(t *testing.T) {
 	t.Parallel()
 	_, faults := NewSettings([]Setting{
@@ -80,6 +106,38 @@ func TestSettingsThatFitNothing(t *testing.T) {
 	unused := s.Unused([]string{"fs.grep", "github.issue.list"})
 	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Nearest[0] != "github.issue.list" {
 		t.Errorf("%v", unused)
+	}
+}
+
+// TestSpellings: arguments are found in another case and with other separators, at the top level alone, and nothing is
+// taken for another where that is not certain.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	const properties = `"properties":{"pageSize":{"type":"integer"},"owner_id":{"type":"string"},"filter":{"type":"object"},"aB":{},"a_b":{}}`
+	for _, test := range []struct{ schema, args, want string }{
+		{`{` + properties + `}`, `{"page_size":3,"ownerId":"x"}`, `{"pageSize":3,"owner_id":"x"}`},
+		{`{` + properties + `}`, `{"PAGE-SIZE":3}`, `{"pageSize":3}`},
+		{`{` + properties + `}`, `{"page_size":3,"pageSize":4}`, `{"page_size":3,"pageSize":4}`},
+		{`{` + properties + `}`, `{"filter":{"page_size":3}}`, `{"filter":{"page_size":3}}`},
+		{`{` + properties + `}`, `{"A-B":3}`, `{"A-B":3}`},
+		{`{"additionalProperties":{"type":"integer"},` + properties + `}`, `{"page_size":3}`, `{"page_size":3}`},
+		{`{"additionalProperties":false,` + properties + `}`, `{"page_size":3}`, `{"pageSize":3}`},
+		{`{"patternProperties":{"^x":{}},` + properties + `}`, `{"page_size":3}`, `{"page_size":3}`},
+		{`{"type":"object"}`, `{"page_size":3}`, `{"page_size":3}`},
+		{``, `{"page_size":3}`, `{"page_size":3}`},
+	} {
+		r, err := NewRegistry([]Function{{Spec: Spec{Name: "x.list", Effect: Read, Input: json.RawMessage(test.schema)}, Call: echo}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, _ := r.Resolve("x.list")
+		got, err := entry.Call(t.Context(), []byte(test.args))
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s with %s gives %s, %v; want %s", test.args, test.schema, got, err, test.want)
+		}
+		if faults := entry.Check([]byte(test.args), nil); len(faults) > 0 {
+			t.Errorf("%s with %s: %v", test.args, test.schema, faults)
+		}
 	}
 }
 

@@ -26,11 +26,32 @@ type config struct {
 	HTTP       httpConfig             `yaml:"http"`
 	FS         fsConfig               `yaml:"fs"`
 	Functions  table[functionConfig]  `yaml:"functions"` // by pattern
-	Lite       *bool                  `yaml:"lite"`
-	Budget     budgetConfig           `yaml:"budget"`
-	Limits     limitsConfig           `yaml:"limits"`
-	Results    resultsConfig          `yaml:"results"`
-	Tokens     tokensConfig           `yaml:"tokens"`
+
+	Surface      *string            `yaml:"surface" validate:"omitnil,oneof=chain dispatch flat hybrid"`
+	Groups       table[groupConfig] `yaml:"groups"`
+	Autodispatch *bool              `yaml:"autodispatch"`
+	Ungrouped    *string            `yaml:"ungrouped" validate:"omitnil,oneof=flat hide"`
+	Hoist        []string           `yaml:"hoist"`
+	Aliases      map[string]string  `yaml:"aliases"` // of every function that declares what they stand for
+	Access       accessConfig       `yaml:"access"`
+
+	Lite    *bool         `yaml:"lite"`
+	Budget  budgetConfig  `yaml:"budget"`
+	Limits  limitsConfig  `yaml:"limits"`
+	Results resultsConfig `yaml:"results"`
+	Tokens  tokensConfig  `yaml:"tokens"`
+}
+
+// groupConfig is a dispatcher; a list stands for its resources.
+type groupConfig struct {
+	Resources   []string `yaml:"resources" list:"yes"`
+	Description *string  `yaml:"description"`
+}
+
+// accessConfig says what the clients of a door may use.
+type accessConfig struct {
+	Stdio *string `yaml:"stdio" validate:"omitnil,oneof=read read_write admin"`
+	HTTP  *string `yaml:"http" validate:"omitnil,oneof=read read_write admin"`
 }
 
 type fsConfig struct {
@@ -61,6 +82,7 @@ type resultsConfig struct {
 	MaxBytes   *size          `yaml:"maxBytes" validate:"omitnil,min=1"`
 	PageSize   *int           `yaml:"pageSize" validate:"omitnil,min=1"`
 	ProbeAbove *int           `yaml:"probeAbove" validate:"omitnil,min=0"` // 0: off
+	LeanAbove  *int           `yaml:"leanAbove" validate:"omitnil,min=0"`  // 0: off
 }
 
 type tokensConfig struct {
@@ -70,8 +92,8 @@ type tokensConfig struct {
 
 // notYet are the keys of the contract that this version does not carry out, by the pointer of the object they stand in.
 var notYet = map[string][]string{
-	"":         {"surface", "groups", "autodispatch", "ungrouped", "hoist", "aliases", "session", "ladder", "access"},
-	"/results": {"leanAbove"},
+	"":        {"session", "ladder"},
+	"/access": {"tokens", "jwt"},
 }
 
 // size is a number of bytes.

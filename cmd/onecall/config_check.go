@@ -51,6 +51,7 @@ func (d *configDecoder) validate(c *config) {
 	eachOf(c.OpenAPI, "/openapi", d.tags)
 	eachOf(c.HTTP.Endpoints, "/http/endpoints", d.tags)
 	eachOf(c.Functions, "/functions", d.tags)
+	d.checkFace(c)
 	for _, service := range c.OpenAPI {
 		eachOf(service.Config.Auth, fault.Key("/openapi", service.Name)+"/auth", d.tags)
 	}

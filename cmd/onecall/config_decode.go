@@ -166,11 +166,15 @@ func (d *configDecoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, b
 // object reads a mapping into a struct, whose fields name their keys in the tags yaml and also.
 func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
 	d.places[at] = nodePlace(n)
+	keys := keysOf(into.Type())
+	if list, is := d.resolve(n).(*ast.SequenceNode); is && keys.list >= 0 {
+		d.list(list, into, at, keys)
+		return
+	}
 	pairs, ok := d.pairs(n, at)
 	if !ok {
 		return
 	}
-	keys := keysOf(into.Type())
 	said := map[int]string{} // by field
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
@@ -186,6 +190,16 @@ func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
 			d.value(pair.Value, into.Field(i), pointer, into.Type().Field(i).Tag)
 			d.places[fault.Key(at, keys.names[i])] = d.places[pointer]
 		}
+	}
+}
+
+// list reads a list that stands for the struct whose field it is. Its items are known by both places.
+func (d *configDecoder) list(n *ast.SequenceNode, into reflect.Value, at string, keys structKeys) {
+	d.value(n, into.Field(keys.list), at, into.Type().Field(keys.list).Tag)
+	long := fault.Key(at, keys.names[keys.list])
+	d.places[long] = d.places[at]
+	for i := range n.Values {
+		d.places[fault.Index(long, i)] = d.places[fault.Index(at, i)]
 	}
 }
 
@@ -319,13 +333,17 @@ type structKeys struct {
 	all    []string       // in the order of the fields, those of the tag also after the first
 	names  []string       // the first key of each field
 	fields map[string]int // by key
+	list   int            // the field that a list in the place of the struct stands for; -1: none
 }
 
 func keysOf(t reflect.Type) structKeys {
-	keys := structKeys{fields: map[string]int{}}
+	keys := structKeys{fields: map[string]int{}, list: -1}
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		keys.names = append(keys.names, tag.Get("yaml"))
+		if tag.Get("list") != "" {
+			keys.list = i
+		}
 		for _, key := range append([]string{tag.Get("yaml")}, strings.Fields(tag.Get("also"))...) {
 			keys.all = append(keys.all, key)
 			keys.fields[key] = i

@@ -118,6 +118,9 @@ type placedSetting struct {
 // settingList are all settings.
 func (c *configFile) settingList() []placedSetting {
 	var list []placedSetting
+	if len(c.Aliases) > 0 {
+		list = append(list, placedSetting{Setting: steps.Setting{Pattern: "*", CommonAliases: c.Aliases}, at: "/aliases"})
+	}
 	for i := range c.Functions {
 		one := &c.Functions[i]
 		list = append(list, placedSetting{Setting: settingOf(one.Name, &one.Config), at: fault.Key("/functions", one.Name)})

@@ -11,6 +11,7 @@ import (
 //	yaml    its key
 //	also    further keys that mean the same, as other programs write them
 //	expand  that ${VAR} is filled in, and what the values are (config_expand.go)
+//	list    that a list in the place of the struct stands for this field
 //	scalars that numbers and booleans are taken for strings, as written
 
 // table is an object whose keys are names, in the order in which they are written.

@@ -23,12 +23,19 @@ func decodeConfig(name, text string) (*configFile, []*fault.Error) {
 
 // exampleConfig is the contract's example, as far as this version reads it.
 const exampleConfig = `
+surface: chain            # chain dispatch flat hybrid
+groups: {dcim: [device, rack], ipam: {resources: [prefix], description: "addresses"}}
+autodispatch: false
+ungrouped: flat           # flat hide
+hoist: [repoId]
+aliases: {repo_id: repoId}
+access:  {stdio: read_write, http: read}
 http:       {allow: [api.example.com]}
 fs:         {root: ., write: []}
 lite: false
 budget:  {maxTotalTokens: 10000, maxSteps: 1000, maxCalls: 200000, maxDurationMs: 300000}   # maxTotalTokens: MCP; command line: none
 limits:  {maxSteps: 1000, maxConcurrency: 16, maxResultBytes: 64MiB, maxChainBytes: 256MiB, maxRequestBytes: 4MiB, maxElements: 100000}
-results: {store: memory, ttl: 5m, maxTtl: 1h, maxBytes: 1GiB, pageSize: 20, probeAbove: 0}
+results: {store: memory, ttl: 5m, maxTtl: 1h, maxBytes: 1GiB, pageSize: 20, probeAbove: 0, leanAbove: 100}
 tokens:  {encoding: o200k_base, factor: 1.0}
 `
 
@@ -40,6 +47,14 @@ func TestConfigExample(t *testing.T) {
 	}
 	if *c.Limits.MaxResultBytes != 64<<20 || *c.Results.MaxBytes != 1<<30 || *c.Results.TTL != 5*time.Minute ||
 		*c.Tokens.Factor != 1 || c.HTTP.Allow[0] != "api.example.com" || *c.Lite || *c.Budget.MaxCalls != 200000 {
+		t.Errorf("read %+v", c.config)
+	}
+	if groups := c.Groups; len(groups) != 2 || groups[0].Name != "dcim" || !slices.Equal(groups[0].Config.Resources, []string{"device", "rack"}) ||
+		groups[0].Config.Description != nil || !slices.Equal(groups[1].Config.Resources, []string{"prefix"}) || *groups[1].Config.Description != "addresses" {
+		t.Errorf("read the groups %+v", groups)
+	}
+	if *c.Surface != "chain" || *c.Autodispatch || *c.Ungrouped != "flat" || !slices.Equal(c.Hoist, []string{"repoId"}) ||
+		c.Aliases["repo_id"] != "repoId" || *c.Access.Stdio != "read_write" || *c.Access.HTTP != "read" || *c.Results.LeanAbove != 100 {
 		t.Errorf("read %+v", c.config)
 	}
 }
@@ -71,10 +86,10 @@ func TestConfigFaults(t *testing.T) {
 		name, text string
 		want       []string // line:column code pointer
 	}{
-		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: 3}\ngroups: {}\nlite: yes\n", []string{
+		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: -1}\nsession: {}\nlite: yes\n", []string{
 			"2:3 unknown_field /fs/rot", "3:1 unknown_field /budgte", "5:13 bad_request /limits/maxSteps",
 			"6:19 bad_request /limits/maxResultBytes", "7:16 bad_request /results/ttl", "7:26 bad_request /results/store",
-			"7:32 not_supported /results/leanAbove", "8:1 not_supported /groups", "9:7 bad_request /lite"}},
+			"7:43 bad_request /results/leanAbove", "8:1 not_supported /session", "9:7 bad_request /lite"}},
 		{"values", "budget: {maxTotalTokens: 149, maxSteps: 0, maxCalls: -1}\ntokens: {factor: 0, encoding: cl100k}\nfs: {write: [a]}\n", []string{
 			"1:26 budget_too_small /budget/maxTotalTokens", "1:41 bad_request /budget/maxSteps", "1:54 bad_request /budget/maxCalls",
 			"2:18 bad_request /tokens/factor", "2:31 bad_request /tokens/encoding", "3:13 not_supported /fs/write"}},
@@ -82,6 +97,13 @@ func TestConfigFaults(t *testing.T) {
 			"1:5 bad_request /fs", "2:15 bad_request /http/allow", "2:29 bad_request /http/endpoints", "3:20 bad_request /limits/maxSteps",
 			"3:38 bad_request /limits/maxElements", "4:18 bad_request /tokens/factor"}},
 		{"items", "http:\n  allow:\n    - a\n    - 1\n", []string{"4:7 bad_request /http/allow/1"}},
+		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, http: Read, tokens: [], jwt: {}, sdtio: read}\nladder: {}\n", []string{
+			"1:10 bad_request /surface", "2:12 bad_request /ungrouped", "3:15 bad_request /autodispatch", "4:8 bad_request /hoist",
+			"5:14 bad_request /aliases/a", "5:20 bad_request /aliases/b", "6:17 bad_request /access/stdio", "6:29 bad_request /access/http",
+			"6:35 not_supported /access/tokens", "6:47 not_supported /access/jwt", "6:56 unknown_field /access/sdtio", "7:1 not_supported /ladder"}},
+		{"groups", "groups:\n  a: []\n  b: {description: x}\n  c: {resource: [x]}\n  d: [x, 1]\n  e: x\n  f:\n", []string{
+			"2:3 bad_request /groups/a", "3:3 bad_request /groups/b", "4:3 bad_request /groups/c", "4:7 unknown_field /groups/c/resource",
+			"5:10 bad_request /groups/d/1", "6:3 bad_request /groups/e", "6:6 bad_request /groups/e", "7:3 bad_request /groups/f"}},
 		{"redis", "results: {store: 'redis://h'}", []string{"1:18 not_supported /results/store"}},
 		{"ttl", "results: {ttl: 2h, maxTtl: 1h}", []string{"1:28 bad_request /results/maxTtl"}},
 		{"duplicate", "lite: true\nlite: false\n", []string{"2:1 bad_json "}},
@@ -194,11 +216,25 @@ func TestConfigSchema(t *testing.T) {
 		{`{"limits":{"maxResultBytes":"0MiB"}}`, false},
 		{`{"results":{"ttl":"5"}}`, false},
 		{`{"results":{"store":"disc"}}`, false},
-		{`{"results":{"leanAbove":1}}`, false},
+		{`{"results":{"leanAbove":0}}`, true},
+		{`{"results":{"leanAbove":-1}}`, false},
+		{`{"surface":"hybrid","groups":{"dcim":["device","rack"],"ipam":{"resources":["prefix"],"description":"d"},"x":{"resources":["y"],"description":null}},"autodispatch":true,"ungrouped":"hide",
+			"hoist":["repoId"],"aliases":{"repo_id":"repoId"},"access":{"stdio":"admin","http":"read"}}`, true},
+		{`{"surface":null,"groups":null,"autodispatch":null,"ungrouped":null,"hoist":null,"aliases":null,"access":{"stdio":null}}`, true},
+		{`{"surface":"chian"}`, false},
+		{`{"groups":{"a":[]}}`, false},
+		{`{"groups":{"a":{}}}`, false},
+		{`{"groups":{"a":"device"}}`, false},
+		{`{"groups":{"a":{"resources":["x"],"bogus":1}}}`, false},
+		{`{"ungrouped":"show"}`, false},
+		{`{"hoist":"repoId"}`, false},
+		{`{"access":{"stdio":"none"}}`, false},
+		{`{"access":{"tokens":[]}}`, false},
+		{`{"session":{"maxTokens":0}}`, false},
 		{`{"tokens":{"factor":0}}`, false},
 		{`{"fs":{"write":["*"]}}`, false},
 		{`{"mcpServers":{}}`, true},
-		{`{"surface":"chain"}`, false},
+		{`{"surface":"chain"}`, true},
 		{`{"mcpServers":{"files":{"command":"npx","args":["-y",1,true],"env":{"A":"b","N":5},"cwd":".","type":"stdio","disabled":false,"enabled":true,"includeTools":["a"],"excludeTools":["b"],
 			"start":"lazy","startTimeoutMs":1,"idleStop":"5m","cacheTtl":"1s","protocol":"2025-11-25","autoApprove":[],"envFile":".env"},
 			"remote":{"url":"https://h/mcp","headers":{"A":"b"},"transport":"streamableHttp","oauth":{"clientId":"x","scopes":["a"],"callbackPort":1,"authServer":"https://a"}},
@@ -271,6 +307,9 @@ func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string
 		case field.Kind() == reflect.Slice && field.Elem().Kind() == reflect.Struct: // a table
 			entry, _ := field.Elem().FieldByName("Config")
 			values, _ := property["additionalProperties"].(map[string]any)
+			if forms, ok := values["anyOf"].([]any); ok { // a list stands for one field
+				values, _ = forms[1].(map[string]any)
+			}
 			compareKeys(t, at+"/"+key+"/*", entry.Type, values)
 		}
 	}
@@ -299,6 +338,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("\"a\": [1, {b: |\n x}]")
 	f.Add("mcpServers: {a: {command: x, args: ['${A}', 1.10], env: {A_TOKEN: 'abc ${B:-c}'}}}\nopenapi: {b: {spec: x, auth: {k: {value: '${C}'}}}}\n")
 	f.Add("http: {endpoints: {e: {url: 'https://h/{x}', body: {a: [1e5, ~, '$input.x']}}}}\nfunctions: {'a.*': {defaults: {a: 0x1}}}\n")
+	f.Add("groups: &g {a: [x, y], b: {resources: [*g], description: d}}\naccess: {stdio: none}\nhoist: [a]\naliases: {a: b}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 4<<10 {
 			t.Skip()

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -77,7 +79,22 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 		return usage("--out: %s cannot be written: %v", f.out, reason(err))
 	}
 	c.note("%s is written: onecall tools shows the functions", f.out)
-	return nil
+	return c.writeText(clientEntry(f.out))
+}
+
+// clientEntry is what an MCP client is to have in its configuration to start onecall with this one.
+func clientEntry(out string) []byte {
+	command := "onecall"
+	if _, err := exec.LookPath(command); err != nil {
+		if self, err := os.Executable(); err == nil {
+			command = self
+		}
+	}
+	if path, err := filepath.Abs(out); err == nil {
+		out = path
+	}
+	entry := appendObject(nil, []argument{{"command", jsonText(command)}, {"args", json.RawMessage("[\"serve\",\"--config\"," + string(jsonText(out)) + "]")}})
+	return fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers:\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
 }
 
 // checkOut refuses a file that is there, one that would not be read as YAML, and one beside another configuration.

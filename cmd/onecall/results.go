@@ -13,9 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 )
 
-// newResults makes the store of large results: in the user's cache folder, so that a later command can fetch them, or in
-// memory where the configuration says so.
-func newResults(c *resultsConfig, counter budget.Counter) (*budget.Results, error) {
+// newResults makes the store of large results: on disk, in the user's cache folder, where later commands can fetch them, or in
+// memory. store is the one of a configuration that says none.
+func newResults(c *resultsConfig, store string, counter budget.Counter) (*budget.Results, error) {
 	maxBytes := int64(valueOr(c.MaxBytes, 0))
 	open := func() (budget.Driver, error) {
 		cache, err := os.UserCacheDir()
@@ -24,7 +24,7 @@ func newResults(c *resultsConfig, counter budget.Counter) (*budget.Results, erro
 		}
 		return diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: maxBytes})
 	}
-	if valueOr(c.Store, "disk") == "memory" {
+	if valueOr(c.Store, store) == "memory" {
 		open = func() (budget.Driver, error) { return memstore.New(&memstore.Options{MaxBytes: maxBytes}) }
 	}
 	return budget.NewResults(&lazyDriver{open: sync.OnceValues(open)}, &budget.ResultsOptions{

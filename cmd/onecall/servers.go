@@ -50,6 +50,7 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 		Lazy: valueOr(c.Start, "") == "lazy", IdleStop: valueOr(c.IdleStop, 0), Protocol: valueOr(c.Protocol, ""),
 		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
 		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,
+		AsProxy: o.use.serve && o.config.passesThrough(),
 	}
 	if limit := int64(valueOr(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
 		options.MaxMessageBytes = limit + 1<<20

@@ -266,7 +266,8 @@ func (a *app) withoutSecrets(_ *steps.Spec, call steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) { return call(ctx, a.scrubber.JSON(args)) }
 }
 
-// unusedSettings tells of settings that fit no function, and could not fit one of a source that is not there.
+// unusedSettings tells of settings that fit no function, and could not fit one of a source that is not there; and where all
+// sources are there, of groups that fit none.
 func (a *app) unusedSettings() []*fault.Error {
 	var names, absent []string
 	for _, info := range a.catalog.Sources() {
@@ -277,5 +278,11 @@ func (a *app) unusedSettings() []*fault.Error {
 	for _, entry := range a.catalog.Registry().All() {
 		names = append(names, entry.Spec().Name)
 	}
-	return a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
+	unused := a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
+	if len(absent) == 0 {
+		for _, f := range a.dispatch.Unmatched(a.catalog.Registry()) {
+			unused = append(unused, a.config.under("", f))
+		}
+	}
+	return inOrder(unused)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
+	"github.com/onecall-mcp/onecall/steps/dispatch"
 	"github.com/onecall-mcp/onecall/steps/replay"
 )
 
@@ -27,8 +28,10 @@ type app struct {
 	servers         map[string]steps.Source // those of mcpServers that were opened
 	cache           *callcache.Cache
 	counter         budget.Counter
+	dispatch        *dispatch.Dispatch
 	engine          *chain.Engine
 	maxRequestBytes int64
+	maxTotalTokens  int // of an answer; 0: none
 
 	recording *recording       // nil: calls are not recorded
 	cassette  *replay.Cassette // nil: functions are called
@@ -40,6 +43,7 @@ type use struct {
 	record, replay string // files; at most one of the two
 	none           bool   // it calls none, and no source needs to start
 	detail         bool   // it shows them, and what their sources lack
+	serve          bool   // it serves them to clients
 }
 
 // open puts onecall together. The caller closes the app.
@@ -61,10 +65,11 @@ func (c *cli) open(u use) (*app, error) {
 	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil {
 		faults = append(faults, config.under("/tokens", err))
 	}
+	faults = append(faults, a.face(config)...)
 	if len(faults) > 0 {
 		return nil, errors.Join(config.refused(config.settled(faults, read)), a.close())
 	}
-	if err = a.start(config); err != nil {
+	if err = a.start(config, u.serve); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
@@ -93,9 +98,17 @@ func (a *app) play(u use) error {
 	return err
 }
 
-// start makes the engine.
-func (a *app) start(c *configFile) error {
-	results, err := newResults(&c.Results, a.counter)
+// servedTokens is the token budget of an answer to an MCP client where the configuration says none.
+const servedTokens = 10_000
+
+// start makes the engine. What it serves has a token budget, and keeps results in memory, where nothing else is said.
+func (a *app) start(c *configFile, serve bool) error {
+	tokens, store := 0, "disk"
+	if serve {
+		tokens, store = servedTokens, "memory"
+	}
+	a.maxTotalTokens = valueOr(c.Budget.MaxTotalTokens, tokens)
+	results, err := newResults(&c.Results, store, a.counter)
 	if err != nil {
 		return c.refused([]*fault.Error{c.under("/results", err)})
 	}
@@ -105,8 +118,10 @@ func (a *app) start(c *configFile) error {
 		Functions:       a.catalog,
 		Counter:         a.counter,
 		Results:         results,
-		MaxTotalTokens:  valueOr(c.Budget.MaxTotalTokens, 0),
+		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      valueOr(c.Results.ProbeAbove, 0),
+		LeanAbove:       c.leanAbove(),
+		Hoist:           c.Hoist,
 		MaxSteps:        min(valueOr(c.Budget.MaxSteps, chain.DefaultMaxSteps), valueOr(c.Limits.MaxSteps, chain.DefaultMaxSteps)),
 		MaxCalls:        valueOr(c.Budget.MaxCalls, 0),
 		MaxDuration:     time.Duration(valueOr(c.Budget.MaxDurationMs, 0)) * time.Millisecond,
@@ -125,14 +140,20 @@ func (a *app) start(c *configFile) error {
 
 // run runs one request. Each run has its own place in the recordings.
 func (a *app) run(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer {
-	if a.recording != nil || a.cassette != nil {
-		name := chainName(request)
-		ctx = replay.WithChain(ctx, name)
-		if a.cassette != nil {
-			ctx = a.cassette.Cursor(ctx, name)
-		}
+	return a.engine.Run(a.context(ctx, request), request, caller)
+}
+
+// context is that of a request, with its own place in the recordings.
+func (a *app) context(ctx context.Context, request []byte) context.Context {
+	if a.recording == nil && a.cassette == nil {
+		return ctx
 	}
-	return a.engine.Run(ctx, request, caller)
+	name := chainName(request)
+	ctx = replay.WithChain(ctx, name)
+	if a.cassette != nil {
+		ctx = a.cassette.Cursor(ctx, name)
+	}
+	return ctx
 }
 
 // close closes everything, the recording last.

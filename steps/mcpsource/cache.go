@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -24,13 +25,15 @@ type cacheFile struct {
 	Options string            `json:"options"` // fingerprint: a list of other options is not used
 	Server  string            `json:"server"`
 	Tools   []json.RawMessage `json:"tools"`
+
+	Capabilities *sdk.ServerCapabilities `json:"capabilities,omitempty"`
 }
 
 // fingerprint tells apart options under which a server may list other tools. Of variables and headers only the names go
 // in, as the file must not help to guess their values; a list that has changed with a value is corrected at the start.
 func (o *Options) fingerprint() string {
 	text, err := json.Marshal([]any{o.Name, o.Command, o.Args, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.where(), o.path(), o.SSE,
-		slices.Sorted(maps.Keys(o.Headers)), o.Protocol})
+		slices.Sorted(maps.Keys(o.Headers)), o.Protocol, o.AsProxy})
 	if err != nil {
 		return ""
 	}
@@ -39,34 +42,34 @@ func (o *Options) fingerprint() string {
 }
 
 // readCache gives the tools of the last run; false when there are none that can be used.
-func (s *Source) readCache() ([]tool, string, bool) {
+func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	if s.options.CacheFile == "" {
-		return nil, "", false
+		return nil, "", nil, false
 	}
 	file, err := os.Open(s.options.CacheFile)
 	if err != nil {
-		return nil, "", false
+		return nil, "", nil, false
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxListBytes))
 	var cache cacheFile
 	if err != nil || json.Unmarshal(text, &cache) != nil || cache.Version != cacheVersion || cache.Options != s.options.fingerprint() {
-		return nil, "", false // an old file, or a damaged one: the start writes it anew
+		return nil, "", nil, false // an old file, or a damaged one: the start writes it anew
 	}
 	l := lister{source: s, seen: map[string]bool{}}
 	for _, raw := range cache.Tools {
 		l.add(gjson.ParseBytes(raw))
 	}
-	return s.named(l.tools), cache.Server, len(l.tools) > 0 // nobody would call, and so start, a server without tools
+	return s.named(l.tools), cache.Server, cache.Capabilities, len(l.tools) > 0 // nobody would call, and so start, a server without tools
 }
 
 // writeCache keeps the tools for the next run. It replaces the file as a whole: whoever reads it sees the old list or the
 // new one.
-func (s *Source) writeCache(tools []tool, server string) {
+func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapabilities) {
 	if !s.options.Lazy || s.options.CacheFile == "" {
 		return
 	}
-	cache := cacheFile{Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}}
+	cache := cacheFile{Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}, Capabilities: offered}
 	for _, t := range tools {
 		cache.Tools = append(cache.Tools, json.RawMessage(t.raw))
 	}

@@ -21,13 +21,14 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	if f := checkArguments(args); f != nil {
 		return nil, f
 	}
+	sessions := s.sessionsOf(ctx)
 	for again := false; ; again = true {
-		n, f := s.acquire(ctx)
+		n, f := sessions.acquire(ctx)
 		if f != nil {
 			return nil, f
 		}
 		result, f := n.call(ctx, t, args)
-		s.release(n)
+		sessions.release(n)
 		switch {
 		case f == nil:
 			return result, nil
@@ -35,6 +36,20 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 			return nil, f
 		}
 	}
+}
+
+// sessions gives the session that a call is made in, which is given back after it.
+type sessions interface {
+	acquire(ctx context.Context) (*session, *fault.Error)
+	release(n *session)
+}
+
+// sessionsOf is where a call finds its session: the link that ctx carries, else the source itself.
+func (s *Source) sessionsOf(ctx context.Context) sessions {
+	if l := linkOf(ctx, s); l != nil {
+		return l
+	}
+	return s
 }
 
 func checkArguments(args []byte) *fault.Error {
@@ -113,12 +128,18 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
 	attendant := steps.AttendantOf(ctx)
 	x := &exchange{stub: noContent}
-	x.attended(ctx, attendant)
 	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
-	if attendant.Progress != nil {
-		params.Meta = sdk.Meta{"progressToken": n.tap.progressToken(x)}
+	if f := n.linkCall(ctx, x, params); f != nil {
+		return nil, f
 	}
-	if attendant.Log != nil {
+	x.attended(ctx, attendant, n.notify())
+	if attendant.Progress != nil {
+		if params.Meta == nil {
+			params.Meta = sdk.Meta{}
+		}
+		params.Meta[progressTokenKey] = n.tap.progressToken(x)
+	}
+	if attendant.Log != nil && n.tap.link == nil {
 		n.askForLogsOf(params)
 	}
 	inner := x.in(ctx)
@@ -141,12 +162,19 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 	case x.broken != nil:
 		return nil, x.broken
 	case x.result != nil:
+		if attendant.Verbatim != nil {
+			attendant.Verbatim(x.result)
+		}
 		value, f, made := n.source.valueInTime(ctx, t, x.result)
 		if made && (f == nil || ctx.Err() == nil) {
 			return value, f // work that was done counts as done, also a moment too late
 		}
 	case x.err != nil && ctx.Err() == nil: // else it may only say that it was cancelled
-		return nil, n.source.refusedBy(t, x.err.Get("code").Int(), x.err.Get("message").String(), x.err.Get("data").Raw)
+		f := n.source.refusedBy(t, x.err.Get("code").Int(), x.err.Get("message").String(), x.err.Get("data").Raw)
+		if x.direct {
+			f.Err = n.source.wireErrorOf(*x.err)
+		}
+		return nil, f
 	}
 	return nil, n.unanswered(ctx, t, x, err)
 }
@@ -175,7 +203,11 @@ func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err erro
 		c := *given
 		f = &c
 	case wire != nil && statusCode(x.status) != fault.Denied:
-		return s.refusedBy(t, wire.Code, wire.Message, string(wire.Data))
+		f := s.refusedBy(t, wire.Code, wire.Message, string(wire.Data))
+		if x.direct {
+			f.Err = s.clean(wire)
+		}
+		return f
 	case x.status != 0:
 		if errors.Is(err, sdk.ErrSessionMissing) {
 			n.cancel()

@@ -22,6 +22,7 @@ type eventBody struct {
 	owner  *exchange // whose answer the stream is; nil: nobody's
 	warn   func(*fault.Error)
 	resume bool // the SDK takes ids and delays of events that have no data
+	marked bool // it has had an event with an id, from which it can be resumed
 	odd    bool // it was told that data is not JSON
 
 	ended sync.Once
@@ -60,7 +61,12 @@ func (b *eventBody) release() {
 // end tells that no more comes.
 func (b *eventBody) end() {
 	if b.rest != nil {
-		b.ended.Do(func() { close(b.rest) })
+		b.ended.Do(func() {
+			close(b.rest)
+			if !b.marked {
+				b.owner.cutOff()
+			}
+		})
 	}
 }
 
@@ -130,6 +136,8 @@ func (b *eventBody) filtered(event []byte) []byte {
 			continue
 		case string(key) == "event":
 			name = string(value)
+		case string(key) == "id":
+			b.marked = b.marked || len(value) > 0
 		}
 		out = append(append(out, line...), '\n')
 	}

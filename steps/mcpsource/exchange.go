@@ -2,6 +2,7 @@ package mcpsource
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -34,15 +35,23 @@ type exchange struct {
 
 	rest chan struct{} // closed when the stream of the answer has been read to its end; nil: there is none
 
-	id, token int64 // under tap.mu
+	direct bool          // errors of the server are handed on as they came, not told in other words
+	done   chan struct{} // closed when there is an answer, or will be none; nil: nobody waits for it here
+	ended  bool          // it is closed
+
+	ctx  context.Context    // of the call, for what the server asks and tells in it; nil: the server can do neither
+	over context.CancelFunc // ends it
+
+	id, token, turn int64 // under tap.mu; turn: the later the request, the higher
 }
 
-// note is a progress or log message.
+// note is a progress or log message, or another notification for the client of a link.
 type note struct {
 	done, total   float64
 	message       string
 	level, logger string // level "": it tells of progress
 	data          []byte
+	method        string // of a notification that is handed on as it came; data are its params
 }
 
 // maxNotes are kept for an attendant that is slower than the server; further ones are dropped.
@@ -60,9 +69,10 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// attended passes the exchange's notes on to the attendant, on a goroutine that ends with tap.forget.
-func (x *exchange) attended(ctx context.Context, a *steps.Attendant) {
-	if a.Progress == nil && a.Log == nil {
+// attended passes the exchange's notes on to the attendant, on a goroutine that ends with tap.forget. What a link's client
+// is to be told goes to notify; nil: there is no such client.
+func (x *exchange) attended(ctx context.Context, a *steps.Attendant, notify func(ctx context.Context, method string, params json.RawMessage)) {
+	if a.Progress == nil && a.Log == nil && notify == nil {
 		return
 	}
 	notes, told := make(chan note, maxNotes), make(chan struct{})
@@ -72,6 +82,8 @@ func (x *exchange) attended(ctx context.Context, a *steps.Attendant) {
 		for n := range notes {
 			switch {
 			case ctx.Err() != nil:
+			case n.method != "":
+				notify(ctx, n.method, n.data)
 			case n.level != "" && a.Log != nil:
 				a.Log(ctx, n.level, n.logger, n.data)
 			case n.level == "" && a.Progress != nil:
@@ -96,6 +108,7 @@ func (x *exchange) settle(ctx context.Context) {
 func (x *exchange) answered(m *message) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.end()
 	if m.err.Exists() {
 		e := m.err
 		x.err = &e
@@ -104,10 +117,33 @@ func (x *exchange) answered(m *message) {
 	x.result = []byte(m.result.Raw)
 }
 
+// end tells the one who waits that there is nothing more to wait for. The caller holds x.mu.
+func (x *exchange) end() {
+	if x.done != nil && !x.ended {
+		x.ended = true
+		close(x.done)
+	}
+}
+
+// unanswered tells whether the server has answered nothing yet.
+func (x *exchange) unanswered() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.result == nil && x.err == nil
+}
+
+// cutOff puts down that the stream of the answer ended before it, and nothing says where it goes on.
+func (x *exchange) cutOff() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end()
+}
+
 // fail puts down why the answer cannot be used; the first reason counts.
 func (x *exchange) fail(f *fault.Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.end()
 	if x.broken == nil {
 		x.broken = f
 	}

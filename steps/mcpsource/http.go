@@ -256,6 +256,9 @@ func (w *wire) substitute(response *http.Response, x *exchange, id int64) {
 		f.Status = response.StatusCode
 	}
 	if gjson.ValidBytes(body) {
+		if refused := gjson.GetBytes(body, "error"); x.direct && refused.Get("code").Type == gjson.Number {
+			x.answered(&message{err: refused})
+		}
 		message := gjson.GetBytes(body, "error.message")
 		if message.Exists() {
 			f.Message = "MCP server " + s.options.Name + ": " + s.scrub.excerpt(message.String(), maxErrorText)
@@ -263,7 +266,9 @@ func (w *wire) substitute(response *http.Response, x *exchange, id int64) {
 	} else if text := strings.TrimSpace(string(body)); text != "" && !strings.HasPrefix(text, "<") {
 		f.Message += ": " + s.scrub.excerpt(text, maxQuoted)
 	}
-	x.fail(f)
+	if x.unanswered() {
+		x.fail(f)
+	}
 	text := refusal(id, f)
 	response.Status, response.StatusCode = "200 OK", http.StatusOK
 	response.Header.Set("Content-Type", "application/json")

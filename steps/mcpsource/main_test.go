@@ -41,6 +41,8 @@ func play(kind string) {
 	switch kind {
 	case "good":
 		_ = goodServer(nil).Run(context.Background(), &sdk.StdioTransport{})
+	case "full":
+		_ = fullServer().Run(context.Background(), &sdk.StdioTransport{})
 	default:
 		fmt.Fprintln(os.Stderr, "no such server")
 		os.Exit(3)
@@ -134,12 +136,16 @@ func httpServer(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
 }
 
+// answerText is the message that a server of raw has got last.
+var answerText string
+
 // raw plays a server by hand: answer gets each request, and writes what it likes.
 func raw(answer func(method string, id, params gjson.Result)) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
 	for in.Scan() {
 		m := gjson.Parse(in.Text())
+		answerText = in.Text()
 		answer(m.Get("method").Str, m.Get("id"), m.Get("params"))
 	}
 }
@@ -270,6 +276,25 @@ var badServers = map[string]func(){
 		raw(func(method string, id, _ gjson.Result) {
 			if greet(method, id, oneTool); method == "tools/list" {
 				<-calls
+			}
+		})
+	},
+	"asks": func() { // what its client answers first is the result of its tool
+		var call gjson.Result
+		raw(func(method string, id, params gjson.Result) {
+			switch {
+			case method == "" && call.Exists():
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, call.Raw, answerText)
+				call = gjson.Result{}
+			case method != "" && !greet(method, id, oneTool):
+				call = id
+				for i := range max(params.Get("arguments.times").Int(), 1) {
+					say(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{}}`, i, params.Get("arguments.method").Str)
+				}
+				if params.Get("arguments.cancel").Bool() {
+					time.Sleep(50 * time.Millisecond)
+					say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q0"}}`)
+				}
 			}
 		})
 	},

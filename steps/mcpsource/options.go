@@ -53,8 +53,17 @@ type Options struct {
 	StartTimeout    time.Duration // from the start to the list of tools; 0: 30 s
 	MaxMessageBytes int64         // of one message of the server; 0: 65 MiB; one that is longer fails its own call only
 
+	// MaxLinks bounds the sessions of links at a time, each of which is a process where the server speaks over stdio; 0: 64,
+	// and 1,000 behind a URL. Beyond it the one that was not used for longest ends, and comes back at its next use: what the
+	// server kept in it is lost.
+	MaxLinks int
+
 	// Protocol is the version of MCP to speak; "": the newest that the SDK and the server both know.
 	Protocol string
+
+	// AsProxy has the server told that its client can be asked (sampling, elicitation, roots), so that it lists the tools that
+	// need it. Those work in a Link whose client can do it; elsewhere what they ask is refused.
+	AsProxy bool
 
 	ClientName, ClientVersion string // what the server is told; "": onecall, and 0
 
@@ -69,6 +78,8 @@ type Options struct {
 const (
 	defaultStartTimeout    = 30 * time.Second
 	defaultMaxMessageBytes = 65 << 20
+	defaultMaxLinks        = 64
+	defaultMaxRemoteLinks  = 1000
 )
 
 // protocols are the versions of MCP that the SDK speaks, newest first.
@@ -105,7 +116,7 @@ func (o *Options) checked() (Options, *fault.Error) {
 		_, f := bad("/protocol", "unknown protocol version %s: use %s", quoted(c.Protocol), strings.Join(protocols, ", "))
 		f.Available = protocols
 		return Options{}, f
-	case c.IdleStop < 0 || c.StartTimeout < 0 || c.MaxMessageBytes < 0:
+	case c.IdleStop < 0 || c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxLinks < 0:
 		return bad("", "times and sizes must not be negative")
 	case strings.ContainsRune(c.Command+c.Dir+strings.Join(c.Args, ""), 0):
 		return bad("/command", "the command, its arguments and its directory must not hold NUL")
@@ -130,6 +141,10 @@ func (o *Options) checked() (Options, *fault.Error) {
 	c.Args, c.Env, c.Headers = slices.Clone(c.Args), maps.Clone(c.Env), maps.Clone(c.Headers)
 	c.StartTimeout = cmp.Or(c.StartTimeout, defaultStartTimeout)
 	c.MaxMessageBytes = cmp.Or(c.MaxMessageBytes, int64(defaultMaxMessageBytes))
+	if c.MaxLinks == 0 && c.URL != "" {
+		c.MaxLinks = defaultMaxRemoteLinks
+	}
+	c.MaxLinks = cmp.Or(c.MaxLinks, defaultMaxLinks)
 	c.ClientName, c.ClientVersion = cmp.Or(c.ClientName, "onecall"), cmp.Or(c.ClientVersion, "0")
 	return c, nil
 }

@@ -2,10 +2,12 @@ package mcpsource
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,38 @@ func TestServerEverything(t *testing.T) {
 	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Progress: func(context.Context, float64, float64, string) { told++ }})
 	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil || told != 3 {
 		t.Errorf("%v, %d times told of progress", err, told)
+	}
+}
+
+// A server that lists tools only to clients that can be asked, and asks in them.
+func TestServerEverythingInLink(t *testing.T) {
+	t.Parallel()
+	o := npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")
+	o.AsProxy = true
+	s := ready(t, o)
+	until(t, s, func() bool { // it lists them a moment after the greeting
+		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
+	})
+	c := newClient("ann", "2025-11-25")
+	c.Capabilities = proxied()
+	c.Ask = func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		c.note(method)
+		if method == "roots/list" {
+			return json.RawMessage(`{"roots":[]}`), nil
+		}
+		return json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled for ` + gjson.GetBytes(params, "maxTokens").Raw + `"}}`), nil
+	}
+	l := linkTo(t, s, &c.Peer)
+	if got := says(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
+		t.Errorf("sampled %s", got)
+	}
+	if _, err := function(t, s, "npm.trigger-sampling-request").Call(t.Context(), []byte(`{"prompt":"p","maxTokens":7}`)); err == nil {
+		t.Error("outside of a link it was sampled")
+	}
+	for _, one := range []string{"resources/list", "resources/templates/list", "prompts/list"} {
+		if got, err := l.Do(t.Context(), one, nil); err != nil || len(got) < 100 {
+			t.Errorf("%s: %s, %v", one, got, err)
+		}
 	}
 }
 

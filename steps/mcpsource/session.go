@@ -99,37 +99,13 @@ func (s *Source) start(legacy bool) (n *session, tools []tool, f *fault.Error, s
 			s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.notReady(), Retry: time.Now()})
 		}
 	})()
-	t := newTap(s)
-	transport, process, f := s.dial(t)
-	if f != nil {
-		return nil, nil, f, false
-	}
-	n = &session{source: s, tap: t, process: process, suspect: make(chan struct{}, 1), used: time.Now()}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
-	context.AfterFunc(n.ctx, t.end)
-	n.held = &held{Transport: transport, lasting: s.options.SSE}
 	protocol := s.options.Protocol
 	if legacy {
 		protocol = cmp.Or(protocol, legacyProtocol)
 	}
-	x := &exchange{}
-	// The SDK would wait for a server that does not read, to tell it that it is not waited for any more.
-	release := context.AfterFunc(ctx, n.held.close)
-	client, err := n.newClient().Connect(x.in(ctx), n.held, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
-	release()
-	if err != nil {
-		f, silent = s.notConnected(ctx, n, x, err)
-		n.close()
+	if n, f, silent = s.connect(ctx, protocol, nil); f != nil {
 		return nil, nil, f, silent
 	}
-	n.client, n.protocol = client, client.InitializeResult().ProtocolVersion
-	if process != nil {
-		process.greeted.Store(true)
-	}
-	go func() {
-		_ = client.Wait()
-		n.cancel()
-	}()
 	if tools, f = n.list(ctx); f != nil {
 		if ctx.Err() != nil {
 			f = s.notReady()
@@ -141,15 +117,59 @@ func (s *Source) start(legacy bool) (n *session, tools []tool, f *fault.Error, s
 	return n, tools, nil, false
 }
 
+// connect greets the server in a version of MCP ("": the newest), in the name of a link's client or in onecall's own.
+// On failure nothing is left running.
+func (s *Source) connect(ctx context.Context, protocol string, l *Link) (n *session, f *fault.Error, silent bool) {
+	t := newTap(s)
+	transport, process, f := s.dial(t)
+	if f != nil {
+		return nil, f, false
+	}
+	n = &session{source: s, tap: t, process: process, suspect: make(chan struct{}, 1), used: time.Now()}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	context.AfterFunc(n.ctx, t.end)
+	if l != nil {
+		t.link = &linked{link: l, session: n, streams: s.options.URL != "" && !s.options.SSE, asks: map[string]context.CancelFunc{}}
+	}
+	n.held = &held{Transport: transport, lasting: s.options.SSE}
+	x := &exchange{}
+	// The SDK would wait for a server that does not read, to tell it that it is not waited for any more.
+	release := context.AfterFunc(ctx, n.held.close)
+	client, err := n.newClient().Connect(x.in(ctx), n.held, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
+	release()
+	if err != nil {
+		f, silent = s.notConnected(ctx, n, x, err)
+		n.close()
+		return nil, f, silent
+	}
+	n.client, n.protocol = client, client.InitializeResult().ProtocolVersion
+	if process != nil {
+		process.greeted.Store(true)
+	}
+	go func() {
+		_ = client.Wait()
+		n.cancel()
+	}()
+	return n, nil, false
+}
+
 func (n *session) newClient() *sdk.Client {
 	o := &n.source.options
-	return sdk.NewClient(&sdk.Implementation{Name: o.ClientName, Version: o.ClientVersion}, &sdk.ClientOptions{
+	who := &sdk.Implementation{Name: o.ClientName, Version: o.ClientVersion}
+	options := &sdk.ClientOptions{
 		Logger:       slog.New(slog.DiscardHandler),
 		Capabilities: &sdk.ClientCapabilities{}, // neither roots nor sampling nor elicitation
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			signal(n.source.relist)
 		},
-	})
+	}
+	switch {
+	case n.tap.link != nil:
+		n.tap.link.link.introduce(&who, options)
+	case o.AsProxy:
+		options.Capabilities = proxied()
+	}
+	return sdk.NewClient(who, options)
 }
 
 // version is what the server says of itself.

@@ -4,7 +4,8 @@
 // says whether they may have been applied, and the server is started again with back-off.
 //
 // The client is the official SDK. The results of calls are taken off the wire before the SDK decodes them (see tap), so
-// that their bytes reach references as the server wrote them. Sampling, elicitation and roots are not offered to servers.
+// that their bytes reach references as the server wrote them. Sampling, elicitation and roots are not offered to servers,
+// but in a Link: a session with the server that belongs to one MCP client, and that hands on all that MCP has.
 //
 // A child process ends with the source, and with onecall however that dies, together with all it has started in its process
 // group. A process that leaves the group (setsid, a daemon) is not followed: it sees the ends of its pipes, and must end
@@ -13,6 +14,7 @@ package mcpsource
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -42,9 +44,12 @@ type Source struct {
 	tools     []tool
 	functions []steps.Function
 	session   *session
-	attempts  int           // starts that have failed so far
-	failure   *fault.Error  // of the last one
-	moved     chan struct{} // closed and made anew when session, attempts or closed change
+	offered   *sdk.ServerCapabilities // by the last session; nil: not known
+	links     map[*Link]bool
+	rooms     map[*room]bool // of the links' sessions
+	attempts  int            // starts that have failed so far
+	failure   *fault.Error   // of the last one
+	moved     chan struct{}  // closed and made anew when session, attempts or closed change
 	closed    bool
 	watcher   func()
 }
@@ -80,6 +85,8 @@ func newSource(options Options) *Source {
 		changes: make(chan struct{}, 1),
 		moved:   make(chan struct{}),
 		status:  steps.Status{State: steps.StateStarting},
+		links:   map[*Link]bool{},
+		rooms:   map[*room]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -91,8 +98,9 @@ func (s *Source) open() {
 	if s.options.Lazy {
 		var tools []tool
 		var version string
-		if tools, version, cached = s.readCache(); cached {
-			s.tools, s.functions = tools, s.functionsOf(tools)
+		var offered *sdk.ServerCapabilities
+		if tools, version, offered, cached = s.readCache(); cached {
+			s.tools, s.functions, s.offered = tools, s.functionsOf(tools), offered
 			s.status = steps.Status{State: steps.StateIdle, Version: version}
 		}
 	}
@@ -125,13 +133,19 @@ func (s *Source) Watch(changed func()) {
 
 // Close ends the server and waits for its end: a child process has two seconds to leave after its stdin is closed, then
 // a second after SIGTERM, before it is killed together with the processes that it has started. Calls in flight fail with
-// unavailable.
+// unavailable. Links that are open are closed.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.move()
+	links := slices.Collect(maps.Keys(s.links))
 	s.mu.Unlock()
 	s.cancel()
+	var closing sync.WaitGroup
+	for _, l := range links {
+		closing.Go(func() { _ = l.Close() })
+	}
+	closing.Wait()
 	s.running.Wait()
 	if s.free != nil {
 		s.free()

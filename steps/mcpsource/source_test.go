@@ -439,12 +439,12 @@ func TestWatch(t *testing.T) {
 func TestCacheIsValidJSON(t *testing.T) {
 	t.Parallel()
 	s := newSource(Options{Name: "s", Command: "x", Lazy: true, CacheFile: filepath.Join(t.TempDir(), "c")})
-	s.writeCache([]tool{{name: "a", function: "s.a", raw: `{"name":"a","description":"<b>","inputSchema":{"type":"object"}}`}}, "v")
+	s.writeCache([]tool{{name: "a", function: "s.a", raw: `{"name":"a","description":"<b>","inputSchema":{"type":"object"}}`}}, "v", nil)
 	text, err := os.ReadFile(s.options.CacheFile)
 	if err != nil || !json.Valid(text) {
 		t.Fatal(err)
 	}
-	tools, version, ok := s.readCache()
+	tools, version, _, ok := s.readCache()
 	if !ok || version != "v" || len(tools) != 1 || tools[0].function != "s.a" {
 		t.Errorf("%+v %q %v", tools, version, ok)
 	}

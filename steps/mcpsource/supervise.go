@@ -168,12 +168,13 @@ func (s *Source) take(n *session, tools []tool) {
 	functions := s.functionsOf(tools)
 	s.mu.Lock()
 	s.session, s.failure = n, nil
+	s.offered = n.client.InitializeResult().Capabilities
 	s.tools, s.functions = tools, functions
 	s.status = steps.Status{State: steps.StateReady, Version: n.version()}
 	s.move()
 	s.mu.Unlock()
 	s.changed()
-	s.writeCache(tools, n.version())
+	s.writeCache(tools, n.version(), n.client.InitializeResult().Capabilities)
 }
 
 // drop takes a session away from the calls to come.
@@ -216,5 +217,5 @@ func (s *Source) listAgain(n *session) {
 	s.tools, s.functions = tools, functions
 	s.mu.Unlock()
 	s.changed()
-	s.writeCache(tools, n.version())
+	s.writeCache(tools, n.version(), n.client.InitializeResult().Capabilities)
 }

@@ -21,7 +21,9 @@ type tap struct {
 	warn  func(*fault.Error)              // what is odd
 	log   func(level string, data string) // log messages that belong to no call
 	scrub *scrubber                       // takes secrets out of texts
+	link  *linked                         // what the server asks and tells goes there; nil: the session belongs to no client
 	token atomic.Int64
+	turn  atomic.Int64
 
 	mu        sync.Mutex
 	exchanges map[int64]*exchange // by the request's id
@@ -77,6 +79,9 @@ func (t *tap) register(ctx context.Context, id int64) *exchange {
 	if x.id != 0 && x.id != id {
 		return nil
 	}
+	if x.id == 0 {
+		x.turn = t.turn.Add(1)
+	}
 	x.id = id
 	t.exchanges[id] = x
 	if t.ended && x.cancel != nil {
@@ -118,6 +123,19 @@ func (t *tap) forget(x *exchange) {
 		close(x.notes)
 		x.notes = nil
 	}
+	if x.over != nil {
+		x.over()
+	}
+}
+
+// latest is the request of a client that was made last of those in flight; nil: there is none. The caller holds t.mu.
+func (t *tap) latest() (last *exchange) {
+	for _, x := range t.exchanges {
+		if x.ctx != nil && (last == nil || x.turn > last.turn) {
+			last = x
+		}
+	}
+	return last
 }
 
 // idOf is the id that an exchange has gone out with; 0: none.
@@ -154,7 +172,7 @@ func (t *tap) filter(text string, owner *exchange) string {
 	m := parseMessage(text)
 	switch {
 	case m.method.Exists():
-		if !m.id.Exists() && t.notified(&m, owner) {
+		if !m.id.Exists() && t.notified(&m, owner) || m.id.Exists() && t.link != nil && t.link.asked(&m, owner) {
 			return ""
 		}
 	case m.id.Type == gjson.Number:
@@ -184,6 +202,9 @@ func (t *tap) notified(m *message, owner *exchange) bool {
 		}
 		return true
 	case "notifications/message":
+		if t.link != nil {
+			return t.link.notified(m, owner)
+		}
 		level, data := m.params.Get("level").String(), m.params.Get("data").Raw
 		if data == "" {
 			data = "null"
@@ -201,7 +222,7 @@ func (t *tap) notified(m *message, owner *exchange) bool {
 		}
 		return true
 	}
-	return false
+	return t.link != nil && t.link.notified(m, owner)
 }
 
 // hear queues a note; false when nobody listens. The caller holds tap.mu.

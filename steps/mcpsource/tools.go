@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"runtime"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -141,22 +142,27 @@ func (l *lister) add(definition gjson.Result) {
 	l.bytes += len(t.raw)
 }
 
-// essential is a tool's definition without what agents do not need.
+// essential is a tool's definition without what agents do not need: icons and _meta. The members that MCP has had from
+// the beginning come first.
 func essential(definition gjson.Result) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for _, key := range []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"} {
-		value := definition.Get(key)
-		if !value.Exists() || value.Type == gjson.Null {
-			continue
+	known := []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
+	var o object
+	add := func(key string, value gjson.Result) {
+		if value.Exists() && value.Type != gjson.Null {
+			o.raw(key, value.Raw)
 		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		b.WriteString(`"` + key + `":` + value.Raw)
 	}
-	b.WriteByte('}')
-	return b.String()
+	for _, key := range known {
+		add(key, definition.Get(key))
+	}
+	definition.ForEach(func(key, value gjson.Result) bool {
+		if key.Str != "icons" && key.Str != "_meta" && !slices.Contains(known, key.Str) {
+			known = append(known, key.Str)
+			add(key.Raw[1:len(key.Raw)-1], value)
+		}
+		return true
+	})
+	return string(o.end())
 }
 
 // hints reads a tool's annotations (MCP 2025-11-25, ToolAnnotations). MCP has a tool without readOnlyHint destroy unless
@@ -272,13 +278,17 @@ const anyObject = `{"type":"object"}`
 
 func (s *Source) spec(t *tool) steps.Spec {
 	definition := gjson.Parse(t.raw)
-	spec := steps.Spec{Name: t.function, Description: describe(definition, t.name)}
+	spec := steps.Spec{Name: t.function, Description: describe(definition, t.name), Listing: json.RawMessage(t.raw)}
+	within := func(schema gjson.Result) json.RawMessage { // no copy: lists may be large
+		end := schema.Index + len(schema.Raw)
+		return spec.Listing[schema.Index:end:end]
+	}
 	spec.Input = json.RawMessage(anyObject)
 	if schema := definition.Get("inputSchema"); schema.IsObject() {
-		spec.Input = json.RawMessage(schema.Raw)
+		spec.Input = within(schema)
 	}
 	if schema := definition.Get("outputSchema"); schema.IsObject() {
-		spec.Output = json.RawMessage(schema.Raw)
+		spec.Output = within(schema)
 	}
 	spec.Effect, spec.Idempotent, spec.EffectDeclared = hints(definition.Get("annotations"))
 	return spec

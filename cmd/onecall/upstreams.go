@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/steps/mcpsource"
+)
+
+// upstreams are the MCP servers of the configuration, in its order, as the server of a flat surface passes them through.
+func (a *app) upstreams() []mcp.Upstream {
+	var list []mcp.Upstream
+	for i := range a.config.MCPServers {
+		name := a.config.MCPServers[i].source()
+		if server, ok := a.servers[name].(*uncached); ok {
+			list = append(list, upstream{server.Source, name})
+		}
+	}
+	return list
+}
+
+// upstream is a server as package mcp knows it.
+type upstream struct {
+	*mcpsource.Source
+	name string
+}
+
+// Name implements mcp.Upstream.
+func (u upstream) Name() string { return u.name }
+
+// Open implements mcp.Upstream.
+func (u upstream) Open(ctx context.Context, peer *mcp.Peer) (mcp.Link, error) {
+	link, err := u.Link(ctx, (*mcpsource.Peer)(peer))
+	if err != nil {
+		return nil, err // not link, which would not be nil
+	}
+	return link, nil
+}
+
+// passesThrough tells whether clients see the servers' own tools, and can so be asked by them.
+func (c *config) passesThrough() bool {
+	surface := c.surface()
+	return surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
+}

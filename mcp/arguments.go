@@ -1,0 +1,134 @@
+package mcp
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// arguments reads the arguments of one of onecall's own tools, strictly: every fault is told, and nothing is ignored.
+type arguments struct {
+	values map[string]gjson.Result
+	faults []*fault.Error
+}
+
+// readArguments reads an object that has only the members that are known.
+func readArguments(raw []byte, known ...string) *arguments {
+	a := &arguments{values: map[string]gjson.Result{}}
+	root := gjson.ParseBytes(raw)
+	if !gjson.ValidBytes(raw) || !root.IsObject() {
+		a.fault(fault.BadRequest, "", "the arguments must be a JSON object")
+		return a
+	}
+	root.ForEach(func(key, value gjson.Result) bool {
+		name := key.String()
+		_, twice := a.values[name]
+		switch {
+		case twice:
+			a.fault(fault.BadRequest, fault.Key("", name), "%q is given twice", name)
+		case !slices.Contains(known, name):
+			f := fault.New(fault.UnknownField, "unknown field %q: known are %s", name, strings.Join(known, ", "))
+			f.At, f.Available, f.Nearest = fault.Key("", name), known, fault.Nearest(name, known, 1)
+			a.faults = append(a.faults, f)
+		case value.Type != gjson.Null:
+			a.values[name] = value
+		}
+		return len(a.faults) < maxArgumentFaults
+	})
+	return a
+}
+
+// maxArgumentFaults is how many faults are told of one call.
+const maxArgumentFaults = 50
+
+func (a *arguments) fault(code fault.Code, at, format string, args ...any) {
+	f := fault.New(code, format, args...)
+	f.At = at
+	a.faults = append(a.faults, f)
+}
+
+func (a *arguments) wrong(name, want string) {
+	a.fault(fault.BadRequest, fault.Key("", name), "%s must be %s", name, want)
+}
+
+// flag reads a boolean; otherwise where it is not given.
+func (a *arguments) flag(name string, otherwise bool) bool {
+	v, ok := a.values[name]
+	if ok && !v.IsBool() {
+		a.wrong(name, "true or false")
+	}
+	if !ok || !v.IsBool() {
+		return otherwise
+	}
+	return v.Bool()
+}
+
+// text reads a string.
+func (a *arguments) text(name string) string {
+	v, ok := a.values[name]
+	if ok && v.Type != gjson.String {
+		a.wrong(name, "a string")
+		return ""
+	}
+	return v.Str
+}
+
+// texts reads an array of strings; one string is an array of one.
+func (a *arguments) texts(name string, most int) []string {
+	v, ok := a.values[name]
+	if !ok {
+		return nil
+	}
+	if v.Type == gjson.String {
+		return []string{v.Str}
+	}
+	var list []string
+	good := v.IsArray()
+	v.ForEach(func(_, element gjson.Result) bool {
+		good = good && element.Type == gjson.String
+		list = append(list, element.Str)
+		return good && len(list) <= most
+	})
+	if !good {
+		a.wrong(name, "an array of strings")
+		return nil
+	}
+	if len(list) > most {
+		a.fault(fault.LimitExceeded, fault.Key("", name), "%s has more than %d elements: ask in several calls", name, most)
+		return nil
+	}
+	return list
+}
+
+// number reads an integer from least on; otherwise where it is not given.
+func (a *arguments) number(name string, least, otherwise int) int {
+	v, ok := a.values[name]
+	if !ok {
+		return otherwise
+	}
+	if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || v.Num < float64(least) || v.Num > math.MaxInt32 {
+		a.wrong(name, "a whole number from "+itoa(least)+" on")
+		return otherwise
+	}
+	return int(v.Num)
+}
+
+// isFetch tells whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of
+// onecall stands at the top, or in params. On a tool of onecall's own any continuation token does.
+func isFetch(args []byte, own bool) bool {
+	for _, path := range []string{"continuation_token", "params.continuation_token"} {
+		token := gjson.GetBytes(args, path)
+		if token.Type == gjson.String && strings.HasPrefix(token.Str, budget.TokenPrefix) {
+			return true
+		}
+		if own && token.Exists() && token.Type != gjson.Null {
+			return true
+		}
+	}
+	return false
+}

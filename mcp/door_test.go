@@ -1,0 +1,231 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// shop is a source for tests: it reads, writes, waits and fails, and counts its calls.
+type shop struct {
+	calls   atomic.Int64
+	started chan struct{} // gets a token when slow begins
+	ended   chan error    // gets why slow ended
+	more    []steps.Function
+}
+
+func newShop() *shop { return &shop{started: make(chan struct{}, 100), ended: make(chan error, 100)} }
+
+func (s *shop) Functions() []steps.Function {
+	text := func(name, description, input string, effect steps.Effect, tier steps.Tier, answer func(args gjson.Result) (string, error)) steps.Function {
+		return steps.Function{
+			Spec: steps.Spec{Name: name, Description: description, Input: json.RawMessage(input), Effect: effect, EffectDeclared: true, Tier: tier},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				s.calls.Add(1)
+				text, err := answer(gjson.ParseBytes(args))
+				return []byte(text), err
+			},
+		}
+	}
+	item := func(n int) string {
+		return fmt.Sprintf(`{"id":%d,"name":"item %d","note":"%s"}`, n, n, strings.Repeat("a long note ", 10))
+	}
+	list := []steps.Function{
+		text("shop.item.list", "Lists the items of the shop. Newest first.", `{"type":"object","properties":{"limit":{"type":"integer"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
+			var items []string
+			for i := range int(args.Get("limit").Int()) {
+				items = append(items, item(i))
+			}
+			return `{"items":[` + strings.Join(items, ",") + `]}`, nil
+		}),
+		text("shop.item.get", "Gets one item.", `{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
+			return item(int(args.Get("id").Int())), nil
+		}),
+		text("shop.item.create", "Creates items.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Write, 0, func(args gjson.Result) (string, error) {
+			var items []string
+			for i := range int(args.Get("count").Int()) {
+				items = append(items, item(i))
+			}
+			return `[` + strings.Join(items, ",") + `]`, nil
+		}),
+		text("shop.vault.purge", "Purges the vault of secret things.", `{"type":"object","properties":{"vaultKey":{"type":"string"}}}`, steps.Destroy, steps.TierAdmin, func(gjson.Result) (string, error) {
+			return `"purged"`, nil
+		}),
+		text("shop.echo", "Says what it is told.", `{"type":"object","properties":{"text":{"type":"string"}}}`, steps.Read, 0, func(args gjson.Result) (string, error) {
+			return `{"said":` + marshalText(args.Get("text").String()) + `,"big":12345678901234567890,"exact":1.10}`, nil
+		}),
+		{
+			Spec: steps.Spec{Name: "shop.slow", Description: "Waits until it is cancelled.", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read},
+			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				s.started <- struct{}{}
+				select {
+				case <-ctx.Done():
+					s.ended <- ctx.Err()
+					return nil, ctx.Err()
+				case <-time.After(time.Minute):
+					return []byte(`"late"`), nil
+				}
+			},
+		},
+	}
+	return append(list, s.more...)
+}
+
+func (s *shop) Close() error { return nil }
+
+func marshalText(s string) string { return string(marshal(s)) }
+
+// served is a server with a shop behind it.
+type served struct {
+	*Server
+	shop    *shop
+	catalog *steps.Catalog
+}
+
+// serve makes a server over a shop; change may alter its options.
+func serve(t testing.TB, change func(*Options)) *served {
+	t.Helper()
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{shop: newShop(), catalog: catalog}
+	if err := catalog.Add("shop", s.shop); err != nil {
+		t.Fatal(err)
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, &budget.ResultsOptions{Counter: counter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Grace: 200 * time.Millisecond}
+	if change != nil {
+		change(o)
+	}
+	if o.Engine == nil {
+		o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Server, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Server.Close()
+		catalog.Close()
+		results.Close()
+	})
+	return s
+}
+
+// reader is a caller that may read; writer one that may write too.
+var (
+	reader = Access{ID: "reader", Tier: steps.TierRead}
+	writer = Access{ID: "writer", Tier: steps.TierReadWrite}
+)
+
+// stdio connects a real client over stdio's transport.
+func (s *served) stdio(t testing.TB, a Access, o *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		ended <- s.ServeStdio(ctx, fromClient, toClient, a)
+		toClient.Close()
+	}()
+	session := connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "")
+	t.Cleanup(func() {
+		session.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ServeStdio: %v", err)
+		}
+	})
+	return session
+}
+
+// http serves over a loopback socket and gives the URL.
+func (s *served) http(t testing.TB, a Access) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeHTTP(ctx, l, a) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ServeHTTP: %v", err)
+		}
+	})
+	return "http://" + l.Addr().String() + Path
+}
+
+func connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, version string) *sdk.ClientSession {
+	t.Helper()
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
+	session, err := client.Connect(t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// ask calls a tool and gives the text of its answer.
+func ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text string, failed bool) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+	if err != nil {
+		t.Fatalf("%s %s: %v", tool, args, err)
+	}
+	return textOf(t, result), result.IsError
+}
+
+func textOf(t testing.TB, result *sdk.CallToolResult) string {
+	t.Helper()
+	if len(result.Content) != 1 || result.StructuredContent != nil {
+		t.Fatalf("%d content blocks, structured %v", len(result.Content), result.StructuredContent)
+	}
+	return result.Content[0].(*sdk.TextContent).Text
+}
+
+// names are those of the tools that a client sees.
+func names(t testing.TB, session *sdk.ClientSession) string {
+	t.Helper()
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, tool := range list.Tools {
+		all = append(all, tool.Name)
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,52 @@
+package mcp
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps/files"
+)
+
+// TestToolExample runs the example of the chain tool's description, as it stands there.
+func TestToolExample(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a.md": "one\ntwo\nthree\nfour\n", "b.md": "five\n", "c.txt": "no"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := files.New(&files.Options{Root: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, nil)
+	if err := s.catalog.Add("fs", source); err != nil {
+		t.Fatal(err)
+	}
+	client := s.stdio(t, reader, nil)
+	list, err := client.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example string
+	for _, tool := range list.Tools {
+		if tool.Name == "chain" {
+			_, rest, _ := strings.Cut(tool.Description, "Example: ")
+			example, _, _ = strings.Cut(rest, "\n")
+		}
+	}
+	var request map[string]any
+	if err := json.Unmarshal([]byte(example), &request); err != nil {
+		t.Fatalf("the example %q: %v", example, err)
+	}
+	text, failed := ask(t, client, "chain", example)
+	if failed || gjson.Get(text, "result").Raw != `{"count":2,"heads":["one\ntwo\nthree\n","five\n"]}` {
+		t.Errorf("the example gives %s", text)
+	}
+}

@@ -1,0 +1,181 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// face is what one caller sees on one surface: the tools, of the functions that the caller may use. All sessions of the
+// caller share it.
+type face struct {
+	server  *Server
+	access  Access
+	surface Surface
+	view    steps.Provider // the functions that the caller may use
+
+	stateful  *sdk.Server // for clients with sessions
+	stateless *sdk.Server // for the others
+	shared    *links      // sessions with upstreams for clients without sessions; nil: none
+
+	mu      sync.Mutex
+	of      *steps.Registry // that shown was made of
+	offered *offer
+	shown   map[string][]byte // what was listed of each tool, by name
+}
+
+// offer is what a face shows of one registry.
+type offer struct {
+	tools  []*tool
+	byName map[string]*tool
+}
+
+// tool is a tool as clients see it, and what answers its calls.
+type tool struct {
+	*sdk.Tool
+	answer func(c *call) *sdk.CallToolResult
+}
+
+func (s *Server) newFace(a Access, surface Surface) *face {
+	f := &face{server: s, access: a, surface: surface, shown: map[string][]byte{}}
+	f.view = steps.Narrow(s.o.Catalog, func(spec *steps.Spec) bool { return spec.MinimumTier() <= a.Tier })
+	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
+	return f
+}
+
+// newSDK makes the protocol's server for clients with or without sessions.
+func (f *face) newSDK(sessions bool) *sdk.Server {
+	o := &f.server.o
+	own := &sdk.ServerCapabilities{
+		Tools:   &sdk.ToolCapabilities{ListChanged: true},
+		Logging: &sdk.LoggingCapabilities{},
+	}
+	options := &sdk.ServerOptions{
+		Instructions: instructions,
+		Logger:       o.Log,
+		PageSize:     pageSize,
+		Capabilities: f.capabilities(own),
+		// What one caller may see is no other's business.
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	}
+	if sessions {
+		options.KeepAlive, options.KeepAliveFailureThreshold = o.KeepAlive, 3
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
+	server.AddReceivingMiddleware(f.attend(sessions), f.passThrough)
+	server.AddSendingMiddleware(f.passOut)
+	return server
+}
+
+// pageSize is how many tools one page of a list holds: a client that does not ask for the second page should miss
+// nothing.
+const pageSize = 100_000
+
+// attend keeps the session of a client, and has what is listed wait for sources that are starting.
+func (f *face) attend(sessions bool) sdk.Middleware {
+	return func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			var n *session
+			if ss, ok := req.GetSession().(*sdk.ServerSession); ok && sessions {
+				n = f.session(ss)
+			}
+			switch method {
+			case "tools/list":
+				f.settle(ctx)
+			case "tools/call":
+				f.settleFor(ctx, req)
+			case "logging/setLevel":
+				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && n != nil {
+					n.setLevel(params.Level)
+				}
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// settle waits until no source is starting any more where that changes the list of tools, and brings the list up to date.
+func (f *face) settle(ctx context.Context) {
+	if f.surface != SurfaceChain {
+		steps.Await(ctx, f.view, nil)
+		f.refresh()
+	}
+}
+
+// settleFor does so for the call of a tool that is not listed yet.
+func (f *face) settleFor(ctx context.Context, req sdk.Request) {
+	params, ok := req.GetParams().(*sdk.CallToolParamsRaw)
+	if !ok || f.surface == SurfaceChain || f.shows(params.Name) {
+		return
+	}
+	steps.Await(ctx, f.view, func(*steps.Registry) bool {
+		f.refresh()
+		return f.shows(params.Name)
+	})
+	f.refresh()
+}
+
+func (f *face) shows(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shown[name] != nil
+}
+
+// refresh brings the tools up to date with the functions. Clients with sessions are told where the list has changed.
+func (f *face) refresh() {
+	registry := f.view.Registry()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == registry {
+		return
+	}
+	f.of = registry
+	f.offered = f.offer(registry)
+	gone := make(map[string]bool, len(f.shown))
+	for name := range f.shown {
+		gone[name] = true
+	}
+	for _, t := range f.offered.tools {
+		delete(gone, t.Name)
+		listed, err := json.Marshal(t.Tool)
+		if err != nil {
+			f.server.o.Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
+			continue
+		}
+		if bytes.Equal(listed, f.shown[t.Name]) {
+			continue
+		}
+		if err := f.add(t.Tool); err != nil {
+			f.server.o.Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
+			continue
+		}
+		f.shown[t.Name] = listed
+	}
+	names := make([]string, 0, len(gone))
+	for name := range gone {
+		names = append(names, name)
+		delete(f.shown, name)
+	}
+	if len(names) > 0 {
+		f.stateful.RemoveTools(names...)
+		f.stateless.RemoveTools(names...)
+	}
+}
+
+// add shows one tool. The protocol's library panics where a schema is not to its liking.
+func (f *face) add(t *sdk.Tool) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%v", v)
+		}
+	}()
+	f.stateful.AddTool(t, f.handler(t.Name, true))
+	f.stateless.AddTool(t, f.handler(t.Name, false))
+	return nil
+}

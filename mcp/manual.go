@@ -1,0 +1,39 @@
+package mcp
+
+// chainManual is all that a chain takes, as `search` with names ["chain"] answers it: field → meaning. Lossless is
+// chain.ChainSchema.
+var chainManual = map[string]any{
+	"chain": map[string]string{
+		"steps":              "the pipeline, numbered from 0",
+		"input":              "object, read as $input.path",
+		"params":             "JSON Schemas of input's members; their defaults fill gaps",
+		"common":             "arguments for every step whose function declares them; a step's args win",
+		"return":             "any JSON with references; default: the last step's result",
+		"verify":             "true: the whole result of a write, not its lean form",
+		"budget":             "{maxTotalTokens, maxSteps, maxCalls, maxDurationMs}: lowers the server's",
+		"onError":            "stop (default): nothing new starts; continue: only what depends on the failed step is skipped",
+		"lite":               "true: the result and nothing else",
+		"dryRun":             "true: the plan, nothing runs",
+		"trace":              "none|summary|full: what is told of each step",
+		"continuation_token": "of an earlier large result, without steps; with mode summary|paginated (page, page_size)|filtered (filter_keys)|query (query: reference or expression over $result)|full",
+	},
+	"step": map[string]string{
+		"fn":          "function name; chain: {steps, return} in its place is an inline chain whose $input is args",
+		"args":        "object; strings may hold references",
+		"id":          "name for $id.path",
+		"when":        "expression; false: the step is skipped, its result null",
+		"forEach":     "reference or expression giving an array; $item, $index; the result is the array of results",
+		"concurrency": "of forEach; default 8 for reads, 1 for writes",
+		"repeat":      "{until, max, delayMs}: call again until the expression over $result is true",
+		"select":      "reference or expression over $result: what the step keeps",
+		"orElse":      "result where the step fails",
+		"timeoutMs":   "of one call",
+		"retry":       "{max, backoffMs}: reads and idempotent functions only",
+	},
+	"references": []string{
+		`"$0.items[0].id" value; "$0.items[-1]" last; "$0.items[*].id" array; "$0.items[*].tags[**]" flattened`,
+		`"$0.a?.b" null where missing; "$0.limit ?? 10" default; "$0[\"odd.key\"]" quoted key`,
+		`"text ${$0.name}" inside text; "$$5" is the text $5`,
+		`expressions (when, select, forEach, repeat.until): expr-lang: $0.total > 3, filter($0.items, .size > 10), map, sum, len, sortBy`,
+	},
+}

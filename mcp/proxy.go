@@ -1,0 +1,407 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// links are the sessions with upstreams that belong to one client, opened at their first use. Those of a face (owner nil)
+// serve all its clients without sessions, of which nothing is kept.
+type links struct {
+	face   *face
+	owner  *session
+	ctx    context.Context // ends with the links
+	cancel context.CancelFunc
+
+	mu        sync.Mutex
+	opened    map[string]*opening // by upstream
+	routes    map[string]*routes  // by list, as it was last read
+	watched   map[string]*watch   // the resources that are subscribed to, by URI
+	listeners map[*listener]bool
+	warned    map[string]bool // what was warned of
+	level     json.RawMessage // the params of logging/setLevel; nil: the client has not asked for a level
+	closed    bool
+
+	of      *steps.Registry // that allowed was made of
+	allowed map[string]bool // the sources of which the caller may use a function
+}
+
+// opening is a link that is there once done is closed, or has failed to open.
+type opening struct {
+	done chan struct{}
+	link Link
+	err  error
+}
+
+// newLinks makes the links of a session; nil where the surface passes nothing through.
+func newLinks(n *session) *links {
+	if !n.face.passes() {
+		return nil
+	}
+	return n.face.newLinks(n)
+}
+
+func (f *face) newLinks(owner *session) *links {
+	l := &links{face: f, owner: owner, opened: map[string]*opening{}, routes: map[string]*routes{},
+		watched: map[string]*watch{}, listeners: map[*listener]bool{}, warned: map[string]bool{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// passes tells whether this face passes through what upstreams offer beside tools.
+func (f *face) passes() bool {
+	return len(f.server.o.Upstreams) > 0 && (f.surface == SurfaceFlat || f.surface == SurfaceHybrid)
+}
+
+// capabilities are those that the face is made with. What upstreams add is told to each client as it is then.
+func (f *face) capabilities(own *sdk.ServerCapabilities) *sdk.ServerCapabilities { return own }
+
+// call gives a context with which a function of a source is called in the client's own session with its upstream, with
+// what req carries beside the arguments (inputResponses, requestState); ctx itself where the source is no upstream. l may
+// be nil.
+func (l *links) call(ctx context.Context, source string, req *sdk.CallToolRequest) (context.Context, error) {
+	if l == nil {
+		return ctx, nil
+	}
+	for _, u := range l.face.server.o.Upstreams {
+		if u.Name() != source {
+			continue
+		}
+		link, err := l.link(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		beside := *req.Params
+		beside.Arguments = nil
+		params, err := json.Marshal(&beside)
+		if err != nil {
+			return nil, fault.New(fault.BadRequest, "what stands beside the arguments cannot be handed on: %v", err)
+		}
+		return link.Call(ctx, params), nil
+	}
+	return ctx, nil
+}
+
+// link gives the session with an upstream. The one who asks first has it opened, but does not decide how long that goes on.
+func (l *links) link(ctx context.Context, u Upstream) (Link, error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, fault.New(fault.Unavailable, "the session has ended")
+	}
+	o := l.opened[u.Name()]
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		l.opened[u.Name()] = o
+		peer := l.peer(u)
+		go l.open(u, peer, o)
+	}
+	l.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.link, o.err
+	case <-ctx.Done():
+		return nil, fault.New(fault.Cancelled, "%s had not been ready when the request was cancelled", u.Name())
+	}
+}
+
+func (l *links) open(u Upstream, peer *Peer, o *opening) {
+	defer close(o.done)
+	o.link, o.err = u.Open(l.ctx, peer)
+	l.mu.Lock()
+	level, closed := l.level, l.closed
+	if o.err != nil {
+		delete(l.opened, u.Name()) // the next use tries again
+	}
+	l.mu.Unlock()
+	switch {
+	case o.err != nil:
+	case closed:
+		_ = o.link.Close()
+		o.link, o.err = nil, fault.New(fault.Unavailable, "the session has ended")
+	case level != nil && logs(u):
+		_, _ = o.link.Do(l.ctx, "logging/setLevel", level) // an upstream that refuses it logs as it likes
+	}
+}
+
+// close ends all of them.
+func (l *links) close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.closed = true
+	var all []*opening
+	for _, o := range l.opened {
+		all = append(all, o)
+	}
+	l.mu.Unlock()
+	l.cancel()
+	var closing sync.WaitGroup
+	for _, o := range all {
+		closing.Go(func() {
+			<-o.done
+			if o.link != nil {
+				_ = o.link.Close()
+			}
+		})
+	}
+	closing.Wait()
+}
+
+// passThrough answers what upstreams offer beside tools. It is made once for each of the face's servers.
+func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
+	if !f.passes() {
+		return next
+	}
+	if f.shared == nil {
+		f.shared = f.newLinks(nil)
+		f.server.watching.Go(func() {
+			<-f.server.done
+			f.shared.close()
+		})
+	}
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		ss, ok := req.GetSession().(*sdk.ServerSession)
+		if !ok {
+			return next(ctx, method, req)
+		}
+		p := &passing{links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
+		answer := p.answers()
+		if answer == nil {
+			return next(ctx, method, req)
+		}
+		return answer(context.WithValue(ctx, clientKey{}, ss), req, next)
+	}
+}
+
+// linksOf are the links that a client's requests go through.
+func (f *face) linksOf(ss *sdk.ServerSession) *links {
+	f.server.mu.Lock()
+	defer f.server.mu.Unlock()
+	if n := f.server.sessions[ss]; n != nil && n.links != nil {
+		return n.links
+	}
+	return f.shared
+}
+
+// versionOf is the version of MCP that a request is made in.
+func versionOf(ss *sdk.ServerSession, req sdk.Request) string {
+	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
+		if version, ok := params.GetMeta()[sdk.MetaKeyProtocolVersion].(string); ok {
+			return version
+		}
+	}
+	if params := ss.InitializeParams(); params != nil {
+		return params.ProtocolVersion
+	}
+	return ""
+}
+
+// passing is one request on its way to upstreams.
+type passing struct {
+	links   *links
+	client  *sdk.ServerSession
+	method  string
+	version string
+}
+
+// answerer answers a request in place of next, or with its help.
+type answerer = func(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error)
+
+// answers is what answers the request; nil: it is none that upstreams have to do with.
+func (p *passing) answers() answerer {
+	switch p.method {
+	case "initialize", "server/discover":
+		return p.greet
+	case "tools/call":
+		return p.callTool
+	case "resources/list", "resources/templates/list", "prompts/list":
+		return p.list
+	case "resources/read":
+		return p.read
+	case "resources/subscribe", "resources/unsubscribe":
+		return p.subscribe
+	case "prompts/get":
+		return p.prompt
+	case "completion/complete":
+		return p.complete
+	case "logging/setLevel":
+		return p.setLevel
+	case "subscriptions/listen":
+		return p.listen
+	case "notifications/roots/list_changed":
+		return p.rootsChanged
+	}
+	return nil
+}
+
+// params are a request's own, as they go to an upstream; nil: it has none.
+func params(req sdk.Request) json.RawMessage {
+	data, err := json.Marshal(req.GetParams())
+	if err != nil || string(data) == "null" {
+		return nil
+	}
+	return data
+}
+
+// greetTime is how long the greeting waits for upstreams that are starting. What one that takes longer offers beside tools
+// is there all the same, but the client is not told so.
+const greetTime = 15 * time.Second
+
+// greet adds what upstreams offer to what a client is told at first.
+func (p *passing) greet(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	result, err := next(ctx, p.method, req)
+	if err != nil {
+		return result, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, greetTime)
+	defer cancel()
+	p.links.face.settle(waiting)
+	switch r := result.(type) {
+	case *sdk.InitializeResult:
+		r.Capabilities = p.links.joined(r.Capabilities)
+	case *sdk.DiscoverResult:
+		r.Capabilities = p.links.joined(r.Capabilities)
+	}
+	return result, nil
+}
+
+// joined are a face's own capabilities and those of its upstreams.
+func (l *links) joined(own *sdk.ServerCapabilities) *sdk.ServerCapabilities {
+	all := sdk.ServerCapabilities{}
+	if own != nil {
+		all = *own
+	}
+	for _, u := range l.upstreams(nil) {
+		c := u.Capabilities()
+		if r := c.Resources; r != nil {
+			sum := sdk.ResourceCapabilities{}
+			if all.Resources != nil {
+				sum = *all.Resources
+			}
+			sum.Subscribe, sum.ListChanged = sum.Subscribe || r.Subscribe, sum.ListChanged || r.ListChanged
+			all.Resources = &sum
+		}
+		if r := c.Prompts; r != nil {
+			all.Prompts = &sdk.PromptCapabilities{ListChanged: r.ListChanged || all.Prompts != nil && all.Prompts.ListChanged}
+		}
+		if c.Completions != nil {
+			all.Completions = c.Completions
+		}
+	}
+	return &all
+}
+
+// upstreams are those that have what offers asks for (nil: anything) and of which the caller may use a function, in the
+// configuration's order.
+func (l *links) upstreams(offers func(*sdk.ServerCapabilities) bool) []Upstream {
+	registry := l.face.view.Registry()
+	l.mu.Lock()
+	if l.of != registry {
+		l.of, l.allowed = registry, map[string]bool{}
+		for _, entry := range registry.All() {
+			l.allowed[entry.Spec().Source()] = true
+		}
+	}
+	allowed := l.allowed
+	l.mu.Unlock()
+	var list []Upstream
+	for _, u := range l.face.server.o.Upstreams {
+		if c := u.Capabilities(); c != nil && allowed[u.Name()] && (offers == nil || offers(c)) {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+func logs(u Upstream) bool {
+	c := u.Capabilities()
+	return c != nil && c.Logging != nil //nolint:staticcheck // servers still log
+}
+
+// setLevel hands the client's level on to the sessions that are open, and to those to come.
+func (p *passing) setLevel(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	result, err := next(ctx, p.method, req)
+	if err != nil || p.links.owner == nil {
+		return result, err
+	}
+	level := params(req)
+	p.links.mu.Lock()
+	p.links.level = level
+	p.links.mu.Unlock()
+	p.links.each(logs, func(link Link) { _, _ = link.Do(ctx, p.method, level) })
+	return result, nil
+}
+
+// rootsChanged tells the sessions that are open.
+func (p *passing) rootsChanged(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	if p.links.owner != nil {
+		p.links.each(func(Upstream) bool { return true }, func(link Link) { _, _ = link.Do(ctx, p.method, nil) })
+	}
+	return next(ctx, p.method, req)
+}
+
+// each does something with the sessions that are open, side by side.
+func (l *links) each(of func(Upstream) bool, do func(Link)) {
+	var all sync.WaitGroup
+	for _, u := range l.face.server.o.Upstreams {
+		l.mu.Lock()
+		o := l.opened[u.Name()]
+		l.mu.Unlock()
+		if o == nil || !of(u) {
+			continue
+		}
+		select {
+		case <-o.done:
+			if o.link != nil {
+				all.Go(func() { do(o.link) })
+			}
+		default: // it gets the level when it is open
+		}
+	}
+	all.Wait()
+}
+
+// do makes a request of one upstream.
+func (l *links) do(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
+	link, err := l.link(ctx, u)
+	if err != nil {
+		return nil, l.told(err)
+	}
+	result, err := link.Do(ctx, method, params)
+	if err != nil {
+		return nil, l.told(err)
+	}
+	return l.face.server.o.Scrubber.JSON(result), nil
+}
+
+// told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
+func (l *links) told(err error) *jsonrpc.Error {
+	scrubber := l.face.server.o.Scrubber
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		c := *wire
+		c.Message, c.Data = scrubber.Text(wire.Message), scrubber.JSON(wire.Data)
+		return &c
+	}
+	f, ok := fault.As(err)
+	if !ok || f == nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall stopped this request"}
+	}
+	data, marshalErr := json.Marshal(map[string]string{"code": string(f.Code)})
+	if marshalErr != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: scrubber.Text(f.Message), Data: data}
+}

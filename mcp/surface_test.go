@@ -1,0 +1,300 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/dispatch"
+)
+
+// grouped has the items of the shop behind a dispatcher.
+func grouped(surface Surface) func(*Options) {
+	return func(o *Options) {
+		o.Surface = surface
+		o.Dispatch, _ = dispatch.New(&dispatch.Config{Groups: []dispatch.Group{{Name: "items", Resources: []string{"item"}}}})
+	}
+}
+
+func TestSurfaces(t *testing.T) {
+	t.Parallel()
+	for surface, want := range map[Surface]string{
+		SurfaceChain:    "chain info search",
+		SurfaceDispatch: "chain info items search shop_echo shop_slow",
+		SurfaceFlat:     "chain info search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
+		SurfaceHybrid:   "chain info items search shop_echo shop_item_create shop_item_get shop_item_list shop_slow",
+	} {
+		t.Run(surface.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, grouped(surface))
+			client := s.stdio(t, writer, nil)
+			if got := names(t, client); got != want {
+				t.Errorf("tools: %s, want %s", got, want)
+			}
+			list, err := client.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range list.Tools {
+				legacy := strings.HasPrefix(tool.Description, "[Legacy: prefer items] ")
+				if legacy != (surface == SurfaceHybrid && strings.HasPrefix(tool.Name, "shop_item_")) {
+					t.Errorf("%s: %s", tool.Name, tool.Description)
+				}
+				schema, _ := json.Marshal(tool.InputSchema)
+				if gjson.GetBytes(schema, "type").Str != "object" {
+					t.Errorf("%s: %s", tool.Name, schema)
+				}
+			}
+		})
+	}
+}
+
+func TestDispatcher(t *testing.T) {
+	t.Parallel()
+	s := serve(t, grouped(SurfaceDispatch))
+	client := s.stdio(t, writer, nil)
+	for _, one := range []struct{ args, want string }{
+		{`{"action":"get","id":7,"lite":true}`, `{"id":7,"name":"item 7"`},
+		{`{"resource":"item","action":"get","params":{"id":7}}`, `{"ok":true,"result":{"id":7,"name":"item 7"`},
+		{`{"action":"get","id":"seven"}`, `{"ok":false,"error":{"code":"bad_arguments",`},
+		{`{"action":"get","params":{"id":"seven"}}`, `"at":"/params/id"`},
+		{`{"action":"get","id":7,"params":{}}`, `beside params`},
+		{`{"action":"gte","id":7}`, `"code":"unknown_function"`},
+		{`{"action":"get","id":7,"lite":"false"}`, `"at":"/lite"`},
+		{`{}`, `get`},
+		{`{"action":"help","lite":true}`, `["create","get","list"]`},
+		{`{"action":"help","schema":true,"params":{"action":"get"}}`, `"required":["id"]`},
+		{`{"action":"create","params":{"count":60},"lite":true}`, `"accepted":60`},
+	} {
+		if text, _ := ask(t, client, "items", one.args); !strings.Contains(text, one.want) {
+			t.Errorf("items %s: %s\nlacks %s", one.args, text, one.want)
+		}
+	}
+	// A large result is negotiated whichever tool made it, and a fetch runs nothing, whatever stands around the token.
+	text, _ := ask(t, client, "items", `{"action":"list","limit":400}`)
+	token := gjson.Get(text, "result.continuation_token").Str
+	calls := s.shop.calls.Load()
+	for _, args := range []string{
+		`{"resource":"item","action":"create","lite":true,"continuation_token":"` + token + `","mode":"query","query":"$result.items[399].id"}`,
+		`{"resource":"item","action":"create","params":{"lite":true,"continuation_token":"` + token + `","mode":"query","query":"$result.items[399].id"}}`,
+	} {
+		if text, failed := ask(t, client, "items", args); failed || text != "399" {
+			t.Errorf("fetch %s: %s", args, text)
+		}
+	}
+	if s.shop.calls.Load() != calls {
+		t.Error("a fetch called a function")
+	}
+	// Taught once.
+	first, _ := ask(t, client, "items", `{"again":true}`)
+	second, _ := ask(t, client, "items", `{}`)
+	if strings.Contains(second, "id: integer") || !strings.Contains(first, "id: integer") {
+		t.Errorf("first: %s\nsecond: %s", first, second)
+	}
+}
+
+func TestFlatTools(t *testing.T) {
+	t.Parallel()
+	s := serve(t, grouped(SurfaceFlat))
+	client := s.stdio(t, writer, nil)
+	for _, one := range []struct{ tool, args, want string }{
+		{"shop_echo", `{"text":"hi"}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`},
+		{"shop_echo", `{"text":"hi","lite":true,"verify":false}`, `{"said":"hi",`},
+		{"shop_echo", `{"text":"hi","lite":"yes"}`, `"at":"/lite"`},
+		{"shop_item_get", `{"id":"x"}`, `"at":"/id"`},
+		{"shop_item_create", `{"count":60}`, `"accepted":60`},
+		{"shop_item_create", `{"count":2,"verify":true}`, `[{"id":0,`},
+	} {
+		if text, _ := ask(t, client, one.tool, one.args); !strings.HasPrefix(text, one.want) && !strings.Contains(text, one.want) {
+			t.Errorf("%s %s: %s\nlacks %s", one.tool, one.args, text, one.want)
+		}
+	}
+}
+
+// TestListChanged tells clients of tools that come and go, and only of those.
+func TestListChanged(t *testing.T) {
+	t.Parallel()
+	for _, surface := range []Surface{SurfaceChain, SurfaceFlat} {
+		t.Run(surface.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, grouped(surface))
+			changed := make(chan struct{}, 10)
+			client := s.stdio(t, writer, &sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }})
+			before := names(t, client)
+			late := newShop()
+			late.more = []steps.Function{{Spec: steps.Spec{Name: "late.come", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
+			if err := s.catalog.Add("late", late); err != nil {
+				t.Fatal(err)
+			}
+			if surface == SurfaceChain {
+				if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"late.come"}]}`); failed || text != "1" {
+					t.Errorf("the new function: %s", text)
+				}
+				if names(t, client) != before || len(changed) > 0 {
+					t.Error("the list of tools has changed")
+				}
+				return
+			}
+			select {
+			case <-changed:
+			case <-time.After(5 * time.Second):
+				t.Fatal("the client was not told")
+			}
+			if got := names(t, client); !strings.Contains(got, "late_come") {
+				t.Errorf("tools: %s", got)
+			}
+		})
+	}
+}
+
+// TestHTTPVersions has clients of each version, with and without sessions, at one URL.
+func TestHTTPVersions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.http(t, reader)
+	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			client := connect(t, &sdk.StreamableClientTransport{Endpoint: url}, nil, version)
+			if got := client.InitializeResult().ProtocolVersion; got != version {
+				t.Errorf("version %s", got)
+			}
+			if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); failed || !strings.HasPrefix(text, `{"said":"a"`) {
+				t.Errorf("chain: %s", text)
+			}
+			if text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.item.create"}]}`); !failed || !strings.Contains(text, "unknown_function") {
+				t.Errorf("a reader writes: %s", text)
+			}
+			first, _ := ask(t, client, "search", `{"query":"get one item"}`)
+			second, _ := ask(t, client, "search", `{"query":"get one item"}`)
+			if stateless := version == "2026-07-28"; (first == second) != stateless {
+				t.Errorf("taught: %s\n%s", first, second)
+			}
+		})
+	}
+	flat := connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat"}, nil, "")
+	if got := names(t, flat); !strings.Contains(got, "shop_item_get") {
+		t.Errorf("another surface: %s", got)
+	}
+}
+
+func TestHTTPRefuses(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.MaxSessions, o.MaxRequestBytes = 2, 10_000 })
+	url := s.http(t, reader)
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	post := func(change func(*http.Request), body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if change != nil {
+			change(r)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		return response.StatusCode, string(text)
+	}
+	for what, one := range map[string]struct {
+		change func(*http.Request)
+		body   string
+		status int
+	}{
+		"another host":         {func(r *http.Request) { r.Host = "evil.example" }, initialize, 403},
+		"a host like loopback": {func(r *http.Request) { r.Host = "127.0.0.1.evil.example" }, initialize, 403},
+		"another origin":       {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, initialize, 403},
+		"no origin":            {func(r *http.Request) { r.Header.Set("Origin", "null") }, initialize, 403},
+		"an unknown surface":   {func(r *http.Request) { r.URL.RawQuery = "surface=flta" }, initialize, 400},
+		"too large":            {nil, `{"x":"` + strings.Repeat("a", 100_000) + `"}`, 413},
+		"no JSON":              {nil, `{`, 400},
+		"an old version":       {func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, initialize, 400},
+		"no session":           {func(r *http.Request) { r.Header.Set("Mcp-Session-Id", "nonsense") }, initialize, 404},
+		"another type":         {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, initialize, 415},
+	} {
+		if status, text := post(one.change, one.body); status != one.status {
+			t.Errorf("%s: %d %.200s", what, status, text)
+		}
+	}
+	local := func(r *http.Request) {
+		r.Host = strings.Replace(r.URL.Host, "127.0.0.1", "localhost", 1)
+		r.Header.Set("Origin", "http://"+r.Host)
+	}
+	for i := range 3 {
+		status, text := post(local, initialize)
+		if want := map[bool]int{true: 200, false: 503}[i < 2]; status != want {
+			t.Errorf("session %d: %d %.200s", i, status, text)
+		}
+	}
+}
+
+// TestRootObject: clients see plain objects, whatever an upstream has at the root.
+func TestRootObject(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		``:                                 `{"type":"object"}`,
+		`{"type":"object","x-keep":[1,2]}`: `{"type":"object","x-keep":[1,2]}`,
+		`{"properties":{"a":{}}}`:          `{"properties":{"a":{}},"type":"object"}`,
+		`true`:                             `{"type":"object"}`,
+		`{"type":"object","oneOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"integer"}}}]}`: `{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"type":"object"}`,
+	} {
+		if got := string(rootObject(json.RawMessage(schema))); got != want {
+			t.Errorf("%s becomes %s, want %s", schema, got, want)
+		}
+	}
+}
+
+func FuzzTools(f *testing.F) {
+	for _, args := range []string{
+		`{}`, `null`, `[]`, `{"query":"item"}`, `{"names":["shop.item.get"]}`, `{"action":"create","count":2}`, `{"steps":[{"fn":"shop.item.create"}]}`,
+		`{"continuation_token":"oc1_x"}`, `{"params":{"continuation_token":"oc1_x"}}`, `{"lite":true}`, `{"action":"help","lite":true}`, `{"text":"a"}`,
+		`{"steps":[{"fn":"shop.vault.purge","args":{"vaultKey":"k"}}]}`,
+	} {
+		f.Add(uint8(0), args)
+	}
+	s := serve(f, func(o *Options) { grouped(SurfaceHybrid)(o); o.MaxTotalTokens = 300 })
+	client := s.stdio(f, reader, nil)
+	list, err := client.ListTools(context.Background(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	counter := s.o.Counter
+	f.Fuzz(func(t *testing.T, tool uint8, args string) {
+		if !json.Valid([]byte(args)) || strings.Contains(args, "slow") {
+			return
+		}
+		name := list.Tools[int(tool)%len(list.Tools)].Name
+		if name == "shop_slow" {
+			return
+		}
+		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: name, Arguments: json.RawMessage(args)})
+		if err != nil {
+			return // such as arguments that are no object: the protocol's error
+		}
+		text := result.Content[0].(*sdk.TextContent).Text
+		if n := counter.Count([]byte(text), -1); n > 300 {
+			t.Errorf("%s %s: %d tokens: %s", name, args, n, text)
+		}
+		if !json.Valid([]byte(text)) {
+			t.Errorf("%s %s: %s", name, args, text)
+		}
+		for _, word := range []string{"purge", "vaultKey", "secret things"} {
+			if strings.Contains(text, word) && !strings.Contains(args, word) {
+				t.Errorf("%s %s tells of %s: %s", name, args, word, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,226 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// flat shows a function as a tool of its own; legacy, where it is not empty, is put before its description.
+func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
+	spec := entry.Spec()
+	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
+	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
+		shown.Title = listing.Get("title").String()
+		if hints := listing.Get("annotations"); hints.IsObject() {
+			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
+		}
+		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) {
+			shown.OutputSchema = json.RawMessage(output.Raw)
+		}
+	} else {
+		shown.Annotations = hintsOf(spec)
+	}
+	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.flat(spec.Name) }}
+}
+
+// hintsOf tells clients what a function does to the world.
+func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
+	destroys := spec.Effect == steps.Destroy
+	hints := &sdk.ToolAnnotations{ReadOnlyHint: spec.Effect == steps.Read, IdempotentHint: spec.Idempotent}
+	if !hints.ReadOnlyHint {
+		hints.DestructiveHint = &destroys
+	}
+	return hints
+}
+
+// rootObject is an input schema as clients take it: a plain object at its root. Alternatives there, which some model APIs
+// refuse and some clients drop the tool for, are left out: the call is checked against the whole schema all the same.
+func rootObject(schema json.RawMessage) json.RawMessage {
+	root := gjson.ParseBytes(schema)
+	if !root.IsObject() {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	plain := root.Get("type").String() == "object"
+	for _, keyword := range combining {
+		plain = plain && !root.Get(keyword).Exists()
+	}
+	if plain {
+		return schema
+	}
+	members := map[string]json.RawMessage{}
+	properties := map[string]json.RawMessage{}
+	collect(root, properties)
+	root.ForEach(func(key, value gjson.Result) bool {
+		if !slices.Contains(combining, key.Str) {
+			members[key.Str] = json.RawMessage(value.Raw)
+		}
+		return true
+	})
+	members["type"] = json.RawMessage(`"object"`)
+	if len(properties) > 0 {
+		members["properties"] = marshal(properties)
+	}
+	return marshal(members)
+}
+
+var combining = []string{"oneOf", "anyOf", "allOf"}
+
+// collect gathers the properties of a schema and of its alternatives.
+func collect(schema gjson.Result, into map[string]json.RawMessage) {
+	schema.Get("properties").ForEach(func(key, value gjson.Result) bool {
+		if into[key.Str] == nil {
+			into[key.Str] = json.RawMessage(value.Raw)
+		}
+		return true
+	})
+	for _, keyword := range combining {
+		schema.Get(keyword).ForEach(func(_, branch gjson.Result) bool {
+			collect(branch, into)
+			return true
+		})
+	}
+}
+
+// verbatim tells whether a function's results are passed on as its MCP server gave them.
+func (f *face) verbatim(spec *steps.Spec) bool {
+	return len(spec.Listing) > 0 && !f.server.o.Processed && spec.Heavy != "always"
+}
+
+// flat answers the call of one function.
+func (c *call) flat(name string) *sdk.CallToolResult {
+	if isFetch(c.args, false) {
+		return c.run(c.args)
+	}
+	entry, err := c.face.view.Registry().Resolve(name)
+	if err != nil {
+		f, _ := fault.As(err)
+		return c.refuse(f)
+	}
+	if c.face.verbatim(entry.Spec()) {
+		return c.pass(entry)
+	}
+	args, verify, faults := c.stripped(entry)
+	if len(faults) > 0 {
+		return c.refuse(faults...)
+	}
+	lite := true
+	return c.call(&chain.Call{Function: name, Args: args, Lite: &lite, Verify: verify})
+}
+
+// stripped takes lite and verify off the arguments of a function that does not declare them.
+func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
+	root := gjson.ParseBytes(c.args)
+	mine := func(name string) gjson.Result {
+		if entry.Argument(name) != "" {
+			return gjson.Result{}
+		}
+		return root.Get(name)
+	}
+	lite, full := mine("lite"), mine("verify")
+	if !lite.Exists() && !full.Exists() {
+		return c.args, false, nil
+	}
+	for name, value := range map[string]gjson.Result{"lite": lite, "verify": full} {
+		if value.Exists() && !value.IsBool() {
+			f := fault.New(fault.BadRequest, "%s must be true or false", name)
+			f.At = "/" + name
+			faults = append(faults, f)
+		}
+	}
+	args = []byte{'{'}
+	root.ForEach(func(key, value gjson.Result) bool {
+		if key.Str == "lite" && lite.Exists() || key.Str == "verify" && full.Exists() {
+			return true
+		}
+		if len(args) > 1 {
+			args = append(args, ',')
+		}
+		args = append(append(append(args, key.Raw...), ':'), value.Raw...)
+		return true
+	})
+	return append(args, '}'), full.Bool(), faults
+}
+
+// pass calls a tool of an MCP server, and gives its result as the server wrote it.
+func (c *call) pass(entry *steps.Entry) *sdk.CallToolResult {
+	spec := entry.Spec()
+	ctx := c.context(c.args)
+	if spec.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
+		defer cancel()
+	}
+	ctx, err := c.links().call(ctx, spec.Source(), c.request)
+	if err != nil {
+		return c.failed(err)
+	}
+	var raw []byte
+	attendant := &steps.Attendant{Verbatim: func(result []byte) { raw = slices.Clone(result) }}
+	c.told.attend(attendant)
+	value, err := entry.Call(steps.WithAttendant(ctx, attendant), c.args)
+	if handOver(c.ctx, raw, err) {
+		return &sdk.CallToolResult{}
+	}
+	if result, ok := c.decoded(raw); ok {
+		return result
+	}
+	if err != nil {
+		return c.failed(err)
+	}
+	return c.made(entry, value)
+}
+
+// links are the sessions with upstreams that the client's calls go through.
+func (c *call) links() *links {
+	if c.session == nil {
+		return c.face.shared
+	}
+	return c.session.links
+}
+
+// decoded is a result as an upstream wrote it; structured content keeps its bytes.
+func (c *call) decoded(raw []byte) (*sdk.CallToolResult, bool) {
+	if len(raw) == 0 {
+		return nil, false
+	}
+	result := &sdk.CallToolResult{}
+	if err := json.Unmarshal(raw, result); err != nil {
+		return nil, false
+	}
+	if structured := gjson.GetBytes(raw, "structuredContent"); structured.Exists() {
+		result.StructuredContent = json.RawMessage(structured.Raw)
+	}
+	return result, true
+}
+
+// made is a tool's result for a value that was not its server's own answer, such as one of the call cache.
+func (c *call) made(entry *steps.Entry, value []byte) *sdk.CallToolResult {
+	text := string(value)
+	if parsed := gjson.ParseBytes(value); parsed.Type == gjson.String {
+		text = parsed.Str
+	}
+	result := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	if len(entry.Spec().Output) > 0 && strings.HasPrefix(text, "{") {
+		result.StructuredContent = json.RawMessage(value)
+	}
+	return result
+}
+
+// failed answers an error that is no tool's own.
+func (c *call) failed(err error) *sdk.CallToolResult {
+	f, ok := fault.As(err)
+	if !ok || f == nil {
+		f = fault.New(fault.Internal, "a defect of onecall stopped this call")
+		f.Err = err
+	}
+	return c.refuse(f)
+}

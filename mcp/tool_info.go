@@ -1,0 +1,132 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// infoShown is what info answers. Lite: the first three.
+type infoShown struct {
+	Name      string        `json:"name"`
+	Version   string        `json:"version"`
+	State     string        `json:"state"` // ready, starting, degraded
+	Surface   string        `json:"surface,omitempty"`
+	Tier      string        `json:"tier,omitempty"`
+	Functions int           `json:"functions,omitempty"`
+	Sources   []sourceShown `json:"sources,omitempty"`
+	Limits    *limitsShown  `json:"limits,omitempty"`
+}
+
+type limitsShown struct {
+	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
+	MaxRequestSize int `json:"maxRequestBytes,omitempty"`
+}
+
+// sourceShown is what a caller is told of a source.
+type sourceShown struct {
+	Name      string `json:"name"`
+	State     string `json:"state,omitempty"` // left out where it is ready
+	Functions int    `json:"functions,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Error     string `json:"error,omitempty"`
+}
+
+// info tells what this server is, and how its sources are.
+func (c *call) info() *sdk.CallToolResult {
+	if isFetch(c.args, true) {
+		return c.run(c.args)
+	}
+	a := readArguments(c.args, "lite")
+	lite := a.flag("lite", c.face.server.o.Lite)
+	if len(a.faults) > 0 {
+		return c.refuse(a.faults...)
+	}
+	o := &c.face.server.o
+	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}
+	if !lite {
+		shown.Surface, shown.Tier = c.face.surface.String(), c.face.access.Tier.String()
+		shown.Functions = c.face.view.Registry().Len()
+		shown.Sources = c.sources()
+		shown.Limits = &limitsShown{o.MaxTotalTokens, int(o.MaxRequestBytes)}
+	}
+	return c.deliver(marshal(shown), 0)
+}
+
+// state sums up the sources: starting while one is, degraded where one is down.
+func (c *call) state() string {
+	state := string(steps.StateReady)
+	for _, source := range c.face.server.o.Catalog.Sources() {
+		switch source.State {
+		case steps.StateStarting:
+			return string(source.State)
+		case steps.StateRetrying, steps.StateFailed:
+			state = "degraded"
+		}
+	}
+	return state
+}
+
+// sources tells of the sources that the caller may know of: those of which it may use a function, and those whose
+// functions are not known.
+func (c *call) sources() []sourceShown {
+	view := c.face.view.Registry()
+	var shown []sourceShown
+	for _, source := range c.face.server.o.Catalog.Sources() {
+		n := 0
+		for name := range source.Functions {
+			if view.Has(name) {
+				n++
+			}
+		}
+		if n == 0 && len(source.Functions) > 0 || source.State == steps.StateDisabled {
+			continue
+		}
+		one := sourceShown{Name: source.Name, Functions: n, Version: source.Version}
+		if source.State != steps.StateReady {
+			one.State = string(source.State)
+		}
+		if source.Error != nil {
+			one.Error = shortened(source.Error)
+		}
+		shown = append(shown, one)
+	}
+	return shown
+}
+
+// down tells of the sources in which nothing could be looked for.
+func (c *call) down() []sourceShown {
+	var down []sourceShown
+	for _, source := range c.sources() {
+		if source.Functions == 0 && source.State != "" && source.State != string(steps.StateIdle) {
+			source.Version = ""
+			down = append(down, source)
+		}
+	}
+	return down
+}
+
+// shortened is the first line of what is wrong with a source.
+func shortened(f *fault.Error) string {
+	line, _, _ := strings.Cut(f.Message, "\n")
+	if runes := []rune(line); len(runes) > 200 {
+		line = string(runes[:199]) + "…"
+	}
+	return line
+}
+
+// marshal writes a value as compact JSON, without the escapes that HTML would need.
+func marshal(value any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		panic(err) // none of the values of this package fails to encode
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,91 @@
+package mcp
+
+import (
+	_ "embed"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/dispatch"
+)
+
+// ownTools are the tools that every surface has, as clients read them. Each word of them is paid for by every session of
+// every client: TestToolSizes bounds them, and TestToolExample runs the example in them.
+//
+//go:embed tools.json
+var ownTools []byte
+
+// instructions tell a client's model what this server is for.
+const instructions = "One tool instead of many: find functions with `search`, then do the whole job in one `chain` call, whose steps " +
+	"hand results on by reference ($0.path), so that only the final result comes back. Prefer one chain over several calls; " +
+	"ask for only what you need with `return`. A failed chain names the step, the place and the remedy: correct it and send it again."
+
+// answers are what answers the calls of the own tools.
+var answers = map[string]func(*call) *sdk.CallToolResult{
+	"chain":  (*call).chain,
+	"search": (*call).search,
+	"info":   (*call).info,
+}
+
+// ownToolNames are the names that no other tool may have.
+var ownToolNames = []string{"chain", "search", "info"}
+
+// owned lists the own tools for a caller.
+func (f *face) owned() []*tool {
+	var listed []struct {
+		Name, Description string
+		InputSchema       json.RawMessage
+		Annotations       *sdk.ToolAnnotations
+	}
+	if err := json.Unmarshal(ownTools, &listed); err != nil {
+		panic(err) // it is part of the program
+	}
+	tools := make([]*tool, len(listed))
+	for i, l := range listed {
+		tools[i] = &tool{answer: answers[l.Name], Tool: &sdk.Tool{Name: l.Name, Description: l.Description, InputSchema: l.InputSchema, Annotations: l.Annotations}}
+	}
+	return tools
+}
+
+// chain runs a chain.
+func (c *call) chain() *sdk.CallToolResult { return c.run(c.args) }
+
+// offer is what the face shows of a registry's functions.
+func (f *face) offer(functions *steps.Registry) *offer {
+	o := &offer{tools: f.owned(), byName: map[string]*tool{}}
+	reserved := ownToolNames
+	rest := functions.All()
+	var arranged *dispatch.Arrangement
+	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {
+		arranged = f.server.o.Dispatch.Arrange(functions)
+		for _, d := range arranged.Dispatchers {
+			o.tools = append(o.tools, f.dispatcher(d))
+			reserved = append(slices.Clip(reserved), d.Name)
+		}
+	}
+	switch f.surface {
+	case SurfaceChain:
+		rest = nil
+	case SurfaceDispatch:
+		rest = arranged.Rest
+	}
+	flat := dispatch.FlatNames(rest, reserved)
+	for _, entry := range rest {
+		legacy := ""
+		if f.surface == SurfaceHybrid {
+			if owner := arranged.Owner(entry.Spec().Name); owner != nil {
+				legacy = "[Legacy: prefer " + owner.Name + "] "
+			}
+		}
+		o.tools = append(o.tools, f.flat(flat[entry.Spec().Name], entry, legacy))
+	}
+	for _, t := range o.tools {
+		o.byName[t.Name] = t
+	}
+	return o
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

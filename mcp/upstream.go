@@ -1,0 +1,45 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Upstream is an MCP server of which a flat surface passes through what is no tool: resources, prompts, completion,
+// subscriptions, log messages, and what the server asks of its client.
+type Upstream interface {
+	// Name is that of the source whose functions are the server's tools.
+	Name() string
+	// Capabilities is what the running server offers; nil while that is not known.
+	Capabilities() *sdk.ServerCapabilities
+	// Open opens a session with the server for one client. What the server asks and tells in it goes to the peer. The
+	// caller closes the link. Errors: unavailable, limit_exceeded.
+	Open(ctx context.Context, peer *Peer) (Link, error)
+}
+
+// Peer is the client that a link is opened for.
+type Peer struct {
+	Capabilities *sdk.ClientCapabilities // they are declared to the upstream; nil: none
+	Protocol     string                  // the MCP version of the client's session
+	Info         *sdk.Implementation     // nil: unknown
+
+	// Ask has the client answer a request of the upstream (sampling/createMessage, elicitation/create, roots/list). ctx is
+	// that of a call in flight in this link where there is one. nil: the client cannot be asked.
+	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	// Notify tells the client what the upstream tells (notifications/…); ctx as for Ask.
+	Notify func(ctx context.Context, method string, params json.RawMessage)
+}
+
+// Link is a session with an upstream that belongs to one client. It may be used by many goroutines.
+type Link interface {
+	// Do makes one request of the upstream beside tools/call, and gives its result as the upstream wrote it. An error that
+	// the upstream answers is a *jsonrpc.Error.
+	Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	// Call gives a context with which calls of the upstream's functions are made in this session. params are those of the
+	// client's own tools/call: what they hold beside name and arguments (_meta, inputResponses, requestState) is handed on.
+	Call(ctx context.Context, params json.RawMessage) context.Context
+	// Close ends the session. It may be called more than once.
+	Close() error
+}

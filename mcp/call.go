@@ -48,6 +48,11 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 			return c.refuse(refused), nil
 		}
 		defer end()
+		if c.session != nil {
+			var stop func()
+			running, stop = c.session.within(running)
+			defer stop()
+		}
 		c.ctx = running
 		c.told = c.listen()
 		defer c.told.end()

@@ -1,9 +1,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -84,13 +87,18 @@ func (s *Server) httpHandler(a Access) http.Handler {
 	}, &without)
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("Mcp-Session-Id")
 		switch {
+		case !s.readMessage(w, r):
 		case s.o.Stateless || withoutSessions(r):
 			stateless.ServeHTTP(w, r)
-		case r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && s.count() >= s.o.MaxSessions:
+		case r.Method == http.MethodPost && id == "" && !s.room():
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
 		default:
+			if n := s.byID(id); n != nil && r.Method == http.MethodDelete {
+				n.cut() // the end of a session waits for its calls
+			}
 			stateful.ServeHTTP(w, r)
 		}
 	})
@@ -101,6 +109,36 @@ func (s *Server) httpHandler(a Access) http.Handler {
 		}
 		mux.ServeHTTP(&patientWriter{ResponseWriter: w}, r)
 	})
+}
+
+// readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
+// depend on who reads it.
+func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (good bool) {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodPost || kind != "application/json" {
+		return true // which is refused in its turn
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxRequestBytes+envelope))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+		return false
+	}
+	if err != nil {
+		http.Error(w, "the message could not be read", http.StatusBadRequest)
+		return false
+	}
+	switch wrong := examine(body); wrong {
+	case nil:
+	case stray:
+		w.WriteHeader(http.StatusAccepted)
+		return false
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write(wrong.answer()) // who does not take it is gone
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
 }
 
 // envelope is what a request may have beside the arguments of a tool.

@@ -123,7 +123,7 @@ func handOver(ctx context.Context, raw []byte, err error) bool {
 // callTool gives what an upstream answered in place of what was made of it.
 func (p *passing) callTool(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	h := &handed{}
-	result, err := next(context.WithValue(ctx, handedKey{}, h), p.method, req)
+	result, err := next(context.WithValue(p.links.within(ctx), handedKey{}, h), p.method, req)
 	switch {
 	case err != nil:
 		return result, err

@@ -347,12 +347,15 @@ func TestPassAsks(t *testing.T) {
 					t.Errorf("%s: sampled: %s", name, text)
 				}
 			}
+			if text, _ := ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_ask","args":{"by":"`+name+`"}}]}`); text != `"accept `+name+`"` {
+				t.Errorf("%s: asked in a chain: %s", name, text)
+			}
 			for _, what := range h.all() {
 				if strings.HasPrefix(what, "elicit") && (!strings.Contains(what, name) || !strings.Contains(what, `"title":"X"`)) {
 					t.Errorf("%s is asked %s", name, what)
 				}
 			}
-			if h.count("elicit") != 5 || h.count("sample") != 5 {
+			if h.count("elicit") != 6 || h.count("sample") != 5 {
 				t.Errorf("%s: %q", name, h.all())
 			}
 		})

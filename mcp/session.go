@@ -1,10 +1,13 @@
 package mcp
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -13,7 +16,12 @@ type session struct {
 	face *face
 	sdk  *sdk.ServerSession
 
+	ctx    context.Context // of its calls; ends with the session
+	cancel context.CancelCauseFunc
+
 	mu     sync.Mutex
+	calls  int               // that run
+	used   time.Time         // when the last one began or ended
 	taught map[string]string // function → the signature that was given
 	level  sdk.LoggingLevel  // that the client has asked for; "": no log messages
 
@@ -29,7 +37,8 @@ func (f *face) session(ss *sdk.ServerSession) *session {
 	if known := s.sessions[ss]; known != nil {
 		return known
 	}
-	n := &session{face: f, sdk: ss, taught: map[string]string{}, ended: make(chan struct{})}
+	n := &session{face: f, sdk: ss, used: time.Now(), taught: map[string]string{}, ended: make(chan struct{})}
+	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	n.links = newLinks(n)
 	s.sessions[ss] = n
 	s.watching.Go(func() {
@@ -37,17 +46,81 @@ func (f *face) session(ss *sdk.ServerSession) *session {
 		s.mu.Lock()
 		delete(s.sessions, ss)
 		s.mu.Unlock()
+		n.cut()
 		close(n.ended)
 		n.links.close()
 	})
 	return n
 }
 
-// count is how many sessions there are.
-func (s *Server) count() int {
+// cut cancels the calls of the session that run.
+func (n *session) cut() {
+	n.cancel(fault.New(fault.Cancelled, "the client has ended its session"))
+}
+
+// within gives the context of a call of the session, which ends with the session too.
+func (n *session) within(ctx context.Context) (within context.Context, end func()) {
+	note := func(more int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.calls += more
+		n.used = time.Now()
+	}
+	note(1)
+	within, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })
+	return within, func() {
+		stop()
+		cancel(nil)
+		note(-1)
+	}
+}
+
+// idle tells since when the session was not used; false where it is.
+func (n *session) idle() (since time.Time, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.used, n.calls == 0
+}
+
+// byID is the session over HTTP with this id; nil: there is none.
+func (s *Server) byID(id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.sessions)
+	for ss, n := range s.sessions {
+		if ss.ID() == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// abandonedAfter is how long a session was not used that gives way to a new one where there are too many.
+const abandonedAfter = time.Minute
+
+// room tells whether there may be one more session over HTTP. Most clients never end theirs: where there are too many, the
+// one that was not used for longest gives way.
+func (s *Server) room() bool {
+	s.mu.Lock()
+	n := len(s.sessions)
+	var oldest *session
+	at := time.Now().Add(-abandonedAfter)
+	if n >= s.o.MaxSessions {
+		for _, one := range s.sessions {
+			if since, idle := one.idle(); idle && since.Before(at) && one.sdk.ID() != "" {
+				oldest, at = one, since
+			}
+		}
+	}
+	s.mu.Unlock()
+	if n < s.o.MaxSessions {
+		return true
+	}
+	if oldest == nil {
+		return false
+	}
+	_ = oldest.sdk.Close()
+	return true
 }
 
 // endSessions closes the sessions that of accepts; nil: all.

@@ -18,9 +18,12 @@ import (
 // done; then running calls have Grace to end and to be answered. Nothing but the protocol may be written to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, a Access) error {
 	f := s.face(a, s.o.Surface)
+	longest := int(s.o.MaxRequestBytes + envelope)
+	shared := &sharedWriter{out: out}
 	transport := &answering{
-		Transport: &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: int(s.o.MaxRequestBytes + envelope)},
+		Transport: &sdk.IOTransport{Reader: newLines(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
 		grace:     s.o.Grace,
+		closing:   make(chan struct{}),
 	}
 	session, err := f.stateful.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
@@ -37,14 +40,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 		_ = session.Close()
 		select {
 		case err = <-ended:
-			if err != nil && !gone(err) {
-				s.o.Log.Info("the connection ended", "error", err)
-			}
 		case <-time.After(2 * time.Second):
 		}
-		return nil
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !gone(err) && ctx.Err() == nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
 	return nil
@@ -64,15 +63,15 @@ func gone(err error) bool {
 // that closes its side after its last request gets all answers.
 type answering struct {
 	sdk.Transport
-	grace time.Duration
-	conn  *answeringConn // once it is connected
+	grace   time.Duration
+	closing chan struct{}  // closed when the server itself ends the session
+	conn    *answeringConn // once it is connected
 }
 
-// flush waits a moment for the answers of calls that have ended to be written.
+// flush waits a moment for the answers of calls that have ended to be written. Then nothing is waited for any more.
 func (a *answering) flush() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	a.conn.await(ctx)
+	a.conn.await(time.Second)
+	close(a.closing)
 }
 
 // Connect implements sdk.Transport.
@@ -81,30 +80,31 @@ func (a *answering) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.conn = &answeringConn{Connection: conn, grace: a.grace, open: map[jsonrpc.ID]int{}, idle: make(chan struct{}, 1)}
+	a.conn = &answeringConn{Connection: conn, door: a, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
 	return a.conn, nil
 }
 
-// answeringConn counts the requests that are not answered yet.
+// answeringConn knows the requests that are not answered yet.
 type answeringConn struct {
 	sdk.Connection
-	grace time.Duration
+	door *answering
 
 	mu   sync.Mutex
-	open map[jsonrpc.ID]int
+	open map[jsonrpc.ID]bool
 	idle chan struct{} // gets a token when open becomes empty
 }
 
 // Read implements sdk.Connection.
 func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
-	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() {
+	// A subscription is answered at its end only, and is not waited for.
+	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() && r.Method != "subscriptions/listen" {
 		c.mu.Lock()
-		c.open[r.ID]++
+		c.open[r.ID] = true
 		c.mu.Unlock()
 	}
 	if errors.Is(err, io.EOF) {
-		c.await(ctx)
+		c.await(c.door.grace)
 	}
 	return m, err
 }
@@ -115,9 +115,7 @@ func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Response); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.open[r.ID]--; c.open[r.ID] <= 0 {
-			delete(c.open, r.ID)
-		}
+		delete(c.open, r.ID)
 		if len(c.open) == 0 {
 			select {
 			case c.idle <- struct{}{}:
@@ -128,9 +126,9 @@ func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// await waits until all is answered, or grace is over.
-func (c *answeringConn) await(ctx context.Context) {
-	timer := time.NewTimer(c.grace)
+// await waits until all is answered, for at most patience.
+func (c *answeringConn) await(patience time.Duration) {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		c.mu.Lock()
@@ -143,7 +141,7 @@ func (c *answeringConn) await(ctx context.Context) {
 		case <-c.idle:
 		case <-timer.C:
 			return
-		case <-ctx.Done():
+		case <-c.door.closing:
 			return
 		}
 	}

@@ -1,0 +1,141 @@
+package mcp
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/tidwall/gjson"
+)
+
+// Codes of JSON-RPC 2.0, section 5.1, for messages that are none.
+const (
+	codeParse   = jsonrpc.CodeParseError
+	codeRequest = jsonrpc.CodeInvalidRequest
+)
+
+// maxDepth bounds how deep a message is nested: what no schema needs can only exhaust whoever reads it.
+const maxDepth = 1_100
+
+// misfit is what is wrong with a message that is not handed on: with the id that it has, where it has one.
+type misfit struct {
+	id      string // as it is written; "": null
+	code    int
+	message string
+}
+
+// stray is what the client says of a message that it could not read: it answers nothing that was asked, and is dropped.
+var stray = &misfit{}
+
+// answer is the response to such a message.
+func (m *misfit) answer() []byte {
+	id := m.id
+	if id == "" {
+		id = "null"
+	}
+	return marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   any             `json:"error"`
+	}{"2.0", json.RawMessage(id), map[string]any{"code": m.code, "message": m.message}})
+}
+
+// examine says what is wrong with a message before anything reads it that could take it for another: text after it, keys
+// that stand twice, ids that a float does not hold. nil: it is one message of JSON-RPC 2.0.
+func examine(message []byte) *misfit {
+	switch {
+	case tooDeep(message):
+		return &misfit{code: codeRequest, message: "the message is nested more than " + itoa(maxDepth) + " deep"}
+	case !gjson.ValidBytes(message):
+		return &misfit{code: codeParse, message: "not JSON, or more than one value"}
+	}
+	root := gjson.ParseBytes(message)
+	if root.IsArray() {
+		return &misfit{code: codeRequest, message: "batches are not supported: send each message by itself"}
+	}
+	if !root.IsObject() {
+		return &misfit{code: codeRequest, message: "a message must be a JSON object"}
+	}
+	members := map[string]gjson.Result{}
+	twice := ""
+	root.ForEach(func(key, value gjson.Result) bool {
+		if _, found := members[key.String()]; found {
+			twice = key.String()
+		}
+		members[key.String()] = value
+		return true
+	})
+	id, hasID := members["id"]
+	m := &misfit{code: codeRequest}
+	if hasID && goodID(id) {
+		m.id = id.Raw
+	}
+	method, isRequest := members["method"]
+	_, isResult := members["result"]
+	_, isError := members["error"]
+	switch {
+	case twice != "":
+		m.id, m.message = "", "the key "+quoteShort(twice)+" stands twice"
+	case members["jsonrpc"].Str != "2.0":
+		m.message = `jsonrpc must be "2.0"`
+	case isRequest && method.Type != gjson.String:
+		m.message = "method must be a string"
+	case !isRequest && !isResult && !isError:
+		m.message = "a message has a method, a result or an error"
+	case isError && hasID && id.Type == gjson.Null:
+		return stray
+	case hasID && m.id == "":
+		m.message = "id must be a string, or an integer of at most 2^53-1"
+	case !isRequest && !hasID:
+		m.message = "a response has the id of its request"
+	default:
+		return nil
+	}
+	return m
+}
+
+// goodID tells whether an id is one that comes back as it was sent.
+func goodID(id gjson.Result) bool {
+	if id.Type == gjson.String {
+		return true
+	}
+	digits := strings.TrimPrefix(id.Raw, "-")
+	if id.Type != gjson.Number || strings.Trim(digits, "0123456789") != "" || len(digits) > 16 {
+		return false
+	}
+	const most = 1<<53 - 1
+	n := id.Int()
+	return n <= most && n >= -most
+}
+
+func quoteShort(text string) string {
+	if len(text) > 60 {
+		text = strings.ToValidUTF8(text[:60], "") + "…"
+	}
+	return string(marshal(text))
+}
+
+// tooDeep tells whether brackets are nested too deep, without reading what they hold.
+func tooDeep(message []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(message); i++ {
+		switch c := message[i]; {
+		case inString:
+			switch c {
+			case '\\':
+				i++
+			case '"':
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}

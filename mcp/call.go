@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // call is one call of a tool.
@@ -93,10 +94,31 @@ func (c *call) context(request []byte) context.Context {
 	return c.ctx
 }
 
+// limit is the least of a bound of our own and what the answer may have, in tokens; asked 0: the request says nothing.
+func (c *call) limit(own, asked int) int {
+	for _, bound := range []int{asked, c.face.server.o.MaxTotalTokens} {
+		if bound > 0 {
+			own = min(own, bound)
+		}
+	}
+	return own
+}
+
 // deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe where they do
 // not fit.
 func (c *call) deliver(value []byte, tokens int) *sdk.CallToolResult {
-	return c.give(c.face.server.o.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller))
+	return c.teach(value, tokens, nil)
+}
+
+// teach delivers a value that gives signatures. They count as taught where the client has got the whole of it.
+func (c *call) teach(value []byte, tokens int, signatures []*steps.Entry) *sdk.CallToolResult {
+	answer := c.face.server.o.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
+	if answer.OK && len(answer.JSON) == len(value) {
+		for _, entry := range signatures {
+			c.session.learn(entry)
+		}
+	}
+	return c.give(answer)
 }
 
 // refuse answers what is wrong with a call.

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/dispatch"
 )
 
 // face is what one caller sees on one surface: the tools, of the functions that the caller may use. All sessions of the
@@ -39,7 +40,8 @@ type offer struct {
 // tool is a tool as clients see it, and what answers its calls.
 type tool struct {
 	*sdk.Tool
-	answer func(c *call) *sdk.CallToolResult
+	answer     func(c *call) *sdk.CallToolResult
+	dispatcher *dispatch.Dispatcher // nil: it is none
 }
 
 func (s *Server) newFace(a Access, surface Surface) *face {

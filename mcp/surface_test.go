@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,13 @@ func TestDispatcher(t *testing.T) {
 	if s.shop.calls.Load() != calls {
 		t.Error("a fetch called a function")
 	}
+	// What was not shown was not taught.
+	small := serve(t, func(o *Options) { grouped(SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
+	for range 2 {
+		if text, _ := ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") && !strings.Contains(text, `"get"`) {
+			t.Errorf("help in 150 tokens: %s", text)
+		}
+	}
 	// Taught once.
 	first, _ := ask(t, client, "items", `{"again":true}`)
 	second, _ := ask(t, client, "items", `{}`)
@@ -101,21 +109,95 @@ func TestDispatcher(t *testing.T) {
 	}
 }
 
+// TestFlatTools: results are what the source gave, unless the configuration has them held to a budget.
 func TestFlatTools(t *testing.T) {
 	t.Parallel()
-	s := serve(t, grouped(SurfaceFlat))
-	client := s.stdio(t, writer, nil)
-	for _, one := range []struct{ tool, args, want string }{
-		{"shop_echo", `{"text":"hi"}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`},
-		{"shop_echo", `{"text":"hi","lite":true,"verify":false}`, `{"said":"hi",`},
-		{"shop_echo", `{"text":"hi","lite":"yes"}`, `"at":"/lite"`},
-		{"shop_item_get", `{"id":"x"}`, `"at":"/id"`},
-		{"shop_item_create", `{"count":60}`, `"accepted":60`},
-		{"shop_item_create", `{"count":2,"verify":true}`, `[{"id":0,`},
-	} {
-		if text, _ := ask(t, client, one.tool, one.args); !strings.HasPrefix(text, one.want) && !strings.Contains(text, one.want) {
-			t.Errorf("%s %s: %s\nlacks %s", one.tool, one.args, text, one.want)
+	for _, processed := range []bool{false, true} {
+		s := serve(t, func(o *Options) { grouped(SurfaceFlat)(o); o.Processed = processed })
+		client := s.stdio(t, writer, nil)
+		for _, one := range []struct{ tool, args, raw, processed string }{
+			{"shop_echo", `{"text":"hi"}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`, `{"said":"hi","big":12345678901234567890,"exact":1.10}`},
+			{"shop_echo", `{"text":"hi","lite":true,"verify":false}`, `{"said":"hi",`, `{"said":"hi",`},
+			{"shop_echo", `{"text":"hi","lite":"yes"}`, `"at":"/lite"`, `"at":"/lite"`},
+			{"shop_item_get", `{"id":"x"}`, `"at":"/id"`, `"at":"/id"`},
+			{"shop_item_create", `{"count":60}`, `[{"id":0,`, `"accepted":60`},
+			{"shop_item_list", `{"limit":400}`, `{"id":399,`, `"continuation_token":`},
+			{"shop_item_create", `{"count":2,"verify":true}`, `[{"id":0,`, `[{"id":0,`},
+		} {
+			want := one.raw
+			if processed {
+				want = one.processed
+			}
+			if text, _ := ask(t, client, one.tool, one.args); !strings.Contains(text, want) {
+				t.Errorf("processed %v, %s %s: %.300s\nlacks %s", processed, one.tool, one.args, text, want)
+			}
 		}
+	}
+}
+
+// starting is a source that comes when it is told to.
+type starting struct {
+	*shop
+	mu      sync.Mutex
+	here    bool
+	changed func()
+}
+
+func (s *starting) Status() steps.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.here {
+		return steps.Status{State: steps.StateReady}
+	}
+	return steps.Status{State: steps.StateStarting}
+}
+
+func (s *starting) Functions() []steps.Function {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.here {
+		return nil
+	}
+	return []steps.Function{{Spec: steps.Spec{Name: "late.item.come", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
+}
+
+func (s *starting) Watch(changed func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = changed
+}
+
+func (s *starting) come() {
+	s.mu.Lock()
+	s.here = true
+	changed := s.changed
+	s.mu.Unlock()
+	changed()
+}
+
+// TestStartingSource: what a call asks for is waited for while sources are starting, on every tool.
+func TestStartingSource(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct{ tool, args, want string }{
+		{"chain", `{"lite":true,"steps":[{"fn":"late.item.come"}]}`, `1`},
+		{"items", `{"action":"come","lite":true}`, `1`},
+		{"items", `{"action":"help","lite":true}`, `"come"`},
+		{"search", `{"query":"come"}`, `late.item.come`},
+		{"search", `{"names":["late.item.come"]}`, `late.item.come`},
+	} {
+		t.Run(one.tool+one.args, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, grouped(SurfaceDispatch))
+			late := &starting{shop: newShop()}
+			if err := s.catalog.Add("late", late); err != nil {
+				t.Fatal(err)
+			}
+			client := s.stdio(t, writer, nil)
+			time.AfterFunc(100*time.Millisecond, late.come)
+			if text, failed := ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
+				t.Errorf("%s", text)
+			}
+		})
 	}
 }
 

@@ -1,9 +1,13 @@
 package mcp
 
 import (
+	"context"
+	"slices"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
 )
@@ -18,12 +22,15 @@ const (
 func (f *face) dispatcher(d *dispatch.Dispatcher) *tool {
 	count := func(text []byte) int { return f.server.o.Counter.Count(text, -1) }
 	shown := &sdk.Tool{Name: d.Name, Description: d.Description(describeTokens, count), InputSchema: d.InputSchema()}
-	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.dispatch(d) }}
+	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.dispatch(d) }, dispatcher: d}
 }
 
 // dispatch answers a dispatcher's call: help, a fetch, or the call of a function.
 func (c *call) dispatch(d *dispatch.Dispatcher) *sdk.CallToolResult {
 	r, faults := d.Read(c.args)
+	if waits(r, faults) && c.face.view.Starting() != nil {
+		d, r, faults = c.awaitDispatcher(d)
+	}
 	switch {
 	case len(faults) > 0:
 		return c.refuse(faults...)
@@ -37,23 +44,58 @@ func (c *call) dispatch(d *dispatch.Dispatcher) *sdk.CallToolResult {
 	})
 }
 
+// waits tells whether sources that are still starting could change what a request comes to.
+func waits(r *dispatch.Request, faults []*fault.Error) bool {
+	if len(faults) == 0 {
+		return r.Help != nil
+	}
+	return slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Code == fault.UnknownFunction })
+}
+
+// awaitDispatcher reads the request anew while sources are starting: a call until its function is there, help for a
+// moment.
+func (c *call) awaitDispatcher(d *dispatch.Dispatcher) (now *dispatch.Dispatcher, r *dispatch.Request, faults []*fault.Error) {
+	ctx := c.ctx
+	read := func() {
+		c.face.refresh()
+		if t := c.face.tool(d.Name); t != nil && t.dispatcher != nil {
+			now = t.dispatcher
+		}
+		r, faults = now.Read(c.args)
+	}
+	now = d
+	if read(); len(faults) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, searchWait)
+		defer cancel()
+	}
+	steps.Await(ctx, c.face.view, func(*steps.Registry) bool {
+		read()
+		return !waits(r, faults)
+	})
+	read()
+	return now, r, faults
+}
+
 // help answers what a dispatcher can do. Signatures that the client was given before are only named.
 func (c *call) help(d *dispatch.Dispatcher, r *dispatch.Request) *sdk.CallToolResult {
 	entries := map[string]*steps.Entry{}
 	for _, entry := range d.Entries() {
 		entries[entry.Spec().Name] = entry
 	}
+	limit := c.limit(helpTokens, r.MaxTotalTokens)
 	o := &dispatch.HelpOptions{
-		Limit: helpTokens, Lite: c.face.server.o.Lite,
+		Limit: limit, Lite: c.face.server.o.Lite,
 		Taught: func(function string) bool { return c.session.knows(entries[function]) },
-		Count:  func(text []byte) int { return c.face.server.o.Counter.Count(text, helpTokens) },
+		Count:  func(text []byte) int { return c.face.server.o.Counter.Count(text, limit) },
 	}
 	if r.Lite != nil {
 		o.Lite = *r.Lite
 	}
 	answer, given := d.Help(r.Help, o)
+	var taught []*steps.Entry
 	for _, function := range given {
-		c.session.learn(entries[function])
+		taught = append(taught, entries[function])
 	}
-	return c.deliver(answer, 0)
+	return c.teach(answer, r.MaxTotalTokens, taught)
 }

@@ -90,9 +90,9 @@ func collect(schema gjson.Result, into map[string]json.RawMessage) {
 	}
 }
 
-// verbatim tells whether a function's results are passed on as its MCP server gave them.
+// verbatim tells whether a function's results are passed on as its source gave them: without budget, probe and lean form.
 func (f *face) verbatim(spec *steps.Spec) bool {
-	return len(spec.Listing) > 0 && !f.server.o.Processed && spec.Heavy != "always"
+	return !f.server.o.Processed && spec.Heavy != "always"
 }
 
 // flat answers the call of one function.
@@ -105,12 +105,12 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 		f, _ := fault.As(err)
 		return c.refuse(f)
 	}
-	if c.face.verbatim(entry.Spec()) {
-		return c.pass(entry)
-	}
 	args, verify, faults := c.stripped(entry)
-	if len(faults) > 0 {
+	switch {
+	case len(faults) > 0:
 		return c.refuse(faults...)
+	case c.face.verbatim(entry.Spec()):
+		return c.pass(entry, args)
 	}
 	lite := true
 	return c.call(&chain.Call{Function: name, Args: args, Lite: &lite, Verify: verify})
@@ -119,6 +119,9 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 // stripped takes lite and verify off the arguments of a function that does not declare them.
 func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
 	root := gjson.ParseBytes(c.args)
+	if len(entry.Spec().Listing) > 0 && !c.face.server.o.Processed {
+		return c.args, false, nil // what is no argument of the tool's is for its server to say
+	}
 	mine := func(name string) gjson.Result {
 		if entry.Argument(name) != "" {
 			return gjson.Result{}
@@ -150,8 +153,8 @@ func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []
 	return append(args, '}'), full.Bool(), faults
 }
 
-// pass calls a tool of an MCP server, and gives its result as the server wrote it.
-func (c *call) pass(entry *steps.Entry) *sdk.CallToolResult {
+// pass calls a function, and gives its result as its source gave it: of an MCP server's tool, as the server wrote it.
+func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	spec := entry.Spec()
 	ctx := c.context(c.args)
 	if spec.Timeout > 0 {
@@ -166,7 +169,7 @@ func (c *call) pass(entry *steps.Entry) *sdk.CallToolResult {
 	var raw []byte
 	attendant := &steps.Attendant{Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	c.told.attend(attendant)
-	value, err := entry.Call(steps.WithAttendant(ctx, attendant), c.args)
+	value, err := entry.Call(steps.WithAttendant(ctx, attendant), args)
 	if handOver(c.ctx, raw, err) {
 		return &sdk.CallToolResult{}
 	}
@@ -202,7 +205,7 @@ func (c *call) decoded(raw []byte) (*sdk.CallToolResult, bool) {
 	return result, true
 }
 
-// made is a tool's result for a value that was not its server's own answer, such as one of the call cache.
+// made is a tool's result for a value that no MCP server has answered: of another source, or of the call cache.
 func (c *call) made(entry *steps.Entry, value []byte) *sdk.CallToolResult {
 	text := string(value)
 	if parsed := gjson.ParseBytes(value); parsed.Type == gjson.String {

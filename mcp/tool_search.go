@@ -18,6 +18,7 @@ import (
 const (
 	searchPage   = 10   // functions of a page
 	searchTokens = 2000 // of an answer without schemas
+	restTokens   = 200  // of it, beside signatures
 	maxNames     = 100  // that are described by one call
 	searchWait   = 5 * time.Second
 )
@@ -76,7 +77,7 @@ func (c *call) search() *sdk.CallToolResult {
 	if f.schema {
 		tokens = 0
 	}
-	return c.deliver(found.json(), tokens)
+	return c.teach(found.json(), tokens, found.given)
 }
 
 // findings are what search answers.
@@ -89,6 +90,8 @@ type findings struct {
 	More      int                        `json:"more,omitempty"` // matches after this page
 	Note      string                     `json:"note,omitempty"`
 	Down      []sourceShown              `json:"down,omitempty"`
+
+	given []*steps.Entry // whose signatures stand in functions
 }
 
 // unknownShown is a name that is no function's.
@@ -192,7 +195,7 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 		}
 		return
 	}
-	left := searchTokens - 200 // for the rest of the answer
+	left := c.limit(searchTokens, 0) - restTokens
 	for _, entry := range entries {
 		name := entry.Spec().Name
 		var shown json.RawMessage
@@ -216,8 +219,7 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 			continue
 		}
 		left -= cost
-		found.Functions = append(found.Functions, shown)
-		c.session.learn(entry)
+		found.Functions, found.given = append(found.Functions, shown), append(found.given, entry)
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // arguments reads the arguments of one of onecall's own tools, strictly: every fault is told, and nothing is ignored.
@@ -116,6 +118,48 @@ func (a *arguments) number(name string, least, otherwise int) int {
 		return otherwise
 	}
 	return int(v.Num)
+}
+
+// fetchFields are those of a fetch.
+var fetchFields = []string{"continuation_token", "mode", "page", "page_size", "filter_keys", "query", "budget", "lite"}
+
+// fetch answers a call that holds a continuation token. What stands beside it and is no field of a fetch is what was called
+// before, and is left out; so is a query without the mode that takes one.
+func (c *call) fetch() *sdk.CallToolResult {
+	root := gjson.ParseBytes(c.args)
+	holder := root
+	if token := root.Get("continuation_token"); !token.Exists() || token.Type == gjson.Null {
+		holder = root.Get("params")
+	}
+	request := []byte{'{'}
+	holder.ForEach(func(key, value gjson.Result) bool {
+		name := key.String()
+		if !slices.Contains(fetchFields, name) || name == "query" && holder.Get("mode").Str != "query" {
+			return true
+		}
+		if len(request) > 1 {
+			request = append(request, ',')
+		}
+		request = append(append(append(request, marshal(name)...), ':'), value.Raw...)
+		return true
+	})
+	return c.run(append(request, '}'))
+}
+
+// misplaced says what is wrong with the arguments of a call that hold a continuation token where none is read: it was
+// meant as a fetch, and a function must not run in its place. What the function declares is its own.
+func misplaced(entry *steps.Entry, args []byte) *fault.Error {
+	var wrong *fault.Error
+	gjson.ParseBytes(args).ForEach(func(key, value gjson.Result) bool {
+		name := key.String()
+		named := steps.FoldName(name) == "continuationtoken" && value.Type != gjson.Null && value.Raw != `""`
+		if entry.Argument(name) == "" && (named || strings.Contains(value.Raw, budget.TokenPrefix)) {
+			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: a fetch takes it as continuation_token, a string, beside mode", clipped(name, maxName))
+			wrong.At = fault.Key("", name)
+		}
+		return wrong == nil
+	})
+	return wrong
 }
 
 // isFetch tells whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of

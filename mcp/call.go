@@ -9,7 +9,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // call is one call of a tool.
@@ -105,20 +104,10 @@ func (c *call) limit(own, asked int) int {
 }
 
 // deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe where they do
-// not fit.
-func (c *call) deliver(value []byte, tokens int) *sdk.CallToolResult {
-	return c.teach(value, tokens, nil)
-}
-
-// teach delivers a value that gives signatures. They count as taught where the client has got the whole of it.
-func (c *call) teach(value []byte, tokens int, signatures []*steps.Entry) *sdk.CallToolResult {
+// not fit. whole tells whether the client has got all of it.
+func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, whole bool) {
 	answer := c.face.server.o.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
-	if answer.OK && len(answer.JSON) == len(value) {
-		for _, entry := range signatures {
-			c.session.learn(entry)
-		}
-	}
-	return c.give(answer)
+	return c.give(answer), answer.OK && len(answer.JSON) == len(value)
 }
 
 // refuse answers what is wrong with a call.

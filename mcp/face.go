@@ -19,16 +19,18 @@ type face struct {
 	server  *Server
 	access  Access
 	surface Surface
-	view    steps.Provider // the functions that the caller may use
+	view    *steps.View // what the caller may use, and know of
 
 	stateful  *sdk.Server // for clients with sessions
 	stateless *sdk.Server // for the others
 	shared    *links      // sessions with upstreams for clients without sessions; nil: none
 
+	refreshing sync.Mutex        // never taken by a call that only looks for its tool
+	of         *steps.Registry   // that the tools were made of
+	listed     map[string][]byte // what is listed of each tool, by name
+
 	mu      sync.Mutex
-	of      *steps.Registry // that shown was made of
 	offered *offer
-	shown   map[string][]byte // what was listed of each tool, by name
 }
 
 // offer is what a face shows of one registry.
@@ -45,7 +47,7 @@ type tool struct {
 }
 
 func (s *Server) newFace(a Access, surface Surface) *face {
-	f := &face{server: s, access: a, surface: surface, shown: map[string][]byte{}}
+	f := &face{server: s, access: a, surface: surface, listed: map[string][]byte{}}
 	f.view = steps.Narrow(s.o.Catalog, func(spec *steps.Spec) bool { return spec.MinimumTier() <= a.Tier })
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	return f
@@ -123,46 +125,44 @@ func (f *face) settleFor(ctx context.Context, req sdk.Request) {
 	f.refresh()
 }
 
-func (f *face) shows(name string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.shown[name] != nil
-}
+func (f *face) shows(name string) bool { return f.tool(name) != nil }
 
 // refresh brings the tools up to date with the functions. Clients with sessions are told where the list has changed.
 func (f *face) refresh() {
+	f.refreshing.Lock()
+	defer f.refreshing.Unlock()
 	registry := f.view.Registry()
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.of == registry {
 		return
 	}
 	f.of = registry
-	f.offered = f.offer(registry)
-	gone := make(map[string]bool, len(f.shown))
-	for name := range f.shown {
+	offered := f.offer(registry)
+	gone := make(map[string]bool, len(f.listed))
+	for name := range f.listed {
 		gone[name] = true
 	}
-	for _, t := range f.offered.tools {
+	f.mu.Lock()
+	f.offered = offered
+	f.mu.Unlock()
+	for _, t := range offered.tools {
 		delete(gone, t.Name)
 		listed, err := json.Marshal(t.Tool)
+		if err == nil && bytes.Equal(listed, f.listed[t.Name]) {
+			continue
+		}
+		if err == nil {
+			err = f.add(t.Tool)
+		}
 		if err != nil {
 			f.server.o.Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
 			continue
 		}
-		if bytes.Equal(listed, f.shown[t.Name]) {
-			continue
-		}
-		if err := f.add(t.Tool); err != nil {
-			f.server.o.Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
-			continue
-		}
-		f.shown[t.Name] = listed
+		f.listed[t.Name] = listed
 	}
 	names := make([]string, 0, len(gone))
 	for name := range gone {
 		names = append(names, name)
-		delete(f.shown, name)
+		delete(f.listed, name)
 	}
 	if len(names) > 0 {
 		f.stateful.RemoveTools(names...)

@@ -1,9 +1,52 @@
 package mcp
 
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/chain"
+)
+
+// manualOf is what is to be known of one of onecall's own tools, with schema losslessly; nil for any other name.
+func (f *face) manualOf(name string, schema bool) json.RawMessage {
+	switch {
+	case !slices.Contains(ownToolNames, name):
+		return nil
+	case name != "chain":
+		return marshal(ownManuals[name])
+	case schema:
+		return chain.ChainSchema()
+	}
+	manual := chainManual // a copy
+	if hoist := f.server.o.Hoist; len(hoist) > 0 {
+		manual.Hoisted = strings.Join(hoist, ", ") + ": accepted beside steps, as in common"
+	}
+	return marshal(manual)
+}
+
+// ownManuals are what the smaller tools take.
+var ownManuals = map[string]map[string]string{
+	"search": {
+		"query":  "words; none: the sources",
+		"page":   "from 1, 10 functions each",
+		"names":  "describes these in full instead",
+		"schema": "true: input and output schemas",
+		"again":  "true: also signatures that were given before in this session",
+		"lite":   "true: names alone",
+	},
+	"info": {"lite": "true: name, version and state alone"},
+}
+
 // chainManual is all that a chain takes, as `search` with names ["chain"] answers it: field → meaning. Lossless is
 // chain.ChainSchema.
-var chainManual = map[string]any{
-	"chain": map[string]string{
+var chainManual = struct {
+	Chain      map[string]string `json:"chain"`
+	Step       map[string]string `json:"step"`
+	References []string          `json:"references"`
+	Hoisted    string            `json:"hoisted,omitempty"`
+}{
+	Chain: map[string]string{
 		"steps":              "the pipeline, numbered from 0",
 		"input":              "object, read as $input.path",
 		"params":             "JSON Schemas of input's members; their defaults fill gaps",
@@ -17,7 +60,7 @@ var chainManual = map[string]any{
 		"trace":              "none|summary|full: what is told of each step",
 		"continuation_token": "of an earlier large result, without steps; with mode summary|paginated (page, page_size)|filtered (filter_keys)|query (query: reference or expression over $result)|full",
 	},
-	"step": map[string]string{
+	Step: map[string]string{
 		"fn":          "function name; chain: {steps, return} in its place is an inline chain whose $input is args",
 		"args":        "object; strings may hold references",
 		"id":          "name for $id.path",
@@ -30,7 +73,7 @@ var chainManual = map[string]any{
 		"timeoutMs":   "of one call",
 		"retry":       "{max, backoffMs}: reads and idempotent functions only",
 	},
-	"references": []string{
+	References: []string{
 		`"$0.items[0].id" value; "$0.items[-1]" last; "$0.items[*].id" array; "$0.items[*].tags[**]" flattened`,
 		`"$0.a?.b" null where missing; "$0.limit ?? 10" default; "$0[\"odd.key\"]" quoted key`,
 		`"text ${$0.name}" inside text; "$$5" is the text $5`,

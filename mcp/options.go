@@ -20,6 +20,7 @@ type Options struct {
 
 	Surface        Surface
 	Dispatch       *dispatch.Dispatch // the dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
+	Hoist          []string           // names that a chain and a dispatcher's call take beside their fields
 	Lite           bool               // the form of answers where a call does not say it
 	MaxTotalTokens int                // of any answer; 0: no bound
 	// Processed has flat tools answer as functions do, within the budget; else their results are what the upstream gave.

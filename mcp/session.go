@@ -22,7 +22,7 @@ type session struct {
 	mu     sync.Mutex
 	calls  int               // that run
 	used   time.Time         // when the last one began or ended
-	taught map[string]string // function → the signature that was given
+	taught map[string]lesson // by function
 	level  sdk.LoggingLevel  // that the client has asked for; "": no log messages
 
 	links *links // sessions with upstreams; nil: none
@@ -37,7 +37,7 @@ func (f *face) session(ss *sdk.ServerSession) *session {
 	if known := s.sessions[ss]; known != nil {
 		return known
 	}
-	n := &session{face: f, sdk: ss, used: time.Now(), taught: map[string]string{}, ended: make(chan struct{})}
+	n := &session{face: f, sdk: ss, used: time.Now(), taught: map[string]lesson{}, ended: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	n.links = newLinks(n)
 	s.sessions[ss] = n
@@ -140,22 +140,30 @@ func (s *Server) endSessions(of func(*session) bool) {
 	closing.Wait()
 }
 
-// knows tells whether the client has been given this signature of a function. A client without a session knows nothing.
-func (n *session) knows(entry *steps.Entry) bool {
+// lesson is what a client was told of a function.
+type lesson struct {
+	signature string
+	whole     bool // with the whole description, not only its summary
+}
+
+// knows tells whether the client has been told so much of a function. A client without a session knows nothing.
+func (n *session) knows(entry *steps.Entry, whole bool) bool {
 	if n == nil {
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.taught[entry.Spec().Name] == entry.Signature()
+	told, ok := n.taught[entry.Spec().Name]
+	return ok && told.signature == entry.Signature() && (told.whole || !whole)
 }
 
-// learn takes note of a signature that the client is given.
-func (n *session) learn(entry *steps.Entry) {
+// learn takes note of what the client is told.
+func (n *session) learn(entry *steps.Entry, whole bool) {
 	if n == nil {
 		return
 	}
+	whole = whole || n.knows(entry, true)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.taught[entry.Spec().Name] = entry.Signature()
+	n.taught[entry.Spec().Name] = lesson{entry.Signature(), whole}
 }

@@ -39,6 +39,9 @@ func (c *call) dispatch(d *dispatch.Dispatcher) *sdk.CallToolResult {
 	case r.Help != nil:
 		return c.help(d, r)
 	}
+	if f := misplaced(r.Entry, r.Args); f != nil {
+		return c.refuse(f.Under(r.At))
+	}
 	return c.call(&chain.Call{
 		Function: r.Entry.Spec().Name, Args: r.Args, At: r.At, Verify: r.Verify, Lite: r.Lite, MaxTotalTokens: r.MaxTotalTokens,
 	})
@@ -86,16 +89,18 @@ func (c *call) help(d *dispatch.Dispatcher, r *dispatch.Request) *sdk.CallToolRe
 	limit := c.limit(helpTokens, r.MaxTotalTokens)
 	o := &dispatch.HelpOptions{
 		Limit: limit, Lite: c.face.server.o.Lite,
-		Taught: func(function string) bool { return c.session.knows(entries[function]) },
+		Taught: func(function string) bool { return c.session.knows(entries[function], false) },
 		Count:  func(text []byte) int { return c.face.server.o.Counter.Count(text, limit) },
 	}
 	if r.Lite != nil {
 		o.Lite = *r.Lite
 	}
 	answer, given := d.Help(r.Help, o)
-	var taught []*steps.Entry
-	for _, function := range given {
-		taught = append(taught, entries[function])
+	result, whole := c.deliver(answer, r.MaxTotalTokens)
+	if whole {
+		for _, function := range given {
+			c.session.learn(entries[function], false)
+		}
 	}
-	return c.teach(answer, r.MaxTotalTokens, taught)
+	return result
 }

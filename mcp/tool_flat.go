@@ -98,7 +98,7 @@ func (f *face) verbatim(spec *steps.Spec) bool {
 // flat answers the call of one function.
 func (c *call) flat(name string) *sdk.CallToolResult {
 	if isFetch(c.args, false) {
-		return c.run(c.args)
+		return c.fetch()
 	}
 	entry, err := c.face.view.Registry().Resolve(name)
 	if err != nil {
@@ -106,6 +106,9 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 		return c.refuse(f)
 	}
 	args, verify, faults := c.stripped(entry)
+	if f := misplaced(entry, args); f != nil {
+		faults = append(faults, f)
+	}
 	switch {
 	case len(faults) > 0:
 		return c.refuse(faults...)

@@ -40,7 +40,7 @@ type sourceShown struct {
 // info tells what this server is, and how its sources are.
 func (c *call) info() *sdk.CallToolResult {
 	if isFetch(c.args, true) {
-		return c.run(c.args)
+		return c.fetch()
 	}
 	a := readArguments(c.args, "lite")
 	lite := a.flag("lite", c.face.server.o.Lite)
@@ -55,13 +55,14 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Sources = c.sources()
 		shown.Limits = &limitsShown{o.MaxTotalTokens, int(o.MaxRequestBytes)}
 	}
-	return c.deliver(marshal(shown), 0)
+	result, _ := c.deliver(marshal(shown), 0)
+	return result
 }
 
 // state sums up the sources: starting while one is, degraded where one is down.
 func (c *call) state() string {
 	state := string(steps.StateReady)
-	for _, source := range c.face.server.o.Catalog.Sources() {
+	for _, source := range c.face.view.Sources() {
 		switch source.State {
 		case steps.StateStarting:
 			return string(source.State)
@@ -72,19 +73,18 @@ func (c *call) state() string {
 	return state
 }
 
-// sources tells of the sources that the caller may know of: those of which it may use a function, and those whose
-// functions are not known.
+// sources tells of the sources that the caller may know of.
 func (c *call) sources() []sourceShown {
 	view := c.face.view.Registry()
 	var shown []sourceShown
-	for _, source := range c.face.server.o.Catalog.Sources() {
+	for _, source := range c.face.view.Sources() {
 		n := 0
 		for name := range source.Functions {
 			if view.Has(name) {
 				n++
 			}
 		}
-		if n == 0 && len(source.Functions) > 0 || source.State == steps.StateDisabled {
+		if source.State == steps.StateDisabled {
 			continue
 		}
 		one := sourceShown{Name: source.Name, Functions: n, Version: source.Version}
@@ -99,6 +99,9 @@ func (c *call) sources() []sourceShown {
 	return shown
 }
 
+// maxDown is how many sources are told of in which nothing could be looked for.
+const maxDown = 5
+
 // down tells of the sources in which nothing could be looked for.
 func (c *call) down() []sourceShown {
 	var down []sourceShown
@@ -108,16 +111,16 @@ func (c *call) down() []sourceShown {
 			down = append(down, source)
 		}
 	}
+	if more := len(down) - maxDown; more > 0 {
+		down = append(down[:maxDown], sourceShown{Name: "and " + itoa(more) + " more"})
+	}
 	return down
 }
 
 // shortened is the first line of what is wrong with a source.
 func shortened(f *fault.Error) string {
 	line, _, _ := strings.Cut(f.Message, "\n")
-	if runes := []rune(line); len(runes) > 200 {
-		line = string(runes[:199]) + "…"
-	}
-	return line
+	return clipped(line, 160)
 }
 
 // marshal writes a value as compact JSON, without the escapes that HTML would need.
@@ -129,4 +132,12 @@ func marshal(value any) json.RawMessage {
 		panic(err) // none of the values of this package fails to encode
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// clipped cuts a text to at most n characters.
+func clipped(text string, n int) string {
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return text
 }

@@ -3,12 +3,12 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/search"
@@ -18,9 +18,16 @@ import (
 const (
 	searchPage   = 10   // functions of a page
 	searchTokens = 2000 // of an answer without schemas
-	restTokens   = 200  // of it, beside signatures
+	noteTokens   = 40   // of it, for what is added at the end
 	maxNames     = 100  // that are described by one call
-	searchWait   = 5 * time.Second
+	maxName      = 100  // characters of a name that is told back
+	maxNearest   = 20   // unknown names that are told what is near
+)
+
+// How long a search waits for sources that are starting: where it has found something, and where it has not.
+const (
+	searchPause = 500 * time.Millisecond
+	searchWait  = 5 * time.Second
 )
 
 // searched is the index over all functions, made anew after they have changed. A caller is shown only what is in its
@@ -51,33 +58,39 @@ type finding struct {
 // search finds functions by words, or describes those that are named.
 func (c *call) search() *sdk.CallToolResult {
 	if isFetch(c.args, true) {
-		return c.run(c.args)
+		return c.fetch()
 	}
 	a := readArguments(c.args, "query", "names", "schema", "again", "lite", "page")
 	f := finding{
-		query: a.text("query"), names: a.texts("names", maxNames), page: a.number("page", 1, 1),
+		query: strings.TrimSpace(a.text("query")), names: a.texts("names", maxNames), page: a.number("page", 1, 1),
 		schema: a.flag("schema", false), again: a.flag("again", false), lite: a.flag("lite", c.face.server.o.Lite),
 	}
-	if f.names != nil && f.query != "" {
-		a.fault(fault.BadRequest, "/names", "give query or names, not both")
+	if f.names != nil && (f.query != "" || f.page > 1) {
+		a.fault(fault.BadRequest, "/names", "names go with neither query nor page: all that are named are described")
 	}
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}
-	var found *findings
+	found := &findings{}
 	switch {
 	case f.names != nil:
-		found = c.described(&f)
+		c.describe(found, &f)
 	case f.query == "":
-		found = c.overview()
+		found.Sources, found.Note = c.sources(), `search by words, e.g. {"query":"list files"}`
 	default:
-		found = c.ranked(&f)
+		c.rank(found, &f)
 	}
 	tokens := searchTokens
 	if f.schema {
 		tokens = 0
 	}
-	return c.teach(found.json(), tokens, found.given)
+	result, whole := c.deliver(found.json(), tokens)
+	if whole {
+		for _, entry := range found.given {
+			c.session.learn(entry, f.names != nil)
+		}
+	}
+	return result
 }
 
 // findings are what search answers.
@@ -108,20 +121,19 @@ func (f *findings) json() []byte {
 	return marshal(f)
 }
 
-// ranked answers one page of the functions that fit the words best.
-func (c *call) ranked(f *finding) *findings {
-	ctx, cancel := context.WithTimeout(c.ctx, searchWait)
-	defer cancel()
-	steps.Await(ctx, c.face.view, nil)
-	view := c.face.view.Registry()
-	hits := c.face.server.searched.over(c.face.server.o.Catalog.Registry()).Find(f.query, func(spec *steps.Spec) bool { return view.Has(spec.Name) }, 0)
+// rank finds one page of the functions that fit the words best.
+func (c *call) rank(found *findings, f *finding) {
+	hits := c.ranked(f.query, searchPause)
+	if len(hits) == 0 {
+		hits = c.ranked(f.query, searchWait)
+	}
 	start := min((f.page-1)*searchPage, len(hits))
 	end := min(start+searchPage, len(hits))
 	entries := make([]*steps.Entry, 0, searchPage)
 	for _, hit := range hits[start:end] {
 		entries = append(entries, hit.Entry)
 	}
-	found := &findings{More: len(hits) - end}
+	found.Down, found.More = c.down(), len(hits)-end
 	switch {
 	case found.More > 0:
 		found.Note = "page " + itoa(f.page+1) + " has the next"
@@ -129,17 +141,23 @@ func (c *call) ranked(f *finding) *findings {
 		found.Note = "past the end: " + itoa(len(hits)) + " fit"
 	}
 	c.show(found, entries, f)
-	found.Down = c.down()
-	return found
 }
 
-// described answers the functions that are named, and what onecall's own tools take.
-func (c *call) described(f *finding) *findings {
-	found := &findings{}
+// ranked are all functions of the caller's that fit, once no source is starting, or after patience.
+func (c *call) ranked(query string, patience time.Duration) []search.Hit {
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	defer cancel()
+	view := steps.Await(ctx, c.face.view, nil)
+	all := c.face.server.searched.over(c.face.server.o.Catalog.Registry())
+	return all.Find(query, func(spec *steps.Spec) bool { return view.Has(spec.Name) }, 0)
+}
+
+// describe tells of the functions that are named, and of what onecall's own tools take.
+func (c *call) describe(found *findings, f *finding) {
 	view := c.await(f.names)
 	var entries []*steps.Entry
 	for _, name := range f.names {
-		if manual := manualOf(name, f.schema); manual != nil {
+		if manual := c.face.manualOf(name, f.schema); manual != nil {
 			if found.Onecall == nil {
 				found.Onecall = map[string]json.RawMessage{}
 			}
@@ -151,24 +169,24 @@ func (c *call) described(f *finding) *findings {
 			entries = append(entries, entry)
 			continue
 		}
-		unknown := unknownShown{Name: name}
-		if g, ok := fault.As(err); ok {
+		unknown := unknownShown{Name: clipped(name, maxName)}
+		switch g, ok := fault.As(err); {
+		case len(found.Unknown) >= maxNearest:
+		case c.face.view.Down(name) != nil:
+			unknown.Message = shortened(c.face.view.Down(name))
+		case ok:
 			unknown.Nearest = g.Nearest
-		}
-		if down := c.face.view.Down(name); down != nil {
-			unknown.Nearest, unknown.Message = nil, down.Message
 		}
 		found.Unknown = append(found.Unknown, unknown)
 	}
 	c.show(found, entries, f)
-	return found
 }
 
 // await gives the view once it has the names, or no source is starting any more.
 func (c *call) await(names []string) *steps.Registry {
 	return steps.Await(c.ctx, c.face.view, func(now *steps.Registry) bool {
 		for _, name := range names {
-			if manualOf(name, false) == nil && !now.Has(name) {
+			if c.face.manualOf(name, false) == nil && !now.HasName(name) {
 				return false
 			}
 		}
@@ -176,18 +194,8 @@ func (c *call) await(names []string) *steps.Registry {
 	})
 }
 
-// manualOf is what is to be known of one of onecall's own tools; nil for any other name.
-func manualOf(name string, schema bool) json.RawMessage {
-	switch {
-	case name == "chain" && schema:
-		return chain.ChainSchema()
-	case name == "chain":
-		return marshal(chainManual)
-	}
-	return nil
-}
-
-// show adds functions in the form that is asked for. What does not fit the answer any more is only named.
+// show adds functions in the form that is asked for. Where not all of it fits, descriptions give way to summaries, and
+// those to names.
 func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 	if f.lite && !f.schema {
 		for _, entry := range entries {
@@ -195,27 +203,28 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 		}
 		return
 	}
-	left := c.limit(searchTokens, 0) - restTokens
+	count := c.face.server.o.Counter
+	left := c.limit(searchTokens, 0) - count.Count(found.json(), -1) - noteTokens
 	for _, entry := range entries {
-		name := entry.Spec().Name
-		var shown json.RawMessage
-		switch {
-		case f.schema:
+		if f.schema {
 			found.Functions = append(found.Functions, marshal(schemaOf(entry)))
 			continue
-		case f.names != nil:
-			shown = marshal(signed(entry, entry.Spec().Description))
-		default:
-			shown = marshal(signed(entry, entry.Summary()))
 		}
-		if c.session.knows(entry) && !f.again {
-			found.Known = append(found.Known, name)
+		if c.session.knows(entry, f.names != nil) && !f.again {
+			found.Known = append(found.Known, entry.Spec().Name)
 			found.Note = "again:true repeats"
 			continue
 		}
-		cost := c.face.server.o.Counter.Count(shown, left)
+		shown := marshal(signed(entry, entry.Summary()))
+		if f.names != nil {
+			if whole := marshal(signed(entry, entry.Spec().Description)); count.Count(whole, left) <= left {
+				shown = whole
+			}
+		}
+		cost := count.Count(shown, left)
 		if cost > left {
-			found.Functions = append(found.Functions, marshal(name))
+			found.Functions = append(found.Functions, marshal(entry.Spec().Name))
+			found.Note = "not all fits: names alone can be asked for by names"
 			continue
 		}
 		left -= cost
@@ -247,9 +256,4 @@ type functionShown struct {
 func schemaOf(entry *steps.Entry) functionShown {
 	spec := entry.Spec()
 	return functionShown{Name: spec.Name, Description: spec.Description, Effect: spec.Effect.String(), InputSchema: spec.Input, OutputSchema: spec.Output}
-}
-
-// overview answers what there is to search in.
-func (c *call) overview() *findings {
-	return &findings{Sources: c.sources(), Note: "search by words, e.g. {\"query\":\"list files\"}"}
 }

@@ -156,19 +156,23 @@ func (c *Catalog) all() []*member {
 
 // Down implements Provider: it looks for the source that the name begins with, or whose function it is by a setting.
 func (c *Catalog) Down(name string) *fault.Error {
+	return c.down(name, func(SourceInfo) bool { return true })
+}
+
+// down does so among the sources that visible accepts.
+func (c *Catalog) down(name string, visible func(SourceInfo) bool) *fault.Error {
 	original := c.options.Settings.renamed(name)
-	for _, m := range c.all() {
-		if m.live == nil || !beginsWith(name, m.name) && !beginsWith(original, m.name) {
+	for _, source := range c.Sources() {
+		if isThere(source.State) || !beginsWith(name, source.Name) && !beginsWith(original, source.Name) || !visible(source) {
 			continue
 		}
-		status := c.status(m)
-		if isThere(status.State) {
-			continue
+		f := fault.New(fault.Unavailable, "the source %s is %s", source.Name, source.State)
+		if len(source.Functions) == 0 {
+			f.Message += ", its functions are not known"
 		}
-		f := fault.New(fault.Unavailable, "the source %s is %s, its functions are not known", m.name, status.State)
-		if status.Error != nil {
-			f.Message += ": " + status.Error.Message
-			f.Err = status.Error
+		if source.Error != nil {
+			f.Message += ": " + source.Error.Message
+			f.Err = source.Error
 		}
 		return f
 	}
@@ -178,9 +182,9 @@ func (c *Catalog) Down(name string) *fault.Error {
 // Absent implements Provider.
 func (c *Catalog) Absent() []string {
 	var absent []string
-	for _, m := range c.all() {
-		if m.live != nil && !isThere(m.live.Status().State) {
-			absent = append(absent, m.name)
+	for _, source := range c.Sources() {
+		if !isThere(source.State) {
+			absent = append(absent, source.Name)
 		}
 	}
 	return absent

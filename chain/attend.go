@@ -10,7 +10,7 @@ import (
 )
 
 // await takes the functions as they are now. While sources are still starting it waits for names that are not there yet:
-// what is found by its exact name cannot change any more, all else may, or may become ambiguous.
+// what is found by its whole name, in any case and with any separators, is what is meant; all else may become ambiguous.
 func (s *exchange) await(ctx context.Context, r *request) {
 	if s.provider.Starting() == nil {
 		s.view = s.provider.Registry()
@@ -18,7 +18,7 @@ func (s *exchange) await(ctx context.Context, r *request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.patience(r))
 	defer cancel()
-	s.view = steps.Await(ctx, s.provider, func(now *steps.Registry) bool { return r == nil || allExact(now, r.Steps) })
+	s.view = steps.Await(ctx, s.provider, func(now *steps.Registry) bool { return r == nil || allNamed(now, r.Steps) })
 }
 
 // patience is how long a request may wait for functions: as long as it may run.
@@ -30,12 +30,12 @@ func (s *exchange) patience(r *request) time.Duration {
 	return patience
 }
 
-func allExact(functions *steps.Registry, list []step) bool {
+func allNamed(functions *steps.Registry, list []step) bool {
 	for i := range list {
-		if inline := list[i].Chain; inline != nil && !allExact(functions, inline.Steps) {
+		if inline := list[i].Chain; inline != nil && !allNamed(functions, inline.Steps) {
 			return false
 		}
-		if name := list[i].Fn; name != "" && !functions.Has(name) {
+		if name := list[i].Fn; name != "" && !functions.HasName(name) {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -41,7 +42,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a Access) error 
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          nil,
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
@@ -92,12 +93,14 @@ func (s *Server) httpHandler(a Access) http.Handler {
 		case !s.readMessage(w, r):
 		case s.o.Stateless || withoutSessions(r):
 			stateless.ServeHTTP(w, r)
+		case r.Method == http.MethodPost && id == "" && s.calls.ending():
+			http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
 		case r.Method == http.MethodPost && id == "" && !s.room():
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
 		default:
 			if n := s.byID(id); n != nil && r.Method == http.MethodDelete {
-				n.cut() // the end of a session waits for its calls
+				n.cut(sessionEnded()) // the end of a session waits for its calls
 			}
 			stateful.ServeHTTP(w, r)
 		}
@@ -117,6 +120,9 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (good bool)
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodPost || kind != "application/json" {
 		return true // which is refused in its turn
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTime)) // it is there with net/http's own connections
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxRequestBytes+envelope))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
@@ -202,8 +208,11 @@ func isLoopback(host string) bool {
 // patientWriter gives each write of an answer its own time: a client that takes nothing is let go.
 type patientWriter struct{ http.ResponseWriter }
 
-// writeTime is how long a client may take nothing of an answer.
-const writeTime = 30 * time.Second
+// How long a client may take nothing of an answer, and to send a message.
+const (
+	writeTime = 30 * time.Second
+	readTime  = time.Minute
+)
 
 // Write implements http.ResponseWriter.
 func (w *patientWriter) Write(p []byte) (int, error) {

@@ -13,15 +13,24 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// teller tells a client how far a call is, and what functions log meanwhile, in the order in which it happens. A client
-// that reads slowly holds up nothing: what it does not take is dropped, the end of a step last.
+// teller tells a client how far a call is, and what functions log meanwhile. A client that reads slowly holds up nothing:
+// of the progress that it has not taken the newest is kept, and of the log messages the oldest.
 type teller struct {
 	call  *call
 	token any
-	queue chan func(ctx context.Context)
-	ended chan struct{} // nothing is added any more
+	last  float64 // progress that was told; it only grows
+
+	mu    sync.Mutex
+	queue []note
+	wake  chan struct{} // gets a token when there is something to tell, or the call has ended
+	ended bool
 	done  chan struct{} // all is told
-	last  float64       // progress that was told; it only grows
+}
+
+// note is a notification that waits.
+type note struct {
+	progress *sdk.ProgressNotificationParams
+	log      *sdk.LoggingMessageParams
 }
 
 // Bounds of what waits for a client, and of how long the end of a call waits for it.
@@ -37,7 +46,7 @@ func (c *call) listen() *teller {
 	if token == nil && !logs {
 		return nil
 	}
-	t := &teller{call: c, token: token, queue: make(chan func(context.Context), maxTold), ended: make(chan struct{}), done: make(chan struct{}), last: -1}
+	t := &teller{call: c, token: token, wake: make(chan struct{}, 1), done: make(chan struct{}), last: -1}
 	if token != nil {
 		c.caller.Progress = t.progress
 	}
@@ -62,38 +71,83 @@ const metaLogLevel = "io.modelcontextprotocol/logLevel"
 func (t *teller) work() {
 	defer close(t.done)
 	ctx := context.WithoutCancel(t.call.ctx)
-	for {
-		select {
-		case tell := <-t.queue:
-			tell(ctx)
-		case <-t.ended:
-			for len(t.queue) > 0 {
-				(<-t.queue)(ctx)
+	for range t.wake {
+		for {
+			next, ok := t.next()
+			if !ok {
+				break
 			}
+			if next.progress != nil {
+				_ = t.call.request.Session.NotifyProgress(ctx, next.progress) // a client that has gone need not know
+			} else {
+				_ = t.call.request.Session.Log(ctx, next.log)
+			}
+		}
+		if t.over() {
 			return
 		}
 	}
 }
 
-// end waits until all is told, for a moment.
+func (t *teller) next() (n note, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		return n, false
+	}
+	n, t.queue = t.queue[0], t.queue[1:]
+	return n, true
+}
+
+func (t *teller) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
+func (t *teller) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end waits until all is told, for a moment. What the client has not taken then is dropped: nothing may follow the answer.
 func (t *teller) end() {
 	if t == nil {
 		return
 	}
-	close(t.ended)
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.signal()
 	timer := time.NewTimer(tellTime)
 	defer timer.Stop()
 	select {
 	case <-t.done:
 	case <-timer.C:
+		t.mu.Lock()
+		t.queue = nil
+		t.mu.Unlock()
 	}
 }
 
-func (t *teller) add(tell func(context.Context)) {
-	select {
-	case <-t.ended:
-	case t.queue <- tell:
-	default:
+func (t *teller) add(n note) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return
+	}
+	if len(t.queue) < maxTold {
+		t.queue = append(t.queue, n)
+		t.signal()
+		return
+	}
+	for i := len(t.queue) - 1; i >= 0 && n.progress != nil; i-- {
+		if t.queue[i].progress != nil {
+			t.queue[i] = n // it says more than the one that waits
+			return
+		}
 	}
 }
 
@@ -114,7 +168,7 @@ func (t *teller) progress(p chain.Progress) {
 	}
 	t.last = value
 	params := &sdk.ProgressNotificationParams{ProgressToken: t.token, Progress: value, Total: float64(p.Total), Message: message}
-	t.add(func(ctx context.Context) { _ = t.call.request.Session.NotifyProgress(ctx, params) })
+	t.add(note{progress: params})
 }
 
 // attend has a function that is called without a chain tell what it has to tell. It may do so at any time.
@@ -144,7 +198,7 @@ func (t *teller) pass(done, total float64, message string) {
 	}
 	t.last = done
 	params := &sdk.ProgressNotificationParams{ProgressToken: t.token, Progress: done, Total: total, Message: message}
-	t.add(func(ctx context.Context) { _ = t.call.request.Session.NotifyProgress(ctx, params) })
+	t.add(note{progress: params})
 }
 
 // log tells what a function logs.
@@ -157,7 +211,7 @@ func (t *teller) log(m chain.LogMessage) {
 		logger += ": " + m.Logger
 	}
 	params := &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(m.Level), Logger: logger, Data: json.RawMessage(m.Data)}
-	t.add(func(ctx context.Context) { _ = t.call.request.Session.Log(ctx, params) })
+	t.add(note{log: params})
 }
 
 // setLevel takes note that the client wants log messages.

@@ -65,7 +65,12 @@ func (s *Server) Close() {
 	s.closed.Do(func() { close(s.done) })
 	s.calls.cut()
 	s.endSessions(nil)
-	s.watching.Wait()
+	done := make(chan error, 1)
+	go func() {
+		s.watching.Wait()
+		done <- nil
+	}()
+	_ = within(farewell, done)
 }
 
 // watch keeps what is shown in step with the sources.
@@ -146,6 +151,13 @@ func (t *tracker) start(ctx context.Context) (context.Context, func(), *fault.Er
 			close(t.idle)
 		}
 	}, nil
+}
+
+// ending tells whether no call begins any more.
+func (t *tracker) ending() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closing
 }
 
 func (t *tracker) init() {

@@ -46,16 +46,19 @@ func (f *face) session(ss *sdk.ServerSession) *session {
 		s.mu.Lock()
 		delete(s.sessions, ss)
 		s.mu.Unlock()
-		n.cut()
+		n.cut(sessionEnded())
 		close(n.ended)
 		n.links.close()
 	})
 	return n
 }
 
-// cut cancels the calls of the session that run.
-func (n *session) cut() {
-	n.cancel(fault.New(fault.Cancelled, "the client has ended its session"))
+// cut cancels the calls of the session that run, and those to come.
+func (n *session) cut(why *fault.Error) { n.cancel(why) }
+
+// sessionEnded is why calls of a session are cancelled that its client has ended.
+func sessionEnded() *fault.Error {
+	return fault.New(fault.Cancelled, "the client has ended its session")
 }
 
 // within gives the context of a call of the session, which ends with the session too.
@@ -135,9 +138,15 @@ func (s *Server) endSessions(of func(*session) bool) {
 	s.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, n := range list {
+		n.cut(sessionEnded())
 		closing.Go(func() { _ = n.sdk.Close() })
 	}
-	closing.Wait()
+	done := make(chan error, 1)
+	go func() {
+		closing.Wait()
+		done <- nil
+	}()
+	_ = within(farewell, done) // a client that reads nothing is left
 }
 
 // lesson is what a client was told of a function.

@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // ServeStdio serves one client that writes its messages to in, a line each, and reads from out, until in ends or ctx is
@@ -24,29 +27,47 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 		Transport: &sdk.IOTransport{Reader: newLines(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
 		grace:     s.o.Grace,
 		closing:   make(chan struct{}),
+		left:      make(chan struct{}),
 	}
-	session, err := f.stateful.Connect(context.WithoutCancel(ctx), transport, nil)
+	ss, err := f.stateful.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
+	transport.cut.Store(f.session(ss))
 	ended := make(chan error, 1)
-	go func() { ended <- session.Wait() }()
+	go func() { ended <- ss.Wait() }()
 	select {
 	case err = <-ended:
+	case <-transport.left:
+		err = within(farewell, ended)
 	case <-ctx.Done():
 		s.calls.drain(s.o.Grace)
 		transport.flush() // a call has ended before its answer is written
 		_ = in.Close()
-		_ = session.Close()
-		select {
-		case err = <-ended:
-		case <-time.After(2 * time.Second):
-		}
+		_ = out.Close()
+		go func() { _ = ss.Close() }() // it waits for a client that reads nothing
+		_ = within(farewell, ended)
+		return nil
 	}
-	if err != nil && !gone(err) && ctx.Err() == nil {
+	if err != nil && !gone(err) {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
 	return nil
+}
+
+// farewell bounds how long the end of a session waits for its client.
+const farewell = 2 * time.Second
+
+// within waits for an end, for at most so long; nil where it does not come.
+func within(patience time.Duration, ended <-chan error) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
+		return nil
+	}
 }
 
 // gone tells whether an error only says that the client has left.
@@ -64,8 +85,10 @@ func gone(err error) bool {
 type answering struct {
 	sdk.Transport
 	grace   time.Duration
-	closing chan struct{}  // closed when the server itself ends the session
-	conn    *answeringConn // once it is connected
+	closing chan struct{}           // closed when the server itself ends the session
+	left    chan struct{}           // closed when the client has left, and nothing is waited for any more
+	cut     atomic.Pointer[session] // whose calls are cancelled when grace is over
+	conn    *answeringConn          // once it is connected
 }
 
 // flush waits a moment for the answers of calls that have ended to be written. Then nothing is waited for any more.
@@ -104,9 +127,25 @@ func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		c.mu.Unlock()
 	}
 	if errors.Is(err, io.EOF) {
-		c.await(c.door.grace)
+		c.leave()
 	}
 	return m, err
+}
+
+// leave waits for what is not answered yet. After grace the calls are cancelled, and answered as such.
+func (c *answeringConn) leave() {
+	c.await(c.door.grace)
+	if n := c.door.cut.Load(); n != nil && !c.answered() {
+		n.cut(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.door.grace))
+		c.await(farewell)
+	}
+	close(c.door.left)
+}
+
+func (c *answeringConn) answered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open) == 0
 }
 
 // Write implements sdk.Connection.
@@ -130,13 +169,7 @@ func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 func (c *answeringConn) await(patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for {
-		c.mu.Lock()
-		n := len(c.open)
-		c.mu.Unlock()
-		if n == 0 {
-			return
-		}
+	for !c.answered() {
 		select {
 		case <-c.idle:
 		case <-timer.C:

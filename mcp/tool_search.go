@@ -80,14 +80,17 @@ func (c *call) search() *sdk.CallToolResult {
 	default:
 		c.rank(found, &f)
 	}
+	if found.nothing() {
+		found.Note = "nothing fits: use other words, or none for a list of the sources"
+	}
 	tokens := searchTokens
 	if f.schema {
 		tokens = 0
 	}
-	result, whole := c.deliver(found.json(), tokens)
+	result, whole := c.deliver(marshal(found), tokens)
 	if whole {
 		for _, entry := range found.given {
-			c.session.learn(entry, f.names != nil)
+			c.session.learn(entry, f.names != nil || summedUp(entry))
 		}
 	}
 	return result
@@ -114,11 +117,9 @@ type unknownShown struct {
 	Message string   `json:"message,omitempty"`
 }
 
-func (f *findings) json() []byte {
-	if f.Note == "" && f.Functions == nil && f.Onecall == nil && f.Sources == nil && f.Known == nil && f.Unknown == nil {
-		f.Note = "nothing fits: use other words, or none for a list of the sources"
-	}
-	return marshal(f)
+// nothing tells whether there is nothing to tell.
+func (f *findings) nothing() bool {
+	return f.Note == "" && f.Functions == nil && f.Onecall == nil && f.Sources == nil && f.Known == nil && f.Unknown == nil
 }
 
 // rank finds one page of the functions that fit the words best.
@@ -204,7 +205,7 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 		return
 	}
 	count := c.face.server.o.Counter
-	left := c.limit(searchTokens, 0) - count.Count(found.json(), -1) - noteTokens
+	left := c.limit(searchTokens, 0) - count.Count(marshal(found), -1) - noteTokens
 	for _, entry := range entries {
 		if f.schema {
 			found.Functions = append(found.Functions, marshal(schemaOf(entry)))
@@ -242,6 +243,11 @@ func signed(entry *steps.Entry, description string) string {
 		text += " // " + description
 	}
 	return text
+}
+
+// summedUp tells whether a summary is all that there is to say of a function.
+func summedUp(entry *steps.Entry) bool {
+	return strings.TrimSuffix(strings.TrimSpace(entry.Spec().Description), ".") == entry.Summary()
 }
 
 // functionShown is a function with all that is known of it.

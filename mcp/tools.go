@@ -45,9 +45,29 @@ func (f *face) owned() []*tool {
 	}
 	tools := make([]*tool, len(listed))
 	for i, l := range listed {
+		if l.Name == "chain" {
+			l.InputSchema = f.hoisted(l.InputSchema)
+		}
 		tools[i] = &tool{answer: answers[l.Name], Tool: &sdk.Tool{Name: l.Name, Description: l.Description, InputSchema: l.InputSchema, Annotations: l.Annotations}}
 	}
 	return tools
+}
+
+// hoisted declares the names that stand beside a chain's fields.
+func (f *face) hoisted(schema json.RawMessage) json.RawMessage {
+	if f.server == nil || len(f.server.o.Hoist) == 0 {
+		return schema
+	}
+	var root map[string]json.RawMessage
+	var properties map[string]json.RawMessage
+	if json.Unmarshal(schema, &root) != nil || json.Unmarshal(root["properties"], &properties) != nil {
+		panic("the schema of chain is part of the program")
+	}
+	for _, name := range f.server.o.Hoist {
+		properties[name] = json.RawMessage(`{}`)
+	}
+	root["properties"] = marshal(properties)
+	return marshal(root)
 }
 
 // chain runs a chain.

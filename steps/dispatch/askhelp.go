@@ -37,7 +37,7 @@ func (r *reader) help() *Request {
 	if r.action == "" && r.missesAction() {
 		return nil
 	}
-	request := &Request{Help: &Help{}, Lite: r.lite}
+	request := &Request{Help: &Help{}, Lite: r.lite, MaxTotalTokens: r.budget()}
 	narrow := narrowing{resource: r.resource, resourceAt: "/resource"}
 	for _, m := range r.flat {
 		r.helpField(request, nil, m, "")
@@ -97,7 +97,7 @@ func (r *reader) helpField(request *Request, narrow *narrowing, m member, at str
 			narrow.resource, narrow.resourceAt = r.text(m.value, place), place
 		}
 	default:
-		known := slices.Concat([]string{"resource", "action"}, helpFields, []string{"lite"})
+		known := slices.Concat([]string{"resource", "action"}, helpFields, []string{"lite", budgetField})
 		f := fault.New(fault.UnknownField, "help takes no %s: it takes %s", quote(m.name), strings.Join(known, ", "))
 		f.At, f.Available, f.Nearest = place, known, fault.Nearest(m.name, known, 1)
 		r.faults = append(r.faults, f)
@@ -106,8 +106,8 @@ func (r *reader) helpField(request *Request, narrow *narrowing, m member, at str
 
 // missesAction refuses a call that has arguments and no action, which would be dropped if it were answered with help.
 func (r *reader) missesAction() bool {
-	arguments := len(members(r.params)) > 0 || slices.ContainsFunc(r.flat, func(m member) bool { return !slices.Contains(helpFields, m.name) })
-	if !arguments {
+	isArgument := func(m member) bool { return m.name != budgetField && !slices.Contains(helpFields, m.name) }
+	if len(members(r.params)) == 0 && !slices.ContainsFunc(r.flat, isArgument) {
 		return false
 	}
 	of := r.d.functions

@@ -7,13 +7,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 const tokenField = "continuation_token"
 
-// fetchFields are the fields of a fetch. Without a token of onecall they are arguments like any other.
-var fetchFields = []string{tokenField, "mode", "page", "page_size", "filter_keys", "query", "budget"}
+// fetchFields are the fields of a fetch, beside lite. Without a token of onecall they are arguments like any other.
+var fetchFields = []string{tokenField, "mode", "page", "page_size", "filter_keys", "query", budgetField}
 
 // token tells whether the call holds a continuation token of onecall, and whether it stands in params.
 func (r *reader) token() (found, inParams bool) {
@@ -30,28 +29,37 @@ func (r *reader) token() (found, inParams bool) {
 	return false, false
 }
 
-// fetch gathers the fields of a fetch. Resource, action and hoisted names only say what was called before; all else must be a
-// field of a fetch, and is left in, so that it is refused where fetches are answered.
+// fetch gathers the fields of a fetch, of which those at the top count where params have them too. What else the call holds is
+// what was called before, sent again, and counts for nothing. Left in, so that they are refused where fetches are answered, are
+// steps, and where neither resource nor action says what was called, every other field.
 func (r *reader) fetch(inParams bool) *Request {
+	_, hasResource := find(r.top, "resource")
+	_, hasAction := find(r.top, "action")
+	again := hasResource || hasAction
+	ofFetch := func(m member) bool { return m.name == "lite" || slices.Contains(fetchFields, m.name) }
 	var beside []member
 	for _, m := range r.top {
-		if !slices.Contains([]string{"resource", "action", "params"}, m.name) && !slices.Contains(r.d.hoist, m.name) {
+		isOfCall := again || slices.Contains(callFields, m.name) || slices.Contains(r.d.hoist, m.name)
+		if ofFetch(m) || m.name == "steps" || !isOfCall {
 			beside = append(beside, m)
 		}
 	}
-	inside := members(r.params)
 	if !inParams {
-		if len(inside) > 0 {
-			r.fault(fault.BadRequest, "/params", "params stands beside a continuation_token: a fetch takes %s alone, and calls nothing", strings.Join(fetchFields, ", "))
-		}
 		return &Request{Fetch: object(beside)}
 	}
-	for _, m := range beside {
-		if slices.ContainsFunc(inside, func(i member) bool { return i.name == m.name }) {
-			r.fault(fault.BadRequest, fault.Key("", m.name), "%s stands here and in params: give it once", quote(m.name))
+	var inside []member
+	for _, m := range members(r.params) {
+		_, above := find(beside, m.name)
+		if m.name == tokenField || !above && (ofFetch(m) || !again) {
+			inside = append(inside, m)
 		}
 	}
-	return &Request{Fetch: append(append([]byte(`{"params":`), object(append(inside, beside...))...), '}')}
+	for _, m := range beside {
+		if m.name != tokenField && m.value.Type != gjson.Null {
+			inside = append(inside, m)
+		}
+	}
+	return &Request{Fetch: append(append([]byte(`{"params":`), object(inside)...), '}')}
 }
 
 // object writes members, their keys in one spelling, so that who reads them next finds them.

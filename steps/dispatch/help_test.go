@@ -208,6 +208,50 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	}
 }
 
+// TestNarrowerCallsAreWhole: a call that help or a fault shows works as it stands, however long the names in it are.
+func TestNarrowerCallsAreWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("thing_", 20)
+	names := []string{"s." + long + ".list", "s." + long + ".get", "s.x.list"}
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t, names...)).Dispatchers[0]
+	calls := map[string]bool{}
+	for limit := range 700 {
+		for _, ask := range []string{`{}`, `{"resource":"` + long + `"}`} {
+			answer, _ := helpOf(t, d, ask, HelpOptions{Limit: limit + 1})
+			if more := gjson.Get(answer, "more").Str; more != "" {
+				calls[more[strings.IndexByte(more, '{'):strings.LastIndexByte(more, '}')+1]] = true
+			}
+		}
+	}
+	_, faults := d.Read([]byte(`{"resource":"` + long + `","action":"get","schema":true}`))
+	text := faults[0].Message
+	calls[text[strings.IndexByte(text, '{'):strings.LastIndexByte(text, '}')+1]] = true
+	for call := range calls {
+		if r, faults := d.Read([]byte(call)); len(faults) > 0 || len(r.Help.scope) == 0 {
+			t.Errorf("%s: %v", call, faults)
+		}
+	}
+	if len(calls) < 3 {
+		t.Errorf("no more than %v", calls)
+	}
+}
+
+func TestHelpTakesABudget(t *testing.T) {
+	t.Parallel()
+	for call, want := range map[string]int{
+		`{"action":"help","budget":{"maxTotalTokens":500}}`:                                 500,
+		`{"budget":{"maxTotalTokens":500}}`:                                                 500,
+		`{"resource":"rack","schema":true,"budget":{"maxTotalTokens":500}}`:                 500,
+		`{"action":"help","params":{"action":"list"},"budget":{"maxTotalTokens":500}}`:      500,
+		`{"action":"explain","resource":"device","budget":{"maxTotalTokens":null}}`:         0,
+		`{"action":"explain","resource":"device","params":{"action":"list"},"budget":null}`: 0,
+	} {
+		if r, faults := network(t).Read([]byte(call)); len(faults) > 0 || r.Help == nil || r.MaxTotalTokens != want {
+			t.Errorf("%s: got %+v %v", call, r, faults)
+		}
+	}
+}
+
 func TestHelpFaults(t *testing.T) {
 	t.Parallel()
 	d := network(t)
@@ -227,6 +271,10 @@ func TestHelpFaults(t *testing.T) {
 		{`{"action":"help","params":{"again":1}}`, fault.BadRequest, "/params/again"},
 		{`{"action":"help","lite":1}`, fault.BadRequest, "/lite"},
 		{`{"action":"help","verify":true}`, fault.BadRequest, "/verify"},
+		{`{"action":"help","budget":500}`, fault.BadRequest, "/budget"},
+		{`{"action":"help","budget":{"maxCalls":5}}`, fault.UnknownField, "/budget/maxCalls"},
+		{`{"budget":{"maxTotalTokens":0}}`, fault.BadRequest, "/budget/maxTotalTokens"},
+		{`{"budget":{"maxTotalTokens":500},"id":1}`, fault.BadRequest, ""},
 	} {
 		r, faults := d.Read([]byte(test.call))
 		if r != nil || len(faults) != 1 || faults[0].Code != test.code || faults[0].At != test.at {

@@ -12,15 +12,22 @@ import (
 // index finds a dispatcher's functions by what calls say.
 type index struct {
 	functions []*function
+	folded    []folded               // of the functions, in their order
+	longest   int                    // of the folded names, in bytes: no function is meant by a longer path
 	ends      map[string][]*function // by every end of the folded name that begins at a part
 	runs      map[string][]*function // by the name, whole or without its source or as it is shown, without any separators
 }
 
+// folded are the names of a function's resource, as foldPath gives them.
+type folded struct{ label, short, prefix string }
+
 func newIndex(functions []*function) *index {
 	x := &index{functions: functions, ends: map[string][]*function{}, runs: map[string][]*function{}}
 	for _, f := range functions {
-		folded := foldPath(f.entry.Spec().Name)
-		for end := folded; ; {
+		name := foldPath(f.entry.Spec().Name)
+		x.longest = max(x.longest, len(name))
+		x.folded = append(x.folded, folded{foldPath(f.label), foldPath(f.short()), foldPath(f.prefix)})
+		for end := name; ; {
 			x.ends[end] = append(x.ends[end], f)
 			_, rest, found := strings.Cut(end, ".")
 			if !found {
@@ -78,11 +85,17 @@ func (x *index) find(resource, action string) []*function {
 	return x.repeated(resource, action)
 }
 
-// repeated gives the functions of a resource whose action is written with the resource before it.
+// repeated gives the functions whose action is written with parts of the resource before it. No part of a name between the
+// two is left out: the resource stands in what is written before the action, or ends where the action begins.
 func (x *index) repeated(resource, action string) []*function {
+	resource, own := foldPath(resource), foldPath(parse(action).prefix)
+	if own == "" || len(resource) > x.longest {
+		return nil
+	}
+	stated := within(own, dots(resource))
 	var found []*function
 	for _, f := range x.ends[foldPath(action)] {
-		if strings.Contains(action, ".") && within(foldPath(f.prefix), foldPath(resource)) {
+		if stated || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {
 			found = append(found, f)
 		}
 	}
@@ -92,19 +105,20 @@ func (x *index) repeated(resource, action string) []*function {
 // below gives the functions of a resource and of those below it: of the resource as it is shown or named, else of all
 // resources that have it as a part.
 func (x *index) below(resource string) []*function {
-	folded := foldPath(resource)
-	if folded == "" {
+	wanted := foldPath(resource)
+	if wanted == "" || len(wanted) > x.longest {
 		return nil
 	}
-	for _, is := range []func(*function) bool{
-		func(f *function) bool {
-			return under(foldPath(f.label), folded) || under(foldPath(f.short()), folded) || under(foldPath(f.prefix), folded)
+	needle := dots(wanted)
+	for _, is := range []func(*folded) bool{
+		func(f *folded) bool {
+			return under(f.label, wanted) || under(f.short, wanted) || under(f.prefix, wanted)
 		},
-		func(f *function) bool { return within(foldPath(f.prefix), folded) },
+		func(f *folded) bool { return within(f.prefix, needle) },
 	} {
 		var found []*function
-		for _, f := range x.functions {
-			if is(f) {
+		for i, f := range x.functions {
+			if is(&x.folded[i]) {
 				found = append(found, f)
 			}
 		}
@@ -154,10 +168,14 @@ func (d *Dispatcher) unknown(resource, action string) *fault.Error {
 		f.Available = actionsIn(of)
 	default:
 		f = fault.New(fault.UnknownFunction, "%s has no action %s", d.Name, quote(action))
-		f.Available = labelsIn(of)
+		if f.Available = labelsIn(of); oneLabel(of) {
+			f.Available = actionsIn(of)
+		}
 	}
 	if at == "/action" {
 		names = append(sortedSet(of, func(f *function) string { return f.action }), actionsIn(of)...)
+		slices.Sort(names)
+		names = slices.Compact(names)
 	}
 	f.At, f.Available = at, f.Available[:min(len(f.Available), maxListed)]
 	if f.Nearest = fault.Nearest(written, names, maxNearest); len(f.Nearest) > 0 {

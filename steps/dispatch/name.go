@@ -58,10 +58,12 @@ func under(path, resource string) bool {
 	return strings.HasPrefix(path, resource) && (len(path) == len(resource) || path[len(resource)] == '.')
 }
 
-// within tells whether resource is a run of whole parts of path.
-func within(path, resource string) bool {
-	return strings.Contains("."+path+".", "."+resource+".")
+// within tells whether a resource, with a dot on each side, is a run of whole parts of path.
+func within(path, dotted string) bool {
+	return len(path)+2 >= len(dotted) && strings.Contains(dots(path), dotted)
 }
+
+func dots(path string) string { return "." + path + "." }
 
 // entry is one of a group's Resources.
 type entry struct {

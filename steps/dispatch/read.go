@@ -19,17 +19,22 @@ type Request struct {
 	Help *Help
 
 	// Fetch asks for more of an earlier large result: a JSON object with the continuation token and the fields beside it,
-	// at the top or in `params` as they were given, and nothing of what else a call holds. Nothing runs. What is wrong
-	// with its fields is for the one who answers fetches to say.
+	// at the top or in `params` as they were given, and nothing of what else the call holds, which is what was called
+	// before. Nothing runs. What is wrong with its fields is for the one who answers fetches to say.
 	Fetch json.RawMessage
 
 	Entry *steps.Entry    // the function that is called
 	Args  json.RawMessage // a JSON object; it was not looked at with the function's schema
 	At    string          // the JSON Pointer of the arguments in the call: "/params" or ""
 
+	// Unused are the hoisted names of a call, in its order, that the function does not declare: they stand at the top and
+	// are not in Args, not even where the function takes arguments of any name, as its schema says nothing of what it would do
+	// with them.
+	Unused []string
+
 	Lite           *bool // of a call and of help; nil: not said
 	Verify         bool
-	MaxTotalTokens int // of `budget`; 0: not said
+	MaxTotalTokens int // of `budget`, of a call and of help; 0: not said
 }
 
 // Read decodes the arguments of one call; none is {}. All faults come back at once: bad_json alone, else bad_request for
@@ -197,6 +202,7 @@ func (r *reader) boolean(v gjson.Result, at string) *bool {
 
 func (r *reader) request() *Request {
 	if token, inParams := r.token(); token {
+		r.faults = nil // they are of what was called before
 		return r.fetch(inParams)
 	}
 	if r.unread {
@@ -211,23 +217,26 @@ func (r *reader) request() *Request {
 		return nil
 	}
 	request := &Request{Entry: f.entry, Lite: r.lite, Verify: r.verify}
-	request.MaxTotalTokens = r.budget(f.entry)
-	if r.hasParams {
-		request.At = "/params"
-		r.refuseFlat()
-		request.Args = r.arguments(f.entry, members(r.params))
-		return request
+	if r.hasParams || !declares(f.entry, budgetField) {
+		request.MaxTotalTokens = r.budget()
 	}
-	r.refuseAmbiguous(f.entry)
-	request.Args = r.arguments(f.entry, r.flat)
+	own := r.flat
+	if r.hasParams {
+		request.At, own = "/params", members(r.params)
+		r.refuseFlat()
+	} else {
+		r.refuseAmbiguous(f.entry)
+	}
+	request.Args, request.Unused = r.arguments(f.entry, own)
 	return request
 }
 
-// budget takes `budget` off a call, unless it is a flat argument that the function declares. Of its fields maxTotalTokens
-// has a meaning for one call.
-func (r *reader) budget(e *steps.Entry) int {
-	at := slices.IndexFunc(r.flat, func(m member) bool { return m.name == "budget" })
-	if at < 0 || !r.hasParams && declares(e, "budget") {
+const budgetField = "budget"
+
+// budget takes `budget` off what stands at the top. Of its fields maxTotalTokens has a meaning for one call.
+func (r *reader) budget() int {
+	at := slices.IndexFunc(r.flat, func(m member) bool { return m.name == budgetField })
+	if at < 0 {
 		return 0
 	}
 	value := r.flat[at].value
@@ -286,11 +295,17 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 			return
 		}
 	}
+	for _, m := range r.flat {
+		if slices.Contains(helpFields, m.name) && !declares(e, m.name) {
+			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, quote(m.name), appendString(nil, e.Spec().Name))
+		}
+	}
 }
 
 // arguments writes the arguments, and after them the hoisted ones that the function declares and own does not give.
-func (r *reader) arguments(e *steps.Entry, own []member) []byte {
-	args := []byte{'{'}
+// unused are those that it does not declare.
+func (r *reader) arguments(e *steps.Entry, own []member) (args []byte, unused []string) {
+	args = []byte{'{'}
 	add := func(m member) {
 		if len(args) > 1 {
 			args = append(args, ',')
@@ -302,11 +317,14 @@ func (r *reader) arguments(e *steps.Entry, own []member) []byte {
 	}
 	for _, h := range r.hoisted {
 		declared := e.Argument(h.name)
-		if declared != "" && !slices.ContainsFunc(own, func(m member) bool { return e.Argument(m.name) == declared }) {
+		switch {
+		case declared == "":
+			unused = append(unused, h.name)
+		case !slices.ContainsFunc(own, func(m member) bool { return e.Argument(m.name) == declared }):
 			add(h)
 		}
 	}
-	return append(args, '}')
+	return append(args, '}'), unused
 }
 
 func kindOf(v gjson.Result) string {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,7 @@ func lab(t testing.TB) *Dispatcher {
 		spec("net.rule.apply", object("action", "params")),
 		spec("net.tls.probe", object("verify", "host", "lite")),
 		spec("net.ad.spend", object("budget", "id")),
+		spec("net.ad.print", object("schema")),
 		spec("net.tls.help", object("id")),
 	)
 	a := mustNew(t, &Config{Groups: []Group{{Name: "lab", Resources: []string{"net"}}}, Hoist: []string{"repoId"}}).Arrange(view)
@@ -70,6 +72,7 @@ func TestCalls(t *testing.T) {
 		{`{"action":"probe","host":"a"}`, "net.tls.probe", `{"host":"a"}`, ""},
 		{`{"action":"probe","params":{"verify":true,"lite":"x"},"lite":true}`, "net.tls.probe", `{"verify":true,"lite":"x"}`, "/params"},
 		{`{"action":"spend","budget":5,"id":1}`, "net.ad.spend", `{"budget":5,"id":1}`, ""},
+		{`{"action":"print","schema":"x"}`, "net.ad.print", `{"schema":"x"}`, ""},
 		{`{"resource":"tls","action":"tls.help","params":{"id":1}}`, "net.tls.help", `{"id":1}`, "/params"},
 		{`{"resource":"device","action":"device.list"}`, "net.device.list", `{}`, ""},
 		{`{"resource":"net.device","action":"net.device.list"}`, "net.device.list", `{}`, ""},
@@ -115,6 +118,27 @@ func TestFieldsOfACall(t *testing.T) {
 	}
 }
 
+// TestUnusedHoistedNames: a hoisted name acts as a common argument. What the function does not declare is not given to it, not
+// even where it takes any argument, and is told of.
+func TestUnusedHoistedNames(t *testing.T) {
+	t.Parallel()
+	view := registryOf(t, spec("s.free", ""), spec("s.card", `{"type":"object","properties":{"repo_id":{}},"additionalProperties":false}`))
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}, Hoist: []string{"repoId", "org"}}).Arrange(view).Dispatchers[0]
+	for _, test := range []struct{ call, args, unused string }{
+		{`{"action":"free","repoId":"r","y":1}`, `{"y":1}`, "repoId"},
+		{`{"action":"free","org":1,"params":{"y":1},"repoId":"r"}`, `{"y":1}`, "org repoId"},
+		{`{"action":"free","params":{"repoId":"r"}}`, `{"repoId":"r"}`, ""},
+		{`{"action":"free","repoId":null}`, `{}`, ""},
+		{`{"action":"card","repoId":"r","org":1}`, `{"repoId":"r"}`, "org"},
+		{`{"action":"card","repoId":"r","repo_id":"own"}`, `{"repo_id":"own"}`, ""}, // the function's own wins
+	} {
+		r, faults := d.Read([]byte(test.call))
+		if len(faults) > 0 || string(r.Args) != test.args || strings.Join(r.Unused, " ") != test.unused {
+			t.Errorf("%s: got %+v %v", test.call, r, faults)
+		}
+	}
+}
+
 func TestCallFaults(t *testing.T) {
 	t.Parallel()
 	d := lab(t)
@@ -138,6 +162,9 @@ func TestCallFaults(t *testing.T) {
 		{`{"action":"gte"}`, "unknown_function /action", `{"action":"help"} lists all`},
 		{`{"resource":"type","action":"list"}`, "unknown_function /resource", ""},
 		{`{"resource":"rack","action":"device.list"}`, "unknown_function /action", ""},
+		{`{"action":"read_graph","schema":true}`, "bad_request /schema", `"schema" is a field of help`},
+		{`{"action":"read_graph","id":1,"again":false,"schema":true}`, "bad_request /again; bad_request /schema", "in params"},
+		{`{"action":"read_graph","params":{},"again":true}`, "bad_request /again", "beside params"},
 		{`{"resource":"pod","action":"show"}`, "unknown_function /resource", "show declares resource itself"},
 		{`{"resource":"rule","action":"show","id":1}`, "bad_request ", "declares an argument resource itself"},
 		{`{"action":"probe","verify":true}`, "bad_request ", "declares an argument verify itself"},
@@ -179,27 +206,34 @@ func TestFetches(t *testing.T) {
 		{`{"action":"update","params":{"continuation_token":"oc1_7","mode":"paginated"}}`, `{"params":{"continuation_token":"oc1_7","mode":"paginated"}}`},
 		{`{"action":"update","params":{"continuation_token":"oc1_7"},"mode":"full"}`, `{"params":{"continuation_token":"oc1_7","mode":"full"}}`},
 		{`{"action":"update","params":{},"continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
+		// What was called before may be sent again: it counts for nothing.
+		{`{"action":"update","params":{"name":"x"},"continuation_token":"oc1_7","mode":"full"}`, `{"continuation_token":"oc1_7","mode":"full"}`},
+		{`{"action":"update","name":"x","verify":true,"continuation_token":"oc1_7","mode":"full"}`, `{"continuation_token":"oc1_7","mode":"full"}`},
+		{`{"action":"update","params":{"name":"x","continuation_token":"oc1_7"},"verify":true,"other":1}`, `{"params":{"continuation_token":"oc1_7"}}`},
+		{`{"action":"list","params":{"page":1,"query":"x"},"continuation_token":"oc1_7","page":2}`, `{"continuation_token":"oc1_7","page":2}`},
+		{`{"action":"list","params":{"page":1,"continuation_token":"oc1_7"},"page":2}`, `{"params":{"continuation_token":"oc1_7","page":2}}`},
+		{`{"action":"update","params":{"continuation_token":"oc1_7","mode":"full"},"mode":null}`, `{"params":{"continuation_token":"oc1_7","mode":"full"}}`},
+		{`{"action":"update","params":{"continuation_token":"oc1_6"},"continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
+		{`{"action":"update","params":{"continuation_token":"oc1_7"},"continuation_token":"abc"}`, `{"params":{"continuation_token":"oc1_7"}}`},
+		{`{"action":5,"resource":[],"params":"x","verify":1,"continuation_token":"oc1_7","lite":2}`, `{"continuation_token":"oc1_7","lite":2}`},
+		{`{"resource":"device","page_siez":5,"continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
+		// Where nothing is named that was called, there is nothing to be sent again.
+		{`{"continuation_token":"oc1_7","page_siez":5}`, `{"continuation_token":"oc1_7","page_siez":5}`},
+		{`{"params":{"continuation_token":"oc1_7","page_siez":5}}`, `{"params":{"continuation_token":"oc1_7","page_siez":5}}`},
 		{`{"action":"no.such","continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		{`{"action":"help","continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		{`{"repoId":"r","continuation_token":"oc1_7"}`, `{"continuation_token":"oc1_7"}`},
 		// However they are spelled, and whatever stands beside them, nothing is called.
 		{`{"action":"update","continuation_t\u006fken":"\u006fc1_7"}`, `{"continuation_token":"\u006fc1_7"}`},
-		{`{"action":"update","name":"x","continuation_token":"oc1_"}`, `{"name":"x","continuation_token":"oc1_"}`},
-		{`{"action":"update","params":{"name":"x","continuation_token":"oc1_7"}}`, `{"params":{"name":"x","continuation_token":"oc1_7"}}`},
+		{`{"action":"update","name":"x","continuation_token":"oc1_"}`, `{"continuation_token":"oc1_"}`},
+		{`{"action":"update","params":{"name":"x","continuation_token":"oc1_7"}}`, `{"params":{"continuation_token":"oc1_7"}}`},
+		// Beside steps a token is refused by who answers fetches.
 		{`{"steps":[],"continuation_token":"oc1_7"}`, `{"steps":[],"continuation_token":"oc1_7"}`},
+		{`{"action":"update","steps":[],"continuation_token":"oc1_7"}`, `{"steps":[],"continuation_token":"oc1_7"}`},
 	} {
 		r, faults := d.Read([]byte(test.call))
 		if len(faults) > 0 || string(r.Fetch) != test.want || r.Entry != nil || r.Help != nil {
 			t.Errorf("%s: got %+v %v", test.call, r, faults)
-		}
-	}
-	for _, call := range []string{
-		`{"action":"update","params":{"name":"x"},"continuation_token":"oc1_7"}`,
-		`{"action":"update","params":{"continuation_token":"oc1_7"},"continuation_token":"oc1_7"}`,
-		`{"action":"update","params":{"continuation_token":"oc1_7","mode":"full"},"mode":"summary"}`,
-	} {
-		if r, faults := d.Read([]byte(call)); r != nil || len(faults) != 1 || faults[0].Code != fault.BadRequest {
-			t.Errorf("%s: got %+v %v", call, r, faults)
 		}
 	}
 }
@@ -254,10 +288,80 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	}
 	end := strings.HasSuffix("."+fold(name), "."+fold(path))
 	run := said.Resource == "" && strings.HasSuffix(steps.FoldName(name), steps.FoldName(path))
-	twice := said.Resource != "" && strings.Contains(said.Action, ".") && strings.HasSuffix("."+fold(name), "."+fold(said.Action)) &&
-		strings.Contains("."+fold(name), "."+fold(said.Resource)+".")
+	twice := false // the action repeats the resource, and no part of the name between them is left out
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 && said.Resource != "" && strings.HasSuffix("."+fold(name), "."+fold(said.Action)) {
+		own := said.Action[:max(0, strings.LastIndexByte(said.Action, '.'))]
+		twice = own != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(said.Resource)) || strings.Contains("."+fold(own)+".", "."+fold(said.Resource)+"."))
+	}
 	if !end && !run && !twice {
 		t.Fatalf("%s calls %s", call, name)
+	}
+}
+
+// TestRepeatedResource: an action may be written with its resource before it; a part of the name may not be left out.
+func TestRepeatedResource(t *testing.T) {
+	t.Parallel()
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "g.x.c.b.delete", "g.y.list")).Dispatchers[0]
+	for call, want := range map[string]string{
+		`{"resource":"x.c.b","action":"b.delete"}`:        "g.x.c.b.delete",
+		`{"resource":"g.x.c.b","action":"c.b.delete"}`:    "g.x.c.b.delete",
+		`{"resource":"b","action":"x.c.b.delete"}`:        "g.x.c.b.delete",
+		`{"resource":"x","action":"x.c.b.delete"}`:        "g.x.c.b.delete",
+		`{"resource":"X.C","action":"g.x.c.b.delete"}`:    "g.x.c.b.delete",
+		`{"resource":"x","action":"b.delete"}`:            "",
+		`{"resource":"x","action":"delete"}`:              "",
+		`{"resource":"g.x","action":"b.delete"}`:          "",
+		`{"resource":"g","action":"c.b.delete"}`:          "",
+		`{"resource":"y","action":"b.delete"}`:            "",
+		`{"resource":"x.b","action":"x.c.b.delete"}`:      "",
+		`{"resource":"x.c.b.delete","action":"b.delete"}`: "",
+	} {
+		r, faults := d.Read([]byte(call))
+		if got := ""; want == "" && (r != nil || len(faults) != 1 || faults[0].Code != fault.UnknownFunction) {
+			t.Errorf("%s: got %+v %v", call, r, faults)
+		} else if r != nil {
+			if got = r.Entry.Spec().Name; got != want {
+				t.Errorf("%s calls %s", call, got)
+			}
+		} else if want != "" {
+			t.Errorf("%s: %v", call, faults)
+		}
+	}
+}
+
+// TestSuggestions: each name is suggested once, and what is listed is what the call lacks.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "files.read_file", "files.read_text_file", "files.write_file")).Dispatchers[0]
+	_, faults := d.Read([]byte(`{"action":"read_fil"}`))
+	if f := faults[0]; !slices.Equal(f.Nearest, []string{"read_file", "read_text_file"}) || !slices.Equal(f.Available, []string{"read_file", "read_text_file", "write_file"}) {
+		t.Errorf("got %v, of %v", f.Nearest, f.Available)
+	}
+	_, faults = lab(t).Read([]byte(`{"action":"lst"}`))
+	if f := faults[0]; !slices.Contains(f.Available, "device_type") || f.Nearest[0] != "list" {
+		t.Errorf("got %v, of %v", f.Nearest, f.Available)
+	}
+}
+
+// TestHugePaths: a path that no name is as long as is compared with none. The test is not parallel, as it counts what is
+// allocated.
+func TestHugePaths(t *testing.T) {
+	const functions = 2000
+	var names []string
+	for i := range functions {
+		names = append(names, fmt.Sprintf("s.resource_%d.part.list_%d", i, i))
+	}
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t, names...)).Dispatchers[0]
+	huge := strings.Repeat("a", 1<<20)
+	for _, call := range []string{`{"resource":"` + huge + `","action":"list_7"}`, `{"resource":"` + huge + `","action":"part.list_7"}`, `{"resource":"` + huge + `"}`} {
+		allocated := testing.AllocsPerRun(1, func() {
+			if r, faults := d.Read([]byte(call)); r != nil || len(faults) != 1 || faults[0].At != "/resource" || len(faults[0].Message) > 1000 {
+				t.Errorf("got %+v, %d faults", r, len(faults))
+			}
+		})
+		if allocated > functions/4 {
+			t.Errorf("%.40s: %.0f allocations", call, allocated)
+		}
 	}
 }
 

@@ -137,6 +137,9 @@ func TestGitHubIsReachable(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d dispatchers", name, len(a.Dispatchers))
+		if len(a.Dispatchers) > 100 {
+			t.Errorf("%s: %d dispatchers", name, len(a.Dispatchers))
+		}
 		if called != view.Len() {
 			t.Errorf("%s: %d of %d functions", name, called, view.Len())
 		}
@@ -177,6 +180,27 @@ func BenchmarkRead(b *testing.B) {
 		if r, faults := one.Read(call); r == nil {
 			b.Fatal(faults)
 		}
+	}
+}
+
+// BenchmarkReadHuge reads a call whose resource no name is as long as.
+func BenchmarkReadHuge(b *testing.B) {
+	d, _ := New(&Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}})
+	one := d.Arrange(many(b)).Dispatchers[0]
+	for name, call := range map[string]string{
+		"resource": `{"resource":"` + strings.Repeat("a", 1<<20) + `","action":"list"}`,
+		"action":   `{"resource":"source1.resource_1","action":"` + strings.Repeat("a.", 1<<19) + `list"}`,
+		"unknown":  `{"resource":"zzz","action":"list"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			one.Read([]byte(`{"action":"list"}`))
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, faults := one.Read([]byte(call)); r != nil || len(faults) != 1 {
+					b.Fatal(faults)
+				}
+			}
+		})
 	}
 }
 

@@ -200,13 +200,13 @@ func (p *page) narrower(u *unit, numbers bool) string {
 	switch {
 	case p.single:
 		f := u.functions[0]
-		return `{"action":"help","params":{"action":` + quote(dotted(f.label, f.action)) + `}}`
+		return `{"action":"help","params":{"action":` + string(appendString(nil, dotted(f.label, f.action))) + `}}`
 	case numbers:
 		name := u.name
 		if p.levels[u.at] == counted {
 			name = p.buckets[u.bucket].name
 		}
-		return `numbers count functions; {"action":"help","resource":` + quote(name) + `}`
+		return `numbers count functions; {"action":"help","resource":` + string(appendString(nil, name)) + `}`
 	}
-	return `{"action":"help","resource":` + quote(u.name) + `}`
+	return `{"action":"help","resource":` + string(appendString(nil, u.name)) + `}`
 }

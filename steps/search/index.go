@@ -1,9 +1,10 @@
-// Package search finds functions by words: in their names, the names that their sources have for them, their
+// Package search finds functions by words: in their names, the names and titles that their sources have for them, their
 // descriptions, and their arguments, ranked by BM25F. Words are found in their other forms, by abbreviations and common
 // synonyms, and with small mistakes where they are not found as they are.
 package search
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,7 @@ type Index struct {
 	names    [][]string     // folded: the function's name, then the keywords that are one word
 	terms    map[string]int32
 	words    []string           // by term
+	stems    []string           // by term
 	families map[string][]int32 // the terms that have a stem
 	postings [][]posting        // by term
 	sorted   func() []int32     // terms by their words; made at the first word that is not found
@@ -101,6 +103,8 @@ func (b *builder) add(at int32) {
 			b.names[at] = append(b.names[at], steps.FoldName(keyword))
 		}
 	}
+	title := func(path string) string { return gjson.GetBytes(spec.Listing, path).Str }
+	b.read(ofKeywords, cmp.Or(title("title"), title("annotations.title")), true)
 	b.read(ofDescription, spec.Description, false)
 	for _, name := range entry.Properties() {
 		b.read(ofArguments, name, true)
@@ -138,8 +142,9 @@ func (b *builder) term(word string) int32 {
 	if !ok {
 		term, word = int32(len(b.words)), strings.Clone(word)
 		b.terms[word] = term
-		b.words = append(b.words, word)
-		b.families[stem(word)] = append(b.families[stem(word)], term)
+		stem := stem(word)
+		b.words, b.stems = append(b.words, word), append(b.stems, stem)
+		b.families[stem] = append(b.families[stem], term)
 		b.postings = append(b.postings, nil)
 		b.counts = append(b.counts, [parts]uint16{})
 	}

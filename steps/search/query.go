@@ -140,13 +140,14 @@ func (f *finding) begun(word string) (group []alternative) {
 }
 
 // misspelt gives the first of the terms that are nearest to a word of four letters or more: one letter less, more or
-// other, or two neighbours that changed places; of seven letters or more, two such mistakes.
+// other, or two neighbours that changed places; of seven letters or more, two such mistakes. Where the words are not as near,
+// their stems may be, as isue is to issues.
 func (f *finding) misspelt(word string) (group []alternative) {
 	const least, two = 4, 7
 	if len(word) < least {
 		return nil
 	}
-	allowed, nearest := 1, 0
+	allowed, nearest, stem := 1, 0, stem(word)
 	if len(word) >= two {
 		allowed = 2
 	}
@@ -156,6 +157,9 @@ func (f *finding) misspelt(word string) (group []alternative) {
 			continue
 		}
 		mistakes := distance(word, other, allowed)
+		if mistakes > allowed && len(f.stems[term]) >= least {
+			mistakes = distance(stem, f.stems[term], allowed)
+		}
 		if mistakes > allowed || !f.isVisible(term) {
 			continue
 		}

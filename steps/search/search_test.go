@@ -117,6 +117,38 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestMisspeltForms: a word with a mistake is found where only another form of it stands.
+func TestMisspeltForms(t *testing.T) {
+	t.Parallel()
+	x := New(registry(t, function("hub.getIssues", "All that is open."), function("hub.getRepositories", "All that are here."), function("hub.getIsbn", "Of a book."), function("hub.running", "What runs.")))
+	for query, want := range map[string]string{
+		"isue": "hub.getIssues", "issu": "hub.getIssues", "repositry": "hub.getRepositories", "reposittory": "hub.getRepositories",
+	} {
+		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q finds %v, not %s", query, got, want)
+		}
+	}
+	for _, query := range []string{"isk", "isxe", "repxsxtxy", "rumly"} {
+		if got := names(x.Find(query, nil, 0)); len(got) > 0 {
+			t.Errorf("%q finds %v", query, got)
+		}
+	}
+}
+
+// TestTitle: a tool of an MCP server is found by its title, wherever the server has put it.
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	functions := slices.Clone(shop)
+	functions[1].Listing = []byte(`{"name":"create","title":"Stock a novelty"}`)
+	functions[2].Listing = []byte(`{"name":"delete","annotations":{"title":"Throw away"}}`)
+	x := New(registry(t, functions...))
+	for query, want := range map[string]string{"novelties": "shop.item.create", "throw": "shop.item.delete"} {
+		if got := names(x.Find(query, nil, 0)); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q finds %v, not %s", query, got, want)
+		}
+	}
+}
+
 // TestFewHits: what is far behind the best is no hit, and a word that is known is not taken for another.
 func TestFewHits(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -80,6 +81,46 @@ func (c *compiler) produced(l *level, u *refs.Use) []string {
 		return []string{"array"}
 	}
 	return types
+}
+
+// commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`, each
+// argument once.
+func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
+	var common []byte
+	for i, m := range c.common {
+		declared := entry.Argument(m.name)
+		if declared == "" {
+			continue
+		}
+		c.usedCommon[m.name] = true
+		if gives(entry, args, declared) || c.givenBefore(entry, declared, i) {
+			continue
+		}
+		if len(common) > 0 {
+			common = append(common, ',')
+		}
+		common = append(appendString(common, m.name), ':')
+		common = append(common, m.raw...)
+	}
+	return common
+}
+
+// givenBefore tells whether a member of `common` before the one at i stands for the same argument of a function; a fault
+// where their values differ, as nobody can tell which is meant.
+func (c *compiler) givenBefore(entry *steps.Entry, declared string, i int) bool {
+	first := slices.IndexFunc(c.common[:i], func(m objectMember) bool { return entry.Argument(m.name) == declared })
+	if first < 0 {
+		return false
+	}
+	if name, at := c.common[i].name, c.request.commonAt(c.common[i].name); c.common[first].raw != c.common[i].raw && !c.faults.has(at) {
+		c.fault(fault.BadRequest, at, "%s and %s are both %s of %s, and not the same: give it once", c.common[first].name, name, declared, entry.Spec().Name)
+	}
+	return true
+}
+
+// gives tells whether arguments hold what the schema declares by that name, in whatever spelling.
+func gives(entry *steps.Entry, args []byte, declared string) bool {
+	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
 // withCommon appends the members of `common` to an arguments object.

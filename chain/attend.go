@@ -18,7 +18,7 @@ func (s *exchange) await(ctx context.Context, r *request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.patience(r))
 	defer cancel()
-	s.view = steps.Await(ctx, s.provider, func(now *steps.Registry) bool { return r == nil || allNamed(now, r.Steps) })
+	s.view = steps.Await(ctx, s.provider, func(now *steps.Registry) bool { return r == nil || s.allNamed(now, r.Steps) })
 }
 
 // patience is how long a request may wait for functions: as long as it may run.
@@ -30,12 +30,13 @@ func (s *exchange) patience(r *request) time.Duration {
 	return patience
 }
 
-func allNamed(functions *steps.Registry, list []step) bool {
+// allNamed tells whether the names of all steps are there, or cannot come any more.
+func (s *exchange) allNamed(functions *steps.Registry, list []step) bool {
 	for i := range list {
-		if inline := list[i].Chain; inline != nil && !allNamed(functions, inline.Steps) {
+		if inline := list[i].Chain; inline != nil && !s.allNamed(functions, inline.Steps) {
 			return false
 		}
-		if name := list[i].Fn; name != "" && !functions.HasName(name) {
+		if name := list[i].Fn; name != "" && !functions.HasName(name) && steps.Pending(s.provider, name) {
 			return false
 		}
 	}

@@ -77,7 +77,8 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 	}{
 		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
 		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},
-		{"what may become ambiguous waits for all", `{"steps":[{"fn":"READY_get"}]}`, 3 * time.Second, ""},
+		{"nor does it in another case", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
+		{"a name that a ready source has not does not wait", `{"steps":[{"fn":"ready.gte"}]}`, 0, fault.UnknownFunction},
 		{"a suffix has become ambiguous", `{"steps":[{"fn":"get"}]}`, 3 * time.Second, fault.UnknownFunction},
 		{"a source that failed is named", `{"steps":[{"fn":"never.get"}]}`, 3 * time.Second, fault.Unavailable},
 		{"no longer than the chain may take", `{"steps":[{"fn":"never.get"}],"budget":{"maxDurationMs":500}}`, 500 * time.Millisecond, fault.Unavailable},

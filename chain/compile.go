@@ -2,7 +2,6 @@ package chain
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 type compiler struct {
 	*exchange
 	common     []objectMember
+	request    *request
 	usedCommon map[string]bool
 	onError    string
 	total      int // steps so far, inline ones included
@@ -52,7 +52,7 @@ func (s *exchange) compile(r *request, faults *faultList) *plan {
 	}
 	c.budget(r.Budget)
 	input, fills := c.input(r)
-	c.common = members(r.Common)
+	c.common, c.request = members(r.Common), r
 	s.verify = r.Verify
 
 	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)
@@ -198,35 +198,6 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	p.effect, p.repeatable = entry.Spec().Effect, entry.Spec().Repeatable()
 	p.common = c.commonFor(entry, s.Args)
 	p.mayCut = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
-}
-
-// commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`.
-func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
-	var common []byte
-	for _, m := range c.common {
-		declared := entry.Argument(m.name)
-		if declared == "" {
-			continue
-		}
-		c.usedCommon[m.name] = true
-		if gives(entry, args, declared) {
-			continue
-		}
-		if len(common) > 0 {
-			common = append(common, ',')
-		}
-		common = append(appendString(common, m.name), ':')
-		common = append(common, m.raw...)
-	}
-	return common
-}
-
-// gives tells whether arguments hold what the schema declares by that name, or an alias of it.
-func gives(entry *steps.Entry, args []byte, declared string) bool {
-	if len(entry.Spec().Aliases) == 0 {
-		return hasKey(args, declared)
-	}
-	return slices.ContainsFunc(members(args), func(m objectMember) bool { return entry.Argument(m.name) == declared })
 }
 
 func (c *compiler) inline(l *level, s *step, p *plannedStep) {
@@ -391,12 +362,16 @@ func members(object []byte) []objectMember {
 
 // hasKey tells whether a raw object has a member of that name.
 func hasKey(object []byte, name string) bool {
+	return hasMember(object, func(key string) bool { return key == name })
+}
+
+// hasMember tells whether a raw object has a member whose name is one that is looked for.
+func hasMember(object []byte, is func(name string) bool) (found bool) {
 	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
 		return false
 	}
-	found := false
 	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
-		found = key.String() == name
+		found = is(key.String())
 		return !found
 	})
 	return found

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -198,11 +199,21 @@ func (l *loop) start(ctx context.Context) {
 			l.own, release = i, func() {}
 		}
 		go func() {
+			roomy()
 			defer release()
 			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
 			l.done <- i
 		}()
 	}
+}
+
+// roomy makes room on a new goroutine's stack for what a step needs, while there is nothing on it: growing it later, bit by
+// bit and with all that stands on it, costs more than many a call.
+//
+//go:noinline
+func roomy() {
+	var room [8 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // halted tells whether no further step may start.

@@ -1,6 +1,8 @@
 package chain
 
 import (
+	"slices"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -224,7 +226,7 @@ func (d *decoder) retry(v gjson.Result, at string) *retryRequest {
 	return r
 }
 
-// fetch decodes the fields of a fetch.
+// fetch decodes the fields of a fetch. Hoisted names at the top only say what was called before.
 func (d *decoder) fetch(v gjson.Result, at string) *fetchRequest {
 	f := &fetchRequest{at: at}
 	d.object(v, at, fetchFields, func(name string, v gjson.Result, at string) bool {
@@ -246,7 +248,7 @@ func (d *decoder) fetch(v gjson.Result, at string) *fetchRequest {
 		case "lite":
 			f.Lite = d.boolean(v, at, name)
 		default:
-			return false
+			return at == "" && slices.Contains(d.hoisted, name)
 		}
 		return true
 	})

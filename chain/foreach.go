@@ -104,6 +104,7 @@ func (e *each) share(ctx context.Context) {
 		return
 	}
 	e.workers.Go(func() {
+		roomy()
 		defer e.free()
 		defer e.extra.Add(-1)
 		e.work(ctx)

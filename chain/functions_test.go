@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -94,6 +95,28 @@ func (w *world) functions() []steps.Function {
 		{Spec: steps.Spec{Name: "test.page", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
 			Output: schema(`"files":{"type":"array"},"truncated":{"type":"boolean"}`)},
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"files":[1,2],"truncated":true}`), nil }},
+		{Spec: steps.Spec{Name: "test.cat", Description: "For tests.", Effect: steps.Read, EffectDeclared: true, Input: schema(`"path":{"type":"string"}`),
+			Output: schema(`"path":{"type":"string"},"text":{"type":"string"},"lines":{"type":"array","items":{"type":"string"}}`, "path", "text", "lines")},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				if path := gjson.GetBytes(args, "path").Str; path != "" {
+					return nil, &fault.Error{Code: fault.FunctionFailed, Message: path + " does not exist", At: "/path"}
+				}
+				return []byte(`{"path":"a","text":"x\ny\n","lines":["x","y"]}`), nil
+			}},
+		read("test.deny", schema(`"path":{"type":"string"}`), func(context.Context, []byte) ([]byte, error) {
+			return nil, &fault.Error{Code: fault.Denied, Message: "it is outside", At: "/path"}
+		}),
+		{Spec: steps.Spec{Name: "test.compute", Description: "For tests.", Effect: steps.Read, EffectDeclared: true, Input: schema(`"expression":{"type":"string"}`),
+			Check: func(args []byte, _ func(string) bool) *fault.Error {
+				f := refs.CheckFree(gjson.GetBytes(args, "expression").Str, []string{})
+				if f != nil {
+					f = f.Under("/expression")
+				}
+				return f
+			}},
+			Call: func(ctx context.Context, args []byte) ([]byte, error) {
+				return refs.EvalFree(ctx, gjson.GetBytes(args, "expression").Str, nil)
+			}},
 		read("test.panic", nil, func(context.Context, []byte) ([]byte, error) { panic("boom") }),
 		read("test.text", nil, func(context.Context, []byte) ([]byte, error) { return []byte("not JSON"), nil }),
 		{Spec: steps.Spec{Name: "test.write", Description: "For tests.", Input: schema(`"value":{},"repoId":{"type":"string"}`), EffectDeclared: true},

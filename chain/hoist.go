@@ -9,20 +9,25 @@ import (
 )
 
 // taken are the names that a hoisted one cannot have, beside the fields of a chain, a fetch and a step: the fields that
-// are not built yet, and those of the tools that call one function.
-var taken = []string{"resume", "replace", "assume", "approve", "undo", "action", "resource", "again"}
+// are not built yet, and those of the tools that call one function or tell of functions.
+var taken = []string{"resume", "replace", "assume", "approve", "undo", "action", "resource", "schema", "again", "names"}
 
-// checkHoist refuses hoisted names that mean something already.
-func (o *Options) checkHoist() *fault.Error {
-	for _, name := range o.Hoist {
+// HoistFaults says which names cannot be hoisted, on any door, as they mean something there already: bad_request, At
+// /hoist/N.
+func HoistFaults(names []string) (faults []*fault.Error) {
+	for i, name := range names {
+		var f *fault.Error
 		switch {
 		case name == "":
-			return fault.New(fault.BadRequest, "Hoist has an empty name: drop it")
+			f = fault.New(fault.BadRequest, "a hoisted name is empty: drop it")
 		case slices.ContainsFunc([][]string{chainFields, fetchFields, stepFields, taken}, func(known []string) bool { return slices.Contains(known, name) }):
-			return fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name)
+			f = fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name)
+		default:
+			continue
 		}
+		faults = append(faults, f.Under(fault.Index("/hoist", i)))
 	}
-	return nil
+	return faults
 }
 
 // hoist takes a member of the top level that is named in Options.Hoist; null is as if it were not there.

@@ -87,14 +87,89 @@ func TestHoist(t *testing.T) {
 	}
 }
 
-// TestHoistRefuses: what the contract has a field for cannot be hoisted.
-func TestHoistRefuses(t *testing.T) {
+// TestGivenInAnySpelling: common and hoisted values give way to a step's own argument in whatever spelling it is given, and
+// no argument is sent twice.
+func TestGivenInAnySpelling(t *testing.T) {
 	t.Parallel()
+	echo := func(name, input string, aliases map[string]string) steps.Function {
+		return steps.Function{
+			Spec: steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true, Input: []byte(input), Aliases: aliases},
+			Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil },
+		}
+	}
+	const repo = `{"type":"object","properties":{"repo_id":{"type":"string"},"n":{"type":"integer"}}`
+	e := engineOf(t, []steps.Function{
+		echo("r.closed", repo+`,"additionalProperties":false}`, nil),
+		echo("r.open", repo+`}`, nil),
+		echo("r.aliased", repo+`}`, map[string]string{"r": "repo_id"}),
+		echo("r.free", repo+`,"additionalProperties":true}`, nil), // repoId is a key of the caller's own
+		echo("r.twins", `{"type":"object","properties":{"repo_id":{},"repoId":{}}}`, nil),
+	}, chain.Options{Hoist: []string{"repoId"}, Lite: true}, true)
+	const twice = `"code":"bad_request"`
+	for request, want := range map[string]string{
+		`{"repoId":"h","steps":[{"fn":"r.closed"}]}`:                                                                                  `{"repo_id":"h"}`,
+		`{"repoId":"h","steps":[{"fn":"r.closed","args":{"repo_id":"own"}}]}`:                                                         `{"repo_id":"own"}`,
+		`{"repoId":"h","steps":[{"fn":"r.closed","args":{"repoId":"own"}}]}`:                                                          `{"repo_id":"own"}`,
+		`{"repoId":"h","steps":[{"fn":"r.closed","args":{"REPO_ID":"own"}}]}`:                                                         `{"repo_id":"own"}`,
+		`{"repoId":"h","steps":[{"fn":"r.closed","args":{"n":1,"repo\u0049d":"own"}}]}`:                                               `{"n":1,"repo_id":"own"}`,
+		`{"common":{"repo-id":"c"},"steps":[{"fn":"r.open","args":{"RepoId":"own"}}]}`:                                                `{"repo_id":"own"}`,
+		`{"common":{"repo_id":"c"},"steps":[{"fn":"r.open","args":{"repoId":"$input.x"}}],"input":{"x":"own"}}`:                       `{"repo_id":"own"}`,
+		`{"repoId":"h","steps":[{"fn":"r.aliased","args":{"r":"own"}}]}`:                                                              `{"repo_id":"own"}`,
+		`{"common":{"r":"c"},"steps":[{"fn":"r.aliased","args":{"REPOID":"own"}}]}`:                                                   `{"repo_id":"own"}`,
+		`{"common":{"repo_id":"c"},"steps":[{"fn":"r.free","args":{"repoId":"own"}}]}`:                                                `{"repoId":"own","repo_id":"c"}`,
+		`{"common":{"repo_id":"c","repoId":"d"},"steps":[{"fn":"r.twins"}]}`:                                                          `{"repo_id":"c","repoId":"d"}`,
+		`{"repoId":"h","common":{"repo_id":"h"},"steps":[{"fn":"r.closed"}]}`:                                                         `{"repo_id":"h"}`,
+		`{"repoId":"h","common":{"repo_id":"c"},"steps":[{"fn":"r.closed","args":{"repoId":"own"}}]}`:                                 `{"repo_id":"own"}`,
+		`{"repoId":"h","common":{"repo_id":"c"},"steps":[{"fn":"r.closed"},{"fn":"r.open"}]}`:                                         twice + `,"at":"/repoId","message":"repo_id and repoId are both repo_id of r.closed, and not the same: give it once"`,
+		`{"common":{"REPO_ID":"c","repo-id":"d"},"steps":[{"fn":"r.closed"}]}`:                                                        twice + `,"at":"/common/repo-id"`,
+		`{"repoId":"h","common":{"repo_id":"c"},"steps":[{"chain":{"steps":[{"fn":"r.closed"}]}},{"fn":"r.closed"},{"fn":"r.open"}]}`: `"message":"1 fault"`,
+	} {
+		answer := e.Run(t.Context(), []byte(request), nil)
+		if got := string(answer.JSON); got != want && (strings.HasPrefix(want, "{") || !strings.Contains(got, want)) {
+			t.Errorf("%s\nanswered %s\nwant     %s", request, got, want)
+		}
+	}
+}
+
+// TestHoistFaults: what the contract has a field for, on any door, cannot be hoisted; all such names are told at once.
+func TestHoistFaults(t *testing.T) {
+	t.Parallel()
+	refused := []string{"", "steps", "input", "lite", "verify", "fn", "args", "forEach", "id", "continuation_token", "mode", "query", "page_size",
+		"resume", "approve", "undo", "chain", "action", "resource", "params", "schema", "again", "names"}
 	registry := registryOf(t, &world{})
-	for _, name := range []string{"", "steps", "input", "lite", "verify", "fn", "args", "forEach", "id", "continuation_token", "mode", "query", "page_size", "resume", "approve", "undo", "action", "resource", "params"} {
+	for _, name := range refused {
 		_, err := chain.New(&chain.Options{Functions: registry, Hoist: []string{"repoId", name}})
-		if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest {
+		if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest || f.At != "/hoist/1" {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+	faults := chain.HoistFaults(append([]string{"repoId", "tenant id"}, refused...))
+	for i, f := range faults {
+		if f.Code != fault.BadRequest || f.At != fmt.Sprintf("/hoist/%d", i+2) {
+			t.Errorf("fault %d: %s %v", i, f.At, f)
+		}
+	}
+	if len(faults) != len(refused) || len(chain.HoistFaults([]string{"repoId", "tenant id"})) > 0 || len(chain.HoistFaults(nil)) > 0 {
+		t.Errorf("%d faults of %d names", len(faults), len(refused))
+	}
+}
+
+// TestFetchBesideHoisted: a call that is sent again as a fetch may keep its hoisted names.
+func TestFetchBesideHoisted(t *testing.T) {
+	t.Parallel()
+	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 300, Lite: true, Hoist: []string{"repoId"}})
+	answer := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.items","args":{"n":500}}]}`), nil)
+	token := gjson.GetBytes(answer.JSON, "continuation_token").Raw
+	for fetch, want := range map[string]string{
+		`{"repoId":"x","continuation_token":` + token + `,"query":"total"}`:                "500",
+		`{"continuation_token":` + token + `,"query":"total","repoId":null}`:               "500",
+		`{"repoId":{"a":1},"params":{"continuation_token":` + token + `,"query":"total"}}`: "500",
+		`{"repoID":"x","continuation_token":` + token + `,"query":"total"}`:                `"at":"/repoID"`,
+		`{"params":{"repoId":"x","continuation_token":` + token + `,"query":"total"}}`:     `"at":"/params/repoId"`,
+		`{"repoId":"x","steps":[],"continuation_token":` + token + `}`:                     `"code":"bad_request"`,
+	} {
+		if got := string(e.Run(t.Context(), []byte(fetch), nil).JSON); !strings.Contains(got, want) {
+			t.Errorf("%s\nanswered %s\nwant     %s", fetch, got, want)
 		}
 	}
 }

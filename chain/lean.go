@@ -3,8 +3,8 @@ package chain
 import (
 	"context"
 	"slices"
-
-	"github.com/tidwall/gjson"
+	"strings"
+	"unicode"
 
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -22,11 +22,11 @@ const (
 //   - the result is that of the last step, which succeeded, and neither the request's `return` nor the step's `select` says
 //     what is to be answered, nor did `orElse` stand in, nor is it an inline chain;
 //   - the step's function was declared as writing: one that is only taken to write, as nothing is known of it, may be a
-//     read, whose result is what it is called for;
-//   - it has more than Options.LeanAbove tokens, and the request does not say `verify`.
+//     read, whose result is what it is called for. Nor does it say by Heavy what becomes of its results;
+//   - it has more than Options.LeanAbove tokens, and the request does not say `verify`;
+//   - there is something true to say in its place, as outcomeOf finds.
 //
-// A forEach over such a function is many: its elements have all succeeded, and their results can be fetched. A result that
-// cannot be kept is answered whole, as nothing of it may be lost.
+// A result that cannot be kept is answered whole, as nothing of it may be lost.
 func (d *draft) shorten(ctx context.Context) {
 	above, raw := d.o.LeanAbove, d.result
 	if above < 0 || d.verify || d.o.Results == nil || !d.wrote() {
@@ -36,18 +36,22 @@ func (d *draft) shorten(ctx context.Context) {
 		return
 	}
 	last := d.run.plan.steps[len(d.run.plan.steps)-1]
+	o, tells := outcomeOf(raw, deletes(last), last.forEach != nil)
+	namings := o.namings()
+	if !tells || len(namings) == 0 {
+		return
+	}
 	token, _, err := d.o.Results.Keep(context.WithoutCancel(ctx), d.owner, slices.Clip(raw))
 	if err != nil {
 		return
 	}
-	o := outcomeOf(raw, last.forEach != nil)
 	if code := d.run.httpStatus.Load(); o.status == "" && code != 0 && last.forEach == nil {
 		o.status = itoa(int(code))
 	}
-	d.leaned = true
-	for _, names := range [][]string{{"id", "url", "name"}, {"id", "url"}, {"id"}, nil} {
-		d.result = o.form(last.effect == steps.Destroy, names, len(raw), token)
-		if d.o.Counter.Count(d.result, maxLeanTokens) <= maxLeanTokens {
+	for _, names := range namings {
+		lean := o.form(names, len(raw), token)
+		if d.o.Counter.Count(lean, maxLeanTokens) <= maxLeanTokens {
+			d.result, d.leaned = lean, true
 			return
 		}
 	}
@@ -60,130 +64,45 @@ func (d *draft) wrote() bool {
 	return p.answersWrite() && ran.status == statusOK && !ran.defaulted
 }
 
-// answersWrite tells whether the answer is to be the result of a function that was declared as writing.
+// answersWrite tells whether the answer is to be the result of a function that was declared as writing, in what form the
+// engine finds best: a function may say by Heavy that its results are always probes, or are given as they are.
 func (p *plan) answersWrite() bool {
 	last := p.steps[len(p.steps)-1]
-	return p.ret == nil && last.fn != nil && last.selects == nil && last.fn.Spec().EffectDeclared && last.effect != steps.Read
-}
-
-// outcome is what a write answered.
-type outcome struct {
-	object gjson.Result // of one; it may be no object, and then tells nothing
-	many   int          // how many it was; -1: one
-	status string       // the HTTP status, "" where it is not told
-}
-
-// outcomeOf reads a write's result: each of a forEach's, a list, a list in an object that has no identity of its own, or
-// one thing. An HTTP function's answer {status, headers, body} tells its status, and what its body says.
-func outcomeOf(raw []byte, each bool) outcome {
-	o := outcome{object: gjson.ParseBytes(raw), many: -1}
-	if status, body, ok := httpAnswer(o.object); ok && !each {
-		o.status, o.object = status, body
+	if p.ret != nil || last.fn == nil || last.selects != nil || last.effect == steps.Read {
+		return false
 	}
-	switch list := o.object; {
-	case list.IsArray():
-		o.many = count(list)
-	case list.IsObject() && !identified(list):
-		if only, found := onlyList(list); found {
-			o.many = count(only)
-		}
+	spec := last.fn.Spec()
+	return spec.EffectDeclared && spec.Heavy != "always" && spec.Heavy != "never"
+}
+
+// The words of a function's name that say that it deletes: anywhere in it, and as its first only, since a mouse drops too.
+var (
+	deleting      = []string{"delete", "remove", "destroy", "purge", "erase", "unlink"}
+	deletingFirst = []string{"drop", "clear", "truncate"}
+)
+
+// deletes tells whether a step's function deletes. That it destroys does not tell so: an edit does, and whatever runs a
+// command. What says it is the source, or a word in the last part of its name.
+func deletes(p *plannedStep) bool {
+	if p.effect != steps.Destroy {
+		return false
 	}
-	return o
-}
-
-// httpAnswer takes apart an object of exactly a status, headers and a body.
-func httpAnswer(v gjson.Result) (status string, body gjson.Result, ok bool) {
-	if !v.IsObject() {
-		return "", v, false
-	}
-	code, headers, members := gjson.Result{}, false, 0
-	v.ForEach(func(key, value gjson.Result) bool {
-		members++
-		switch key.Str {
-		case "status":
-			code = value
-		case "headers":
-			headers = value.IsObject()
-		case "body":
-			body = value
-		}
-		return members <= 3
-	})
-	ok = members == 3 && headers && body.Exists() && code.Type == gjson.Number && code.Num >= 100 && code.Num < 600
-	return code.Raw, body, ok
-}
-
-// identified tells whether an object has an id, a url or a name: it is one thing, whatever lists it holds.
-func identified(object gjson.Result) bool {
-	return slices.ContainsFunc([]string{"id", "url", "name"}, func(name string) bool {
-		_, ok := scalar(object, name)
-		return ok
-	})
-}
-
-// scalar is the text or number that an object has by that name, short enough to be told.
-func scalar(object gjson.Result, name string) (raw string, ok bool) {
-	if !object.IsObject() {
-		return "", false
-	}
-	v := object.Get(name)
-	ok = (v.Type == gjson.String || v.Type == gjson.Number) && len(v.Raw) <= maxLeanValue
-	return v.Raw, ok
-}
-
-// onlyList is the one array of objects in an object.
-func onlyList(object gjson.Result) (list gjson.Result, found bool) {
-	lists := 0
-	object.ForEach(func(_, v gjson.Result) bool {
-		if v.IsArray() {
-			list = v
-			lists++
-		}
-		return lists < 2
-	})
-	return list, lists == 1 && list.Get("0").IsObject()
-}
-
-func count(list gjson.Result) (n int) {
-	list.ForEach(func(_, _ gjson.Result) bool {
-		n++
+	if p.fn.Spec().Deletes {
 		return true
-	})
-	return n
+	}
+	words := wordsOf(p.name()[strings.LastIndexByte(p.name(), '.')+1:])
+	return len(words) > 0 && slices.Contains(deletingFirst, words[0]) ||
+		slices.ContainsFunc(words, func(word string) bool { return slices.Contains(deleting, word) })
 }
 
-// form writes the lean form, with as much of the object as is named. A deletion tells of what is gone by its id alone.
-func (o outcome) form(destroyed bool, names []string, size int, token string) []byte {
-	w := &writer{}
-	w.b = append(w.b, '{')
-	switch {
-	case destroyed && o.many >= 0:
-		w.int("deleted", int64(o.many))
-	case destroyed:
-		w.bool("deleted", true)
-	case o.many >= 0:
-		w.int("accepted", int64(o.many))
-	default:
-		o.identity(w, names)
-	}
-	if o.status != "" {
-		w.raw("status_code", []byte(o.status))
-	}
-	if destroyed {
-		o.identity(w, names[:min(len(names), 1)])
-	} else {
-		w.int("data_size", int64(size))
-	}
-	w.text(tokenField, token)
-	w.close('}')
-	return w.b
-}
-
-// identity writes what names one object; many have none.
-func (o outcome) identity(w *writer, names []string) {
-	for _, name := range names {
-		if raw, ok := scalar(o.object, name); ok && o.many < 0 {
-			w.raw(name, []byte(raw))
+// wordsOf splits a name where a capital letter begins a word, and at all that is neither letter nor digit.
+func wordsOf(name string) []string {
+	runes, spaced := []rune(name), strings.Builder{}
+	for i, r := range runes {
+		if i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			spaced.WriteByte(' ')
 		}
+		spaced.WriteRune(unicode.ToLower(r))
 	}
+	return strings.FieldsFunc(spaced.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

@@ -62,7 +62,7 @@ type Options struct {
 	LeanAbove int
 
 	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
-	// members of its `common`. A name that the contract has already is bad_request.
+	// members of its `common`. A name that HoistFaults refuses is bad_request.
 	Hoist []string
 
 	// Lite is the answer's form where the request does not say it.
@@ -136,8 +136,8 @@ func (o *Options) setDefaults() error {
 	if least := budget.Least(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < least {
 		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, least)
 	}
-	if f := o.checkHoist(); f != nil {
-		return f
+	if faults := HoistFaults(o.Hoist); len(faults) > 0 {
+		return faults[0]
 	}
 	o.topFields = slices.Concat(chainFields, o.Hoist)
 	switch {

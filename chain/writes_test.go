@@ -28,11 +28,14 @@ func writing() []steps.Function {
 	return []steps.Function{
 		answering(steps.Spec{Name: "do.write", EffectDeclared: true}),
 		answering(steps.Spec{Name: "do.destroy", Effect: steps.Destroy, EffectDeclared: true}),
+		answering(steps.Spec{Name: "do.edit", Effect: steps.Destroy, EffectDeclared: true}),
+		answering(steps.Spec{Name: "do.revoke", Effect: steps.Destroy, EffectDeclared: true, Deletes: true}),
 		answering(steps.Spec{Name: "do.read", Effect: steps.Read, EffectDeclared: true}),
 		answering(steps.Spec{Name: "do.unknown"}),
 		answering(steps.Spec{Name: "do.heavy", Effect: steps.Read, EffectDeclared: true, Heavy: "always"}),
 		answering(steps.Spec{Name: "do.heavyWrite", EffectDeclared: true, Heavy: "always"}),
 		answering(steps.Spec{Name: "do.light", Effect: steps.Read, EffectDeclared: true, Heavy: "never"}),
+		answering(steps.Spec{Name: "do.lightWrite", EffectDeclared: true, Heavy: "never"}),
 	}
 }
 
@@ -96,24 +99,21 @@ func TestLeanForms(t *testing.T) {
 		"one object":                     {"do.write", wide(`"name":"a","id":7,"url":"/x/7"`), "", "", `{"id":7,"url":"/x/7","name":"a"}`},
 		"what is there of it":            {"do.write", wide(`"id":"é\"x"`), "", "", `{"id":"é\"x"}`},
 		"numbers keep their spelling":    {"do.write", wide(`"id":12345678901234567890`), "", "", `{"id":12345678901234567890}`},
-		"no identity":                    {"do.write", wide(`"id":null,"url":{"href":"x"}`), "", "", `{}`},
+		"no identity":                    {"do.write", wide(`"id":null,"url":{"href":"x"}`), "", "", whole},
 		"a long name is left out":        {"do.write", wide(`"id":1,"name":"` + strings.Repeat("n", 300) + `"`), "", "", `{"id":1}`},
 		"dear names give way to the id":  {"do.write", wide(`"id":1,"url":"` + strings.Repeat("𓀀", 45) + `","name":"` + strings.Repeat("𓀀", 45) + `"`), "", "", `{"id":1}`},
 		"an id with a list":              {"do.write", wide(`"id":1,"interfaces":[{"id":2},{"id":3}]`), "", "", `{"id":1}`},
 		"many":                           {"do.write", objects(60), "", "", `{"accepted":60}`},
 		"many in an object":              {"do.write", `{"count":60,"results":` + objects(60) + `}`, "", "", `{"accepted":60}`},
-		"two lists are no many":          {"do.write", `{"results":` + objects(9) + `,"failed":[]}`, "", "", `{}`},
-		"a list of texts is no many":     {"do.write", wide(`"log":["a","b"]`), "", "", `{}`},
-		"a text":                         {"do.write", `"` + strings.Repeat("written, ", 200) + `"`, "", "", `{}`},
+		"two lists are no many":          {"do.write", `{"results":` + objects(9) + `,"failed":[]}`, "", "", whole},
+		"a list of texts is no many":     {"do.write", wide(`"items":["a","b"]`), "", "", whole},
 		"an HTTP answer of one":          {"do.write", http(201, wide(`"id":7,"name":"a"`)), "", "", `{"id":7,"name":"a","status_code":201}`},
 		"an HTTP answer of many":         {"do.write", http(202, objects(3)), "", "", `{"accepted":3,"status_code":202}`},
 		"four members are no HTTP":       {"do.write", strings.Replace(http(201, wide(`"id":7`)), `{`, `{"id":1,`, 1), "", "", `{"id":1}`},
 		"a deletion":                     {"do.destroy", wide(`"name":"a","id":7`), "", "", `{"deleted":true,"id":7}`},
 		"an HTTP deletion":               {"do.destroy", http(200, wide(`"id":7`)), "", "", `{"deleted":true,"status_code":200,"id":7}`},
-		"many deletions":                 {"do.destroy", objects(60), "", "", `{"deleted":60}`},
 		"each of a forEach":              {"do.write", wide(`"id":7`), `,"forEach":"1..3"`, "", `{"accepted":3}`},
 		"repeated":                       {"do.write", wide(`"id":7`), `,"repeat":{"until":"true","max":2}`, "", `{"id":7}`},
-		"a heavy function":               {"do.heavyWrite", wide(`"id":7`), "", "", `{"id":7}`},
 		"verify":                         {"do.write", wide(`"id":7`), "", `"verify":true,`, whole},
 		"verify false":                   {"do.write", wide(`"id":7`), "", `"verify":false,`, `{"id":7}`},
 		"a return":                       {"do.write", wide(`"id":7`), "", `"return":"$0",`, whole},
@@ -285,6 +285,10 @@ func TestHeavy(t *testing.T) {
 		probe      bool
 	}{
 		"always, small":           {"do.heavy", "1", chain.Options{}, true},
+		"always, a small write":   {"do.heavyWrite", `{"id":1}`, chain.Options{}, true},
+		"always, a long write":    {"do.heavyWrite", wide(`"id":1`), chain.Options{}, true},
+		"never, a long write":     {"do.lightWrite", wide(`"id":1`), chain.Options{ProbeAbove: 50}, false},
+		"never, a write too long": {"do.lightWrite", objects(60), chain.Options{MaxTotalTokens: 500}, true},
 		"auto, small":             {"do.read", wide(`"id":1`), chain.Options{}, false},
 		"auto, above probeAbove":  {"do.read", wide(`"id":1`), chain.Options{ProbeAbove: 50}, true},
 		"never, above probeAbove": {"do.light", wide(`"id":1`), chain.Options{ProbeAbove: 50}, false},
@@ -299,7 +303,8 @@ func TestHeavy(t *testing.T) {
 					"run":  e.Run(context.Background(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf(test.fn, test.answer, "")), nil),
 					"call": e.Call(context.Background(), &chain.Call{Function: test.fn, Args: args, Lite: &lite}, nil),
 				} {
-					if isProbe := find(answer.JSON, lite, "preview").Exists(); !answer.OK || isProbe != test.probe {
+					isProbe, kept := find(answer.JSON, lite, "preview").Exists(), find(answer.JSON, lite, "continuation_token").Exists()
+					if !answer.OK || isProbe != test.probe || kept != test.probe {
 						t.Errorf("%s, lite %t: %.300s", door, lite, answer.JSON)
 					}
 				}

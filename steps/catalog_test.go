@@ -103,6 +103,11 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	if starting == nil {
 		t.Fatal("b is starting")
 	}
+	for name, want := range map[string]bool{"b.two": true, "B_two": true, "a.nothing": false, "nothing": true, "c.nothing": true} {
+		if Pending(c, name) != want || Pending(Narrow(c, func(*Spec) bool { return true }), name) != want {
+			t.Errorf("%s may come: %v", name, !want)
+		}
+	}
 	if f := c.Down("B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
 		t.Errorf("%v", f)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -21,7 +23,8 @@ type observer = func(ctx context.Context, spec *Spec, args, result []byte, err e
 // compiled is what is worked out of a function once, at registration or at first use.
 type compiled struct {
 	spec       *Spec
-	input      *validators // nil: any object
+	input      *validators   // nil: any object
+	plain      func() *plain // nil: the input schema is not plain
 	prepare    func() *preparation
 	prompt     bool
 	maxResult  int64
@@ -49,6 +52,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		warn("input", notes)
 	}
 	c.properties = sync.OnceValue(func() []string { return declared(spec.Input) })
+	c.plain = sync.OnceValue(func() *plain { return plainOf(gjson.ParseBytes(spec.Input), 0) })
 	c.prepare = sync.OnceValue(func() *preparation { return newPreparation(&spec, c.properties()) })
 	if c.input != nil && (len(spec.Aliases) > 0 || len(spec.Defaults) > 0) {
 		for _, odd := range c.prepare().oddities(&spec, c) {

@@ -93,6 +93,7 @@ type Spec struct {
 	Effect         Effect
 	EffectDeclared bool // the effect was declared (annotation, configuration, method), not assumed
 	Idempotent     bool // safe to repeat though it writes
+	Deletes        bool // a function that destroys deletes what it is called for, as an HTTP DELETE does; a name may say so as well
 	Tier           Tier
 	Heavy          string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 

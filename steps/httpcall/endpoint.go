@@ -286,6 +286,7 @@ func (c *endpointCompiler) compileSpec() {
 		Output:      c.compileOutput(),
 		Effect:      effect, EffectDeclared: true,
 		Idempotent:   c.Idempotent || c.method == http.MethodPut || c.method == http.MethodDelete,
+		Deletes:      c.method == http.MethodDelete,
 		Redact:       redactMembers,
 		RedactResult: redactMembersOf,
 	}

@@ -147,7 +147,7 @@ func (s *Source) Functions() []steps.Function {
 					`"method":{"enum":["GET","HEAD","OPTIONS","POST","PUT","PATCH","DELETE"]},` +
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{}}}`),
 				Output: json.RawMessage(outputSchema),
-				Effect: steps.Write, EffectDeclared: true,
+				Effect: steps.Write, // until the arguments say more: a GET reads, and so may a POST
 				Redact: redact, RedactResult: redactResult,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },

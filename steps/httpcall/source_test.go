@@ -63,7 +63,18 @@ func TestConformance(t *testing.T) {
 			"http.get":     {`{"url":"https://elsewhere.example"}`, `{"url":"x"}`, `{"url":"` + server.URL + `","headers":{"Host":"a"}}`},
 			"http.request": {`{"method":"DELETE","url":"https://elsewhere.example"}`},
 		},
+		AssumedEffects: true, // what http.request does, its arguments say
 	})
+	source, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for _, fn := range source.Functions() {
+		if is := (fn.Name == "http.get"); fn.EffectDeclared != is || (fn.Effect == steps.Read) != is {
+			t.Errorf("%s: %v, declared %t", fn.Name, fn.Effect, fn.EffectDeclared)
+		}
+	}
 }
 
 func TestBodies(t *testing.T) {

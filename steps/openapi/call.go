@@ -375,6 +375,7 @@ func (c *call) function() steps.Function {
 			Redact: redact, RedactResult: redactResult,
 			Name: c.name, Description: description, Keywords: c.keywords(), Input: c.op.input, Output: c.op.output,
 			Effect: effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
+			Deletes: c.op.effect.destroys,
 		},
 		Call: c.call,
 	}

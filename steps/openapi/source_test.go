@@ -86,6 +86,9 @@ func TestFunctions(t *testing.T) {
 	var got []string
 	for _, fn := range s.Functions() {
 		got = append(got, fmt.Sprintf("%s %s %t %t %q", fn.Name, fn.Effect, fn.EffectDeclared, fn.Idempotent, fn.Description))
+		if fn.Deletes != (fn.Effect == steps.Destroy) {
+			t.Errorf("%s deletes: %t", fn.Name, fn.Deletes)
+		}
 	}
 	slices.Sort(got)
 	want := []string{`pets.pet.create write true false "Adds a pet."`, `pets.pet.delete destroy true true "Removes a pet."`,

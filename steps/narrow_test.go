@@ -1,0 +1,66 @@
+package steps
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// downSource is one that never came, or has gone.
+type downSource struct {
+	names []string
+	state State
+}
+
+func (s *downSource) Functions() []Function {
+	var list []Function
+	for _, name := range s.names {
+		list = append(list, Function{Spec: Spec{Name: name, Tier: TierAdmin}, Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }})
+	}
+	return list
+}
+func (s *downSource) Close() error { return nil }
+func (s *downSource) Watch(func()) {}
+func (s *downSource) Status() Status {
+	return Status{State: s.state, Error: fault.New(fault.Unavailable, "cannot start /opt/secret")}
+}
+
+// TestNarrowSources: a view tells nothing of a source whose functions are all hidden, nor of one that settings put above
+// the caller as a whole.
+func TestNarrowSources(t *testing.T) {
+	t.Parallel()
+	settings, faults := NewSettings([]Setting{{Pattern: "above.*", Tier: ptr(TierAdmin)}, {Pattern: "gone.*", Hide: ptr(true)}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	c, err := NewCatalog(&CatalogOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for name, source := range map[string]*downSource{
+		"hidden": {[]string{"hidden.a"}, StateRetrying}, "above": {nil, StateRetrying}, "gone": {nil, StateFailed}, "open": {nil, StateRetrying},
+	} {
+		if err := c.Add(name, source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	view := Narrow(c, func(s *Spec) bool { return s.MinimumTier() <= TierRead })
+	var names []string
+	for _, source := range view.Sources() {
+		names = append(names, source.Name)
+	}
+	if strings.Join(names, " ") != "open" || strings.Join(view.Absent(), " ") != "open" {
+		t.Errorf("sources %v, absent %v", names, view.Absent())
+	}
+	for name, want := range map[string]bool{"hidden.a": false, "hidden.b": false, "above.a": false, "gone.a": false, "open.a": true} {
+		if f := view.Down(name); (f != nil) != want {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+	if len(c.Absent()) != 4 || c.Down("above.a") == nil {
+		t.Errorf("the catalogue itself tells of %v", c.Absent())
+	}
+}

@@ -1,0 +1,16 @@
+package steps
+
+import "context"
+
+type privateKey struct{ source string }
+
+// Private gives a context in which calls of a source's functions are one caller's own, such as those in a session that
+// belongs to a client: the call cache neither answers nor keeps them.
+func Private(ctx context.Context, source string) context.Context {
+	return context.WithValue(ctx, privateKey{FoldName(source)}, true)
+}
+
+// IsPrivate tells whether ctx is one that Private has given for the source.
+func IsPrivate(ctx context.Context, source string) bool {
+	return ctx.Value(privateKey{FoldName(source)}) != nil
+}

@@ -23,19 +23,37 @@ func Modes() []string {
 	return []string{ModeSummary, ModePaginated, ModeFiltered, ModeQuery, ModeFull}
 }
 
-// modes are those that make sense for a value.
+// modes are those that suit a value and can give something of it.
 func (o outline) modes() []string {
 	return slices.DeleteFunc(Modes(), func(mode string) bool {
-		switch mode {
-		case ModeSummary:
-			return o.kind != object && o.kind != array && o.kind != text
-		case ModePaginated:
-			return o.paged == nil
-		case ModeFiltered:
-			return o.kind != object && !o.objects
-		}
-		return false
+		return !o.suits(mode) || mode == ModeFull && o.neverWhole != nil && o.neverWhole()
 	})
+}
+
+func (o outline) suits(mode string) bool {
+	switch mode {
+	case ModeSummary:
+		return o.kind == object || o.kind == array || o.kind == text
+	case ModePaginated:
+		return o.paged != nil
+	case ModeFiltered:
+		return o.kind == object || o.objects
+	}
+	return true
+}
+
+// outline is outlineOf for these Results.
+func (r *Results) outline(value []byte) outline {
+	o := outlineOf(value)
+	if r.most > 0 {
+		o.neverWhole = func() bool {
+			if len(value) > exactBytes {
+				return r.o.Counter.Estimate(value) > r.most
+			}
+			return r.o.Counter.Count(value, r.most) > r.most
+		}
+	}
+	return o
 }
 
 // Fetch asks for a kept result, or a part of it. Fields of another mode than its own are bad_request.
@@ -76,7 +94,7 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, 
 	if fits == nil {
 		fits = func([]byte) bool { return true }
 	}
-	o := outlineOf(value)
+	o := r.outline(value)
 	if f.Mode == "" {
 		f.Mode = f.impliedMode(o, fits)
 	}
@@ -129,7 +147,7 @@ func (f Fetch) impliedMode(o outline, fits Fits) string {
 		return ModeFiltered
 	case f.Query != "":
 		return ModeQuery
-	case !fits(o.value) && slices.Contains(o.modes(), ModeSummary):
+	case !fits(o.value) && o.suits(ModeSummary):
 		return ModeSummary
 	}
 	return ModeFull
@@ -159,7 +177,7 @@ func (f Fetch) check(o outline) error {
 		return badPage("/page", "The page must be at least 1, not %d.", f.Page)
 	case f.PageSizeSet && f.PageSize < 1:
 		return badPage("/page_size", "The page_size must be at least 1, not %d.", f.PageSize)
-	case !slices.Contains(o.modes(), f.Mode):
+	case !o.suits(f.Mode):
 		return f.unsuitable(o)
 	case f.Mode == ModeFiltered && len(f.FilterKeys) == 0:
 		return badField("/filter_keys", "The mode filtered needs filter_keys, a list of keys or dotted paths.")
@@ -175,7 +193,11 @@ func (f Fetch) check(o outline) error {
 func (f Fetch) unsuitable(o outline) error {
 	switch {
 	case f.Mode == ModePaginated && o.kind == object && len(o.arrays) == 0:
-		return badMode(o, "The mode paginated needs an array or text, and this object holds no array. Use query for a part of it.")
+		remedy := "Use query for a part of it."
+		if key := o.longestText(); key != "" {
+			remedy = "Use query $result[" + string(encode(key)) + "] for its longest text: where that does not fit, the answer has a token of its own, by which it is paginated."
+		}
+		return badMode(o, "The mode paginated needs an array or text, and this object holds no array. %s", remedy)
 	case f.Mode == ModePaginated && o.kind == object:
 		return badMode(o, "The mode paginated needs one array, and this object holds several: %s. Use query to take one, such as $result[%s].",
 			braces(slices.Values(o.arrays), maxShape), encode(o.arrays[0]))

@@ -73,7 +73,7 @@ func (r *Results) describe(value []byte) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := outlineOf(value)
+	o := r.outline(value)
 	p := &probe{
 		TotalSize:   len(value),
 		TotalTokens: r.tokens(value),

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"strconv"
@@ -23,6 +24,8 @@ type outline struct {
 
 	arrays []string // the keys of the arrays in an object, at most maxArrays
 	paged  []byte   // what the paginated mode pages: the array, the one array of an object, the text; nil if nothing
+
+	neverWhole func() bool // whether the value fits no answer; nil: it may
 }
 
 // maxArrays is how many keys of arrays an outline tells.
@@ -75,6 +78,17 @@ func (o *outline) ofObject() {
 	if len(o.arrays) != 1 {
 		o.paged = nil
 	}
+}
+
+// longestText is the key of an object's longest text of several lines, "" where there is none.
+func (o outline) longestText() (key string) {
+	longest := 0
+	for name, member := range members(o.value) {
+		if kindOf(member) == text && len(member) > longest && bytes.Contains(member, []byte(`\n`)) {
+			key, longest = decodeString(name), len(member)
+		}
+	}
+	return key
 }
 
 // shape describes a value in at most the given number of characters: `array of 500 {id,name,…}`,

@@ -79,6 +79,7 @@ const (
 type Results struct {
 	driver Driver
 	o      ResultsOptions
+	most   int // the largest budget of an answer in tokens; 0: there is none
 }
 
 // NewResults makes Results on a driver, which it owns from then on. Options that are out of range are bad_request.
@@ -127,6 +128,14 @@ func optionFault(at, format string, args ...any) error {
 	e := fault.New(fault.BadRequest, format, args...)
 	e.At = at
 	return e
+}
+
+// Under gives the same Results to one who answers within so many tokens at the most (0: without a limit): a probe offers
+// the mode full only where that can ever fit.
+func (r *Results) Under(tokens int) *Results {
+	own := *r
+	own.most = tokens
+	return &own
 }
 
 // Close closes the driver.

@@ -19,7 +19,7 @@ type draft struct {
 	step    int          // of err; -1: none
 	index   int          // the forEach's element of err; -1: none
 	failed  *steps.Entry // the function of err, nil: none
-	teaches bool         // err has to do with what failed takes
+	teaches schemaLevel  // what failed takes has to do with err
 	faults  []*fault.Error
 	more    []elementFault // all failed elements of the step of err
 
@@ -89,11 +89,30 @@ func (d *draft) cause() {
 
 // blame makes f the answer's error.
 func (d *draft) blame(f *fault.Error) {
-	d.teaches = f.Code == fault.FunctionFailed || strings.Contains(f.At, "/args")
+	d.teaches = teaches(f)
 	d.err = d.placed(f)
 	if d.single != nil {
 		d.step = -1
 	}
+}
+
+// teaches tells how much of what a function takes helps against a failure: its schema where the arguments do not fit it or
+// could not be made, its signature where the function, or an expression, says no, and nothing where the world does.
+func teaches(f *fault.Error) schemaLevel {
+	inArgs := strings.Contains(f.At, "/args")
+	switch f.Code {
+	case fault.BadArguments, fault.ReferenceMissing:
+		if inArgs {
+			return schemaWhole
+		}
+	case fault.FunctionFailed:
+		return schemaSignature
+	case fault.BadExpression, fault.LimitExceeded:
+		if inArgs {
+			return schemaSignature
+		}
+	}
+	return schemaNone
 }
 
 // measure counts what the steps' results would have cost.
@@ -117,6 +136,7 @@ func (d *draft) measure() {
 // refuse answers a request that does not compile.
 func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
 	list := faults.sorted()
+	s.unwarn(list)
 	if s.single != nil {
 		return s.refuseCall(ctx, p, list, faults.more)
 	}

@@ -60,20 +60,18 @@ func (c *compiler) produced(l *level, u *refs.Use) []string {
 		mapped = path[0].Kind == refs.Each
 		path = path[1:]
 	}
-	elements := make([]steps.Element, len(path))
-	for i, segment := range path {
+	for _, segment := range path {
 		if segment.Kind == refs.Flat || mapped && segment.Kind == refs.Each {
 			return nil
 		}
-		elements[i] = steps.Element{Key: segment.Key, Index: segment.Kind == refs.At, Each: segment.Kind == refs.Each, Optional: segment.Optional}
-		if segment.Kind == refs.At {
-			elements[i].Key = itoa(segment.Index)
-		}
 	}
-	types, f := from.fn.Produces(elements)
+	types, f := from.fn.Produces(elementsOf(path))
 	if f != nil {
 		f = f.Under("")
 		f.Code, f.At = fault.BadReference, u.At
+		if remedy := u.Remedy(); remedy != "" {
+			f.Message += ". " + remedy
+		}
 		c.faults.add(f)
 		return nil
 	}
@@ -81,6 +79,18 @@ func (c *compiler) produced(l *level, u *refs.Use) []string {
 		return []string{"array"}
 	}
 	return types
+}
+
+// elementsOf writes a reference's path, without [**], as steps take it.
+func elementsOf(path []refs.Segment) []steps.Element {
+	elements := make([]steps.Element, len(path))
+	for i, segment := range path {
+		elements[i] = steps.Element{Key: segment.Key, Index: segment.Kind == refs.At, Each: segment.Kind == refs.Each, Optional: segment.Optional}
+		if segment.Kind == refs.At {
+			elements[i].Key = itoa(segment.Index)
+		}
+	}
+	return elements
 }
 
 // commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`, each

@@ -21,6 +21,9 @@ func New(o *Options) (*Engine, error) {
 	if err := e.o.setDefaults(); err != nil {
 		return nil, err
 	}
+	if e.o.Results != nil {
+		e.o.Results = e.o.Results.Under(e.o.MaxTotalTokens)
+	}
 	return e, nil
 }
 

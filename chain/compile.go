@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -188,7 +189,11 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	}
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
-		c.faults.add(c.absent(s.Fn, err).Under(p.at + "/fn"))
+		f := c.absent(s.Fn, err).Under(p.at + "/fn")
+		if f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil && slices.Contains(doorTools, steps.FoldName(s.Fn)) {
+			f.Message = strconv.Quote(s.Fn) + " is a tool beside chain, not a function: a step cannot call it"
+		}
+		c.faults.add(f)
 		return
 	}
 	p.fn = entry
@@ -200,6 +205,10 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	p.mayCut = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
 }
 
+// doorTools are the tools that stand beside the functions where the server is asked; a step that means one of them is told
+// so.
+var doorTools = []string{"chain", "search", "info"}
+
 func (c *compiler) inline(l *level, s *step, p *plannedStep) {
 	at := p.at + "/chain"
 	if l.depth+1 > maxDepth {
@@ -207,7 +216,7 @@ func (c *compiler) inline(l *level, s *step, p *plannedStep) {
 		return
 	}
 	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil,
-		fills: func(key string) bool { return hasKey(s.Args, key) }}, s.Chain.Return)
+		fills: func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
 	p.effect, p.repeatable = p.inline.effect()
 }
 
@@ -226,6 +235,9 @@ func (p *plan) effect() (effect steps.Effect, repeatable bool) {
 // arguments compiles what the step hands to its function or inline chain.
 func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	args := s.Args
+	if s.argsBroken {
+		return // what they hold is not known, and what they lack neither
+	}
 	if args == nil {
 		args = []byte("{}")
 	}
@@ -247,14 +259,16 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 // conditions compiles the step's expressions and selectors.
 func (c *compiler) conditions(l *level, s *step, p *plannedStep) {
 	before := l.place("", p.number)
-	before.Item = l.item
+	before.Item, before.Before = l.item, s.ForEach != nil
 	if s.When != nil {
 		before.At = p.at + "/when"
 		p.when = compileText(c, l, p, *s.When, before, refs.CompileExpression)
 	}
 	if s.ForEach != nil {
 		before.At = p.at + "/forEach"
-		p.forEach = compileText(c, l, p, *s.ForEach, before, refs.CompileSelector)
+		if p.forEach = compileText(c, l, p, *s.ForEach, before, refs.CompileSelector); p.forEach != nil {
+			c.checkForEach(l, p)
+		}
 	}
 	after := l.place("", p.number)
 	after.Item, after.Result = l.item || s.ForEach != nil, true

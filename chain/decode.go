@@ -152,7 +152,21 @@ func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
 }
 
 func (d *decoder) wrongType(at, want string, got gjson.Result) {
-	d.fault(fault.BadRequest, at, "must be %s, not %s", want, kindOf(got))
+	d.fault(fault.BadRequest, at, "must be %s%s", want, insteadOf(want, got))
+}
+
+// insteadOf ends the sentence on a value of the wrong kind. An object or array that came as a string of itself, as some
+// clients send it, is told apart.
+func insteadOf(want string, got gjson.Result) string {
+	if got.Type == gjson.String && gjson.Valid(got.Str) {
+		switch held := gjson.Parse(got.Str); {
+		case held.IsObject() && strings.Contains(want, "object"):
+			return ": send the object itself, not a string of it"
+		case held.IsArray() && strings.Contains(want, "array"):
+			return ": send the array itself, not a string of it"
+		}
+	}
+	return ", not " + kindOf(got)
 }
 
 // notSupported refuses a field of the contract that is not built yet; null is as if it were not there.
@@ -240,7 +254,10 @@ func kindOf(v gjson.Result) string {
 	case v.IsBool():
 		return "a boolean"
 	case v.Type == gjson.String:
-		return "the string " + clip(v.Raw, 60)
+		if cut := clip(v.Raw, 60); cut != v.Raw {
+			return "the string " + cut + `"`
+		}
+		return "the string " + v.Raw
 	case v.Type == gjson.Number:
 		return "the number " + clip(v.Raw, 60)
 	}

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,6 +89,15 @@ func (s *exchange) warn(w *fault.Error) {
 	if len(s.warnings) < maxWarnings {
 		s.warnings = append(s.warnings, s.placed(w))
 	}
+}
+
+// unwarn drops the warnings that would send to interpolation a text that a fault says is an expression.
+func (s *exchange) unwarn(faults []*fault.Error) {
+	s.warnings = slices.DeleteFunc(s.warnings, func(w *fault.Error) bool {
+		return w.Code == fault.BadReference && slices.ContainsFunc(faults, func(f *fault.Error) bool {
+			return f.Code == fault.BadExpression && s.placed(f).At == w.At
+		})
+	})
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -18,6 +18,7 @@ func (d *decoder) chain(root gjson.Result) *request {
 			r.Steps, r.stepsRaw, hasSteps = d.steps(v, "/steps"), v.Raw, true
 		case "input":
 			r.Input = d.raw(v, at, name, "object")
+			r.anyInput = r.Input == nil && v.Type != gjson.Null
 		case "params":
 			r.Params = d.raw(v, at, name, "object")
 		case "common":
@@ -91,6 +92,7 @@ func (d *decoder) step(v gjson.Result, at string) step {
 			return true
 		case "args":
 			s.Args = d.raw(v, at, name, "object")
+			s.argsBroken = s.Args == nil && v.Type != gjson.Null
 			return true
 		case "chain":
 			s.Chain = d.inline(v, fault.Key(at, name))

@@ -2,7 +2,9 @@ package chain
 
 import (
 	"context"
+	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -39,7 +41,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) ([][
 	}
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
-		return nil, fault.New(fault.BadArguments, "forEach needs an array, not %s", kindOf(list)).Under(at)
+		return nil, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", kindOf(list), arrayInstead(p.forEach.String(), list)).Under(at)
 	}
 	var items [][]byte
 	list.ForEach(func(_, item gjson.Result) bool {
@@ -50,6 +52,87 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) ([][
 		return nil, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer", r.o.MaxElements).Under(at)
 	}
 	return items, nil
+}
+
+// checkForEach finds fault with a forEach over what the producing function never gives as an array.
+func (c *compiler) checkForEach(l *level, p *plannedStep) {
+	uses := p.forEach.Uses()
+	if len(uses) != 1 || !uses[0].Whole {
+		return
+	}
+	types := c.produced(l, &uses[0])
+	if types == nil || slices.Contains(types, "array") {
+		return
+	}
+	remedy := ""
+	switch text := p.forEach.String(); {
+	case slices.Contains(types, "string"):
+		remedy = splitInstead(text)
+	case slices.Contains(types, "object"):
+		from := l.planned[uses[0].Step].fn
+		remedy = membersInstead(text, func(yield func(string) bool) {
+			gjson.GetBytes(from.Spec().Output, "properties").ForEach(func(name, _ gjson.Result) bool {
+				types, _ := from.Produces(append(elementsOf(uses[0].Path), steps.Element{Key: name.String()}))
+				return !slices.Equal(types, []string{"array"}) || yield(name.String())
+			})
+		})
+	}
+	for i, name := range types {
+		types[i] = withArticle(name)
+	}
+	c.fault(fault.BadArguments, p.at+"/forEach", "forEach needs an array, and %s gives %s%s", clip(p.forEach.String(), maxRemedy), strings.Join(types, " or "), remedy)
+}
+
+// withArticle is a JSON Schema type in a sentence.
+func withArticle(name string) string {
+	switch name {
+	case "null":
+		return name
+	case "object", "integer":
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// arrayInstead tells how an array is had of a value that is none; text is what gave it.
+func arrayInstead(text string, value gjson.Result) string {
+	switch {
+	case value.Type == gjson.String && strings.HasPrefix(strings.TrimSpace(value.Str), "[") && gjson.Valid(value.Str):
+		return ": fromJSON(" + clip(text, maxRemedy) + ") is the array"
+	case value.Type == gjson.String:
+		return splitInstead(text)
+	case value.IsObject():
+		return membersInstead(text, func(yield func(string) bool) {
+			value.ForEach(func(name, member gjson.Result) bool { return !member.IsArray() || yield(name.String()) })
+		})
+	}
+	return ""
+}
+
+// Bounds of what a remedy repeats: characters of a text, and members.
+const maxRemedy, maxRemedies = 80, 5
+
+func splitInstead(text string) string {
+	return ": split it, as in split(" + clip(text, maxRemedy) + `, "\n")`
+}
+
+// membersInstead names the members of an object that are arrays.
+func membersInstead(text string, arrays iter.Seq[string]) string {
+	var list []string
+	for name := range arrays {
+		if identifier.MatchString(name) {
+			name = "." + name
+		} else {
+			name = "[" + string(appendString(nil, name)) + "]"
+		}
+		if list = append(list, clip(text, maxRemedy)+clip(name, maxRemedy)); len(list) == maxRemedies {
+			break
+		}
+	}
+	if len(list) == 0 {
+		return ": of an object, values(" + clip(text, maxRemedy) + ") is an array"
+	}
+	return ": take " + strings.Join(list, " or ")
 }
 
 // each is a forEach under way. Workers take the next element each; what they share is guarded.

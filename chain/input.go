@@ -24,10 +24,10 @@ func (c *compiler) input(r *request) (input []byte, fills func(key string) bool)
 			values.set(param.name, value.Raw)
 		}
 	}
-	if r.Params != nil {
+	if r.Params != nil && !r.anyInput {
 		c.checkParams(values, params)
 	}
-	return appendObject(nil, values.list), func(key string) bool { return values.has(key) || params.has(key) }
+	return appendObject(nil, values.list), func(key string) bool { return r.anyInput || values.has(key) || params.has(key) }
 }
 
 // table is an object whose members keep their order and are found by name.

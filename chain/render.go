@@ -29,7 +29,7 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 		w.raw(d.member, d.result)
 	}
 	d.renderSteps(w, t)
-	if len(d.warnings) > 0 && !d.lite && !t.noWarnings {
+	if len(d.warnings) > 0 && (!d.lite || d.err != nil) && !t.noWarnings {
 		w.key("warnings")
 		w.b = append(w.b, '[')
 		for _, f := range d.warnings {
@@ -204,10 +204,10 @@ func (d *draft) renderElements(w *writer, t *trim) {
 
 // renderSchema teaches what the failing function takes, where the failure has to do with it.
 func (d *draft) renderSchema(w *writer, t *trim) {
-	if d.failed == nil || t.schema == schemaNone || !d.teaches {
+	if d.failed == nil || max(d.teaches, t.schema) == schemaNone {
 		return
 	}
-	if t.schema == schemaWhole {
+	if max(d.teaches, t.schema) == schemaWhole {
 		if input, err := steps.Compact(d.failed.Spec().Input); err == nil && len(input) > 0 {
 			w.raw("inputSchema", input)
 			return

@@ -18,6 +18,7 @@ type request struct {
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
 	stepsRaw string         // `steps` as written, compact
+	anyInput bool           // input was given and is no object: what it holds is not known
 	hoisted  []objectMember // of the top level, named in Options.Hoist; they are in Common too
 }
 
@@ -44,7 +45,8 @@ type step struct {
 	TimeoutMs   *int           `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
 	Retry       *retryRequest  `json:"retry"`
 
-	literal bool // Args hold no references: a single call's
+	literal    bool // Args hold no references: a single call's
+	argsBroken bool // args were given and are no object: Args is nil
 }
 
 // inline is a chain in place of a function.

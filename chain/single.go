@@ -58,10 +58,11 @@ func (s *exchange) decodeCall(c *Call) (*request, *faultList) {
 	}
 	args, f := compactJSON(c.Args, s.o.MaxRequestBytes)
 	if f == nil && args[0] != '{' {
-		f = fault.New(fault.BadArguments, "the arguments must be a JSON object, not %s", kindOf(gjson.ParseBytes(args)))
+		f = fault.New(fault.BadArguments, "the arguments must be a JSON object%s", insteadOf("object", gjson.ParseBytes(args)))
 	}
 	if f != nil {
 		faults.add(f.Under(argsOfCall))
+		r.Steps[0].argsBroken = true
 		return r, &faults
 	}
 	if at, holder, found := findToken(gjson.ParseBytes(args)); found && strings.HasPrefix(holder.Get(tokenField).Str, budget.TokenPrefix) {

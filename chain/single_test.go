@@ -53,7 +53,7 @@ func TestCall(t *testing.T) {
 		"no JSON":            {chain.Call{Function: "test.echo", Args: []byte(`{"a":1,}`)}, `…"code":"bad_json"`, 0},
 		"a key twice":        {chain.Call{Function: "test.echo", Args: []byte(`{"a":1,"a":2}`), At: "/params"}, `…"code":"bad_json","fn":"test.echo","at":"/params/a"`, 0},
 		"too deep":           {chain.Call{Function: "test.echo", Args: []byte(`{"a":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`)}, `…"code":"bad_json"`, 0},
-		"a failure teaches":  {chain.Call{Function: "test.fail", Args: []byte(`{"message":"no"}`), Lite: &yes}, `…{"ok":false,"error":{"code":"function_failed","fn":"test.fail","message":"it failed: no","retryable":false,"inputSchema":{`, 1},
+		"a failure teaches":  {chain.Call{Function: "test.fail", Args: []byte(`{"message":"no"}`), Lite: &yes}, `…{"ok":false,"error":{"code":"function_failed","fn":"test.fail","message":"it failed: no","retryable":false,"signature":"test.fail(message?: string)"}`, 1},
 		"a panic":            {chain.Call{Function: "test.panic"}, `…"code":"internal"`, 1},
 		"no JSON comes back": {chain.Call{Function: "test.text"}, `…"code":"internal"`, 1},
 		"a part only":        {chain.Call{Function: "test.page"}, `…"warnings":[{"code":"limit_exceeded","message":"test.page gave a part`, 1},

@@ -158,8 +158,12 @@ func (e *evaluation) raw(l *lookup) (string, error) {
 			if kind == isAbsent && doc[0] == '[' && s.Kind == At {
 				why = "an array without that element"
 			}
-			return "", fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. Write ?. where null is expected.",
-				clip(string(before)), why, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))))
+			remedy := "Write ?. where null is expected."
+			if kind != isNull && (s.Key == "length" || s.Key == "size") {
+				remedy = "Write len(…)."
+			}
+			return "", fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. %s",
+				clip(string(before)), why, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))), remedy)
 		}
 	}
 	return doc, nil

@@ -45,7 +45,7 @@ func CompileExpression(source string, p Place) (*Expression, []*fault.Error) {
 	x := &Expression{program: program, at: p.At}
 	var faults []*fault.Error
 	for _, l := range program.lookups {
-		s, err := p.source(l)
+		s, err := p.source(l, strings.Contains(source, "("))
 		if err != nil {
 			err.At = p.At
 			faults = append(faults, atOffset(err, source, l.offset))
@@ -58,10 +58,10 @@ func CompileExpression(source string, p Place) (*Expression, []*fault.Error) {
 	return x, nil
 }
 
-// source resolves a name of an expression.
-func (p *Place) source(l *lookup) (source, *fault.Error) {
+// source resolves a name of an expression; within tells that it may stand in a function's predicate.
+func (p *Place) source(l *lookup, within bool) (source, *fault.Error) {
 	if l.name[0] != '$' {
-		e := fault.New(fault.BadExpression, "The name %s is not known. Results and inputs begin with a dollar: $0, $input.", clip(l.name))
+		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), p.remedy(l.name, within))
 		e.Available = p.names()
 		e.Nearest = fault.Nearest("$"+l.name, e.Available, 3)
 		return source{}, e
@@ -75,6 +75,18 @@ func (p *Place) source(l *lookup) (source, *fault.Error) {
 		err = fault.New(fault.BadExpression, "status takes the number of a step, status(0), or its id in quotes.")
 	}
 	return source{root: root, number: number}, err
+}
+
+// remedy tells how a bare name is written that was meant for a member.
+func (p *Place) remedy(name string, within bool) string {
+	root := "Results and inputs begin with a dollar: $0, $input."
+	if p.Result {
+		root = "Write $result." + clip(name) + "."
+	}
+	if within {
+		root = strings.TrimSuffix(root, ".") + ", or ." + clip(name) + " for a list's element."
+	}
+	return root
 }
 
 // Uses lists what the expression reads, each with the part of its path that is written down, and the steps whose

@@ -149,6 +149,9 @@ func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
 func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
 	if !ok {
+		if m, ok := n.Callee.(*ast.MemberNode); ok {
+			g.method(m)
+		}
 		// A method of a date or duration: what its arguments hold is counted, as it may be kept.
 		for i, a := range n.Arguments {
 			charged := guardCall("keep", a)
@@ -163,8 +166,28 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 		g.status(node, n)
 	default:
 		nearest := fault.Nearest(callee.Value, append([]string{"status"}, builtin.Names...), 3)
-		g.failNear(n, nearest, "There is no function %s in expressions.", clip(callee.Value))
+		hint := ""
+		if instead := idioms[callee.Value]; instead != "" {
+			hint = " Write " + instead + "."
+		}
+		g.failNear(n, nearest, "There is no function %s in expressions.%s", clip(callee.Value), hint)
 	}
+}
+
+// method refuses a method that no value has: only dates and durations have some, and theirs begin with a capital.
+func (g *guard) method(m *ast.MemberNode) {
+	name, ok := m.Property.(*ast.StringNode)
+	if !ok || name.Value != "" && 'A' <= name.Value[0] && name.Value[0] <= 'Z' {
+		return
+	}
+	instead := idioms[name.Value]
+	if _, is := builtin.Index[name.Value]; is && instead == "" && refused[name.Value] == "" {
+		instead = name.Value + "(x, …)"
+	}
+	if instead == "" {
+		instead = "a function, such as len(x)"
+	}
+	g.fail(m, "Expressions have no methods such as .%s(): write %s.", clip(name.Value), instead)
 }
 
 // status takes a step's number or id that is written down, so that what a step waits for is known before it runs.

@@ -15,6 +15,7 @@ type Place struct {
 	Steps  int            // steps of the chain: tells a reference that points forward from one that points nowhere
 	IDs    map[string]int // the steps' ids and their numbers
 	Item   bool           // $item and $index are in scope
+	Before bool           // the text is read once, before the step's forEach begins: for what is told of $item
 	Result bool           // $result is in scope
 
 	// State and Secret admit $state and $secret; where they are false such a reference is a fault (not_supported).
@@ -61,7 +62,10 @@ func (p *Place) resolve(r Reference) (Root, int, *fault.Error) {
 		}
 		return RootStep, p.Step - 1, nil
 	case RootItem, RootIndex:
-		if !p.Item {
+		switch {
+		case !p.Item && p.Before:
+			return 0, 0, fault.New(fault.BadReference, "$%s is not known here: when and forEach are decided once, before the first element. Filter in forEach, as in filter($0.items, # contains \"a\").", r.root.name())
+		case !p.Item:
 			return 0, 0, fault.New(fault.BadReference, "$%s is known only in a step with forEach.", r.root.name())
 		}
 	case RootResult:

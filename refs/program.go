@@ -122,8 +122,15 @@ func compileFault(source string, err error) *fault.Error {
 	}
 	offset := byteOffset(source, e.From)
 	f := fault.New(fault.BadExpression, "The expression does not compile: %s, at %q.", e.Message, excerpt(source, offset))
-	if e.Message == `unexpected token Operator(":")` {
+	switch {
+	case e.Message == `unexpected token Operator(":")`:
 		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
+	case strings.HasPrefix(source[offset:], "=>") || strings.HasPrefix(source[max(offset-1, 0):], "=>"):
+		f.Message += ` There are no arrow functions: the element is #, as in filter(list, # contains "o") and map(list, .name).`
+	case strings.Contains(source, "==="), strings.Contains(source, "!=="):
+		f.Message += " Equality is ==, inequality !=."
+	case strings.Contains(source, "|") && !strings.Contains(source, "||"):
+		f.Message += " A pipe goes into a call: list | len()."
 	}
 	return atOffset(f, source, offset)
 }

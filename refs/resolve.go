@@ -319,6 +319,9 @@ func (b *bound) missing(doc string, gone *absence) *fault.Error {
 	}
 	offset := offsets[gone.segment]
 	e := describe(text[:offset], &b.segments[gone.segment], gone)
+	if s := b.segments[gone.segment]; s.Kind == Name && computes(s.Key) {
+		e.Message += " " + computeElsewhere
+	}
 	return atOffset(e, text, offset)
 }
 

@@ -14,6 +14,7 @@ type Selector struct {
 	ref  *bound
 	expr *Expression
 	at   string
+	text string
 }
 
 // CompileSelector compiles text; the faults are bad_reference, bad_expression or not_supported.
@@ -25,19 +26,23 @@ func CompileSelector(text string, p Place) (*Selector, []*fault.Error) {
 			err.At = p.At
 			return nil, []*fault.Error{atOffset(err, text, 0)}
 		}
-		return &Selector{ref: b, at: p.At}, nil
+		return &Selector{ref: b, at: p.At, text: text}, nil
 	}
 	e, faults := CompileExpression(text, p)
 	if len(faults) > 0 {
-		if strings.HasPrefix(text, "$") && malformed.Offset > faults[0].Offset {
+		isCall := strings.HasPrefix(malformed.Source[malformed.Offset:], "(")
+		if strings.HasPrefix(text, "$") && malformed.Offset > faults[0].Offset && !isCall {
 			// It goes on longer as a reference than as an expression.
 			malformed.At = p.At
 			return nil, []*fault.Error{malformed}
 		}
 		return nil, faults
 	}
-	return &Selector{expr: e, at: p.At}, nil
+	return &Selector{expr: e, at: p.At, text: text}, nil
 }
+
+// String is the text that was compiled.
+func (s *Selector) String() string { return s.text }
 
 // Uses lists the references.
 func (s *Selector) Uses() []Use {

@@ -192,7 +192,7 @@ func (p *producer) missing(name string) *fault.Error {
 		return fault.New(fault.ReferenceMissing, "%s never gives a result", name)
 	}
 	wanted := p.path[p.deepest]
-	f := fault.New(fault.ReferenceMissing, "%s gives no %s: %s", name, shorten(strings.TrimPrefix(wanted.String(), ".")), place)
+	f := fault.New(fault.ReferenceMissing, "%s: no %s: %s", name, wanted.describe(), place)
 	switch {
 	case p.scalar != noType:
 		f.Message += " is " + strings.Join(p.scalar.names(), " or ")
@@ -201,7 +201,7 @@ func (p *producer) missing(name string) *fault.Error {
 		f.Nearest = fault.Nearest(wanted.Key, p.available, maxNearest)
 		f.Message += " has " + strings.Join(f.Available, ", ")
 	default:
-		f.Message += " has no such key or element"
+		f.Message += " has none such"
 	}
 	return f
 }
@@ -215,4 +215,12 @@ func (e Element) String() string {
 		return "[" + e.Key + "]"
 	}
 	return "." + e.Key
+}
+
+// describe says what a walk looked for.
+func (e Element) describe() string {
+	if e.Each || e.Index {
+		return "element " + e.String()
+	}
+	return "member " + quote(e.Key)
 }

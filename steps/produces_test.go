@@ -72,11 +72,11 @@ func TestProduces(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"cuont":         "test.call gives no cuont: its result has count, ",
-		"count.x":       "test.call gives no x: count in its result is integer",
-		"files.[0].nme": "test.call gives no nme: files[0] in its result has path, lines",
-		"pair.[2]":      "test.call gives no [2]: pair in its result has no such key or element",
-		"never":         "test.call gives no never: its result has no such key or element",
+		"cuont":         "test.call: no member \"cuont\": its result has count, ",
+		"count.x":       "test.call: no member \"x\": count in its result is integer",
+		"files.[0].nme": "test.call: no member \"nme\": files[0] in its result has path, lines",
+		"pair.[2]":      "test.call: no element [2]: pair in its result has none such",
+		"never":         "test.call: no member \"never\": its result has none such",
 	} {
 		_, f := e.Produces(path(text))
 		if !strings.HasPrefix(f.Message, want) {

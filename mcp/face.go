@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -104,9 +105,15 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 	}
 }
 
-// settle waits until no source is starting any more where that changes the list of tools, and brings the list up to date.
+// listWait is how long a list of tools waits for sources that are starting; clients are told of what comes later. Many
+// give a server ten seconds in all to greet them and to list its tools.
+const listWait = 5 * time.Second
+
+// settle waits for sources that are starting where that changes the list of tools, and brings the list up to date.
 func (f *face) settle(ctx context.Context) {
 	if f.surface != SurfaceChain {
+		ctx, cancel := context.WithTimeout(ctx, listWait)
+		defer cancel()
 		steps.Await(ctx, f.view, nil)
 		f.refresh()
 	}

@@ -26,11 +26,14 @@ type links struct {
 	mu        sync.Mutex
 	opened    map[string]*opening // by upstream
 	routes    map[string]*routes  // by list, as it was last read
+	pages     map[string]*pages   // by list, of which a client reads pages
 	watched   map[string]*watch   // the resources that are subscribed to, by URI
 	listeners map[*listener]bool
 	warned    map[string]bool // what was warned of
 	level     json.RawMessage // the params of logging/setLevel; nil: the client has not asked for a level
 	closed    bool
+	settled   time.Time // when upstreams that are starting are not waited for any more; zero: nobody has waited
+	expecting bool      // it is awaited that upstreams are there
 
 	of      *steps.Registry // that allowed was made of
 	allowed map[string]bool // the sources of which the caller may use a function
@@ -52,7 +55,7 @@ func newLinks(n *session) *links {
 }
 
 func (f *face) newLinks(owner *session) *links {
-	l := &links{face: f, owner: owner, opened: map[string]*opening{}, routes: map[string]*routes{},
+	l := &links{face: f, owner: owner, opened: map[string]*opening{}, routes: map[string]*routes{}, pages: map[string]*pages{},
 		watched: map[string]*watch{}, listeners: map[*listener]bool{}, warned: map[string]bool{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -69,7 +72,7 @@ func (f *face) capabilities(own *sdk.ServerCapabilities) *sdk.ServerCapabilities
 // passThrough answers what upstreams offer beside tools. It is made once for each of the face's servers.
 func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
 	if !f.passes() {
-		return next
+		return f.passResults(next)
 	}
 	if f.shared == nil {
 		f.shared = f.newLinks(nil)
@@ -83,12 +86,24 @@ func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
 		if !ok {
 			return next(ctx, method, req)
 		}
-		p := &passing{links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
+		p := &passing{face: f, links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
 		answer := p.answers()
 		if answer == nil {
 			return next(ctx, method, req)
 		}
 		return answer(context.WithValue(ctx, clientKey{}, ss), req, next)
+	}
+}
+
+// passResults gives the results of upstreams' tools as they are, where nothing else of upstreams is passed through.
+func (f *face) passResults(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		ss, ok := req.GetSession().(*sdk.ServerSession)
+		if !ok || method != "tools/call" {
+			return next(ctx, method, req)
+		}
+		p := &passing{face: f, client: ss, method: method, version: versionOf(ss, req)}
+		return p.callTool(ctx, req, next)
 	}
 }
 
@@ -117,7 +132,8 @@ func versionOf(ss *sdk.ServerSession, req sdk.Request) string {
 
 // passing is one request on its way to upstreams.
 type passing struct {
-	links   *links
+	face    *face
+	links   *links // nil: results of tools alone are passed through
 	client  *sdk.ServerSession
 	method  string
 	version string
@@ -160,54 +176,6 @@ func params(req sdk.Request) json.RawMessage {
 		return nil
 	}
 	return data
-}
-
-// greetTime is how long the greeting waits for upstreams that are starting. What one that takes longer offers beside tools
-// is there all the same, but the client is not told so.
-const greetTime = 15 * time.Second
-
-// greet adds what upstreams offer to what a client is told at first.
-func (p *passing) greet(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	result, err := next(ctx, p.method, req)
-	if err != nil {
-		return result, err
-	}
-	waiting, cancel := context.WithTimeout(ctx, greetTime)
-	defer cancel()
-	p.links.face.settle(waiting)
-	switch r := result.(type) {
-	case *sdk.InitializeResult:
-		r.Capabilities = p.links.joined(r.Capabilities)
-	case *sdk.DiscoverResult:
-		r.Capabilities = p.links.joined(r.Capabilities)
-	}
-	return result, nil
-}
-
-// joined are a face's own capabilities and those of its upstreams.
-func (l *links) joined(own *sdk.ServerCapabilities) *sdk.ServerCapabilities {
-	all := sdk.ServerCapabilities{}
-	if own != nil {
-		all = *own
-	}
-	for _, u := range l.upstreams(nil) {
-		c := u.Capabilities()
-		if r := c.Resources; r != nil {
-			sum := sdk.ResourceCapabilities{}
-			if all.Resources != nil {
-				sum = *all.Resources
-			}
-			sum.Subscribe, sum.ListChanged = sum.Subscribe || r.Subscribe, sum.ListChanged || r.ListChanged
-			all.Resources = &sum
-		}
-		if r := c.Prompts; r != nil {
-			all.Prompts = &sdk.PromptCapabilities{ListChanged: r.ListChanged || all.Prompts != nil && all.Prompts.ListChanged}
-		}
-		if c.Completions != nil {
-			all.Completions = c.Completions
-		}
-	}
-	return &all
 }
 
 // upstreams are those that have what offers asks for (nil: anything) and of which the caller may use a function, in the
@@ -282,33 +250,39 @@ func (l *links) each(of func(Upstream) bool, do func(Link)) {
 
 // do makes a request of one upstream.
 func (l *links) do(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
+	result, err := l.ofUpstream(ctx, u, method, params)
+	return l.face.server.o.Scrubber.JSON(result), err
+}
+
+// ofUpstream makes a request of one upstream, whose secrets are in the result still.
+func (l *links) ofUpstream(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
 	link, err := l.link(ctx, u)
 	if err != nil {
-		return nil, l.told(err)
+		return nil, l.face.told(err)
 	}
 	result, err := link.Do(ctx, method, params)
 	if err != nil {
-		return nil, l.told(err)
+		return nil, l.face.told(err)
 	}
-	return l.face.server.o.Scrubber.JSON(result), nil
+	return result, nil
 }
 
 // told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
-func (l *links) told(err error) *jsonrpc.Error {
-	scrubber := l.face.server.o.Scrubber
+func (f *face) told(err error) *jsonrpc.Error {
+	scrubber := f.server.o.Scrubber
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {
 		c := *wire
 		c.Message, c.Data = scrubber.Text(wire.Message), scrubber.JSON(wire.Data)
 		return &c
 	}
-	f, ok := fault.As(err)
-	if !ok || f == nil {
+	coded, ok := fault.As(err)
+	if !ok || coded == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall stopped this request"}
 	}
-	data, marshalErr := json.Marshal(map[string]string{"code": string(f.Code)})
+	data, marshalErr := json.Marshal(map[string]string{"code": string(coded.Code)})
 	if marshalErr != nil {
 		data = nil
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: scrubber.Text(f.Message), Data: data}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: scrubber.Text(coded.Message), Data: data}
 }

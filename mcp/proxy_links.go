@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -10,47 +11,41 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// call gives a context with which a function of a source is called in the client's own session with its upstream, with
-// what req carries beside the arguments (inputResponses, requestState); ctx itself where the source is no upstream. l may
-// be nil.
-func (l *links) call(ctx context.Context, source string, req *sdk.CallToolRequest) (context.Context, error) {
+// within gives a context with which the functions of upstreams are called in the client's own sessions with them, whatever
+// tool calls them: a server that keeps something between calls finds it again in a chain. They are opened at their first
+// call. params are as for Upstream.Within. l may be nil.
+func (l *links) within(ctx context.Context, params json.RawMessage) context.Context {
 	if l == nil {
-		return ctx, nil
+		return ctx
 	}
 	for _, u := range l.face.server.o.Upstreams {
-		if u.Name() != source {
-			continue
-		}
-		link, err := l.link(ctx, u)
-		if err != nil {
-			return nil, err
-		}
-		beside := *req.Params
-		beside.Arguments = nil
-		params, err := json.Marshal(&beside)
-		if err != nil {
-			return nil, fault.New(fault.BadRequest, "what stands beside the arguments cannot be handed on: %v", err)
-		}
-		return link.Call(ctx, params), nil
-	}
-	return ctx, nil
-}
-
-// within gives a context with which functions are called in those of the client's sessions that are open, whatever tool
-// calls them: a server over stdio that keeps something between calls finds it again in a chain.
-func (l *links) within(ctx context.Context) context.Context {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, o := range l.opened {
-		select {
-		case <-o.done:
-			if o.link != nil {
-				ctx = o.link.Call(ctx, nil)
-			}
-		default:
-		}
+		ctx = u.Within(ctx, params, func(ctx context.Context) (Link, error) { return l.link(ctx, u) })
 	}
 	return ctx
+}
+
+// beside is what stands beside the arguments in the call of a tool; nil: nothing that could be handed on.
+func beside(req *sdk.CallToolRequest) json.RawMessage {
+	params := *req.Params
+	params.Arguments = nil
+	text, err := json.Marshal(&params)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// logsOnly is what of the params of a chain goes with each call that it makes: which log messages the client wants.
+func logsOnly(req sdk.Request) json.RawMessage {
+	params := req.GetParams()
+	if params == nil || reflect.ValueOf(params).IsNil() {
+		return nil
+	}
+	level, ok := params.GetMeta()[metaLogLevel].(string)
+	if !ok {
+		return nil
+	}
+	return with(nil, "_meta", with(nil, metaLogLevel, quote(level)))
 }
 
 // link gives the session with an upstream. The one who asks first has it opened, but does not decide how long that goes on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,56 +32,176 @@ var listings = map[string]*listing{
 	"prompts/list":             {field: "prompts", key: "name", offers: hasPrompts, renamed: true},
 }
 
-// item is one entry of a joined list.
-type item struct {
-	upstream Upstream
-	key, own string // as clients know it, and as its upstream does
-	raw      json.RawMessage
-}
-
-// routes is a joined list, by which requests find their upstream.
+// routes tell which upstream has what of a joined list. Of a list of one upstream they hold only what has another key there.
 type routes struct {
-	items []*item
-	byKey map[string]*item
+	holder map[string]Upstream // by the key that clients know
+	own    map[string]string   // the key that the upstream has, where it is another
+	keys   []string            // in the order of the list; of templates only
 }
 
-// Bounds of a joined list: what one page of it holds, how long an upstream may take to list, and what one may list.
+func newRoutes() *routes { return &routes{holder: map[string]Upstream{}, own: map[string]string{}} }
+
+// ownKey is the key that the upstream has.
+func (r *routes) ownKey(key string) string {
+	if own, other := r.own[key]; other {
+		return own
+	}
+	return key
+}
+
+// pages are a joined list that is kept while a client reads it page by page.
+type pages struct {
+	items []json.RawMessage
+	gone  *time.Timer
+}
+
+// Bounds of a joined list: what one page of it holds, how long its pages are kept, how long an upstream may take to list, and
+// what one may list.
 const (
 	listPage     = 1000
+	pagesTime    = 10 * time.Second
 	listTime     = 30 * time.Second
 	maxListPages = 1000
 	maxListItems = 100_000
 )
 
-// list answers one page of a joined list. Each page is cut of the list as it is then.
+// list answers one page of a list: of the one upstream that has it, else of what all have.
 func (p *passing) list(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
-	given := params(req)
+	given, l := params(req), p.links
+	l.settle(ctx)
+	if upstreams := l.upstreams(listings[p.method].offers); len(upstreams) == 1 {
+		return p.listOne(ctx, upstreams[0], given)
+	}
 	from, ok := offsetOf(gjson.GetBytes(given, "cursor").String(), p.method)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is none that this server has given for " + p.method}
 	}
-	p.links.face.settle(ctx)
-	r, err := p.links.read(ctx, p.method, given)
+	items := l.kept(p.method)
+	if from == 0 || items == nil {
+		var err error
+		if _, items, err = l.read(ctx, p.method, given); err != nil {
+			return nil, err
+		}
+	}
+	end := min(from+listPage, len(items))
+	var next json.RawMessage
+	if end < len(items) {
+		next = quote(cursorOf(end, p.method))
+		l.keep(p.method, items)
+	}
+	return p.page(json.RawMessage("{}"), items[min(from, end):end], next)
+}
+
+// listOne answers a page of the one upstream that has the list, under its own cursors.
+func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage) (sdk.Result, error) {
+	l, kind := p.links, listings[p.method]
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	page, err := l.ofUpstream(ctx, u, p.method, given)
+	if missing(err) {
+		return p.page(json.RawMessage("{}"), nil, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
-	kind := listings[p.method]
-	body := []byte(`{"` + kind.field + `":[`)
-	end := min(from+listPage, len(r.items))
-	for i := min(from, end); i < end; i++ {
-		if body[len(body)-1] != '[' {
-			body = append(body, ',')
+	var items []json.RawMessage
+	gjson.GetBytes(page, kind.field).ForEach(func(_, entry gjson.Result) bool {
+		if own := entry.Get(kind.key); own.Type == gjson.String {
+			items = append(items, l.shownItem(entry))
+			l.learn(p.method, u, own.Str)
 		}
-		body = append(body, r.items[i].raw...)
+		return true
+	})
+	rest := with(with(page, kind.field, nil), "nextCursor", nil)
+	var next json.RawMessage
+	if cursor := gjson.GetBytes(page, "nextCursor"); cursor.Type == gjson.String && cursor.Str != "" {
+		next = json.RawMessage(cursor.Raw)
 	}
-	body = append(body, ']')
-	if end < len(r.items) {
-		body = append(body, `,"nextCursor":"`+cursorOf(end, p.method)+`"`...)
+	return p.page(l.face.server.o.Scrubber.JSON(rest), items, next)
+}
+
+// page makes a result of a part of a list; rest is an object that holds what else there is to say.
+func (p *passing) page(rest json.RawMessage, items []json.RawMessage, next json.RawMessage) (sdk.Result, error) {
+	size := 2
+	for _, item := range items {
+		size += len(item) + 1
+	}
+	list := append(make([]byte, 0, size), '[')
+	for i, item := range items {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, item...)
+	}
+	body := with(rest, listings[p.method].field, append(list, ']'))
+	if next != nil {
+		body = with(body, "nextCursor", next)
 	}
 	if p.version >= statelessVersion {
-		body = append(body, `,"ttlMs":0,"cacheScope":"private"`...)
+		body = with(with(body, "ttlMs", json.RawMessage("0")), "cacheScope", json.RawMessage(`"private"`))
 	}
-	return p.result(append(body, '}'))
+	return p.result(body)
+}
+
+// shownItem is an entry of a list without secrets, and without what agents do not need.
+func (l *links) shownItem(entry gjson.Result) json.RawMessage {
+	return l.face.server.o.Scrubber.JSON(with(with(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
+}
+
+// learn takes note of an entry that clients know by another key than the one upstream that has the list.
+func (l *links) learn(method string, u Upstream, own string) {
+	key := l.face.server.o.Scrubber.Text(own)
+	if key == own {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.routes[method]
+	if r == nil {
+		r = newRoutes()
+		l.routes[method] = r
+	}
+	if len(r.own) < maxListItems {
+		r.holder[key], r.own[key] = u, strings.Clone(own)
+	}
+}
+
+// ownKey is the key that an upstream has for what clients know by key.
+func (l *links) ownKey(method string, u Upstream, key string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.routes[method]; r != nil && r.holder[key] == u {
+		return r.ownKey(key)
+	}
+	return key
+}
+
+// keep keeps a list for the pages to come.
+func (l *links) keep(method string, items []json.RawMessage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.pages[method]; old != nil {
+		old.gone.Stop()
+	}
+	now := &pages{items: items}
+	now.gone = time.AfterFunc(pagesTime, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.pages[method] == now {
+			delete(l.pages, method)
+		}
+	})
+	l.pages[method] = now
+}
+
+// kept is a list whose pages a client reads; nil: there is none.
+func (l *links) kept(method string) []json.RawMessage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.pages[method]; now != nil {
+		return now.items
+	}
+	return nil
 }
 
 func cursorOf(offset int, method string) string {
@@ -101,7 +222,7 @@ func offsetOf(cursor, method string) (int, bool) {
 }
 
 // read lists what all upstreams have, side by side. One that fails is left out while another answers.
-func (l *links) read(ctx context.Context, method string, given json.RawMessage) (*routes, error) {
+func (l *links) read(ctx context.Context, method string, given json.RawMessage) (*routes, []json.RawMessage, error) {
 	kind := listings[method]
 	upstreams := l.upstreams(kind.offers)
 	lists, errs := make([][]gjson.Result, len(upstreams)), make([]error, len(upstreams))
@@ -110,7 +231,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 		all.Go(func() { lists[i], errs[i] = l.listOf(ctx, u, method, given) })
 	}
 	all.Wait()
-	r := &routes{byKey: map[string]*item{}}
+	j := &joining{links: l, kind: kind, routes: newRoutes()}
 	failed := 0
 	for i, u := range upstreams {
 		if errs[i] != nil {
@@ -119,42 +240,57 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 			continue
 		}
 		for _, entry := range lists[i] {
-			l.add(r, kind, u, entry)
+			j.add(u, entry)
 		}
 	}
 	if failed > 0 && failed == len(upstreams) {
-		return nil, errs[0]
+		return nil, nil, errs[0]
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.routes[method] = r
-	return r, nil
+	l.routes[method] = j.routes
+	return j.routes, j.items, nil
 }
 
-// add joins one entry of an upstream's list, without what agents do not need.
-func (l *links) add(r *routes, kind *listing, u Upstream, entry gjson.Result) {
-	own := entry.Get(kind.key)
-	if own.Type != gjson.String || len(r.items) >= maxListItems {
+// joining is a list that is being joined.
+type joining struct {
+	links  *links
+	kind   *listing
+	routes *routes
+	items  []json.RawMessage
+}
+
+// add joins one entry of an upstream's list.
+func (j *joining) add(u Upstream, entry gjson.Result) {
+	own := entry.Get(j.kind.key)
+	if own.Type != gjson.String || len(j.items) >= maxListItems {
 		return
 	}
-	one := &item{upstream: u, key: own.Str, own: own.Str}
-	raw := with(with(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil)
-	if same := r.byKey[one.key]; same != nil && same.upstream.Name() == u.Name() {
+	r, raw := j.routes, j.links.shownItem(entry)
+	plain := j.links.face.server.o.Scrubber.Text(own.Str)
+	key, first := plain, r.holder[plain]
+	if first != nil && first.Name() == u.Name() {
 		return // it lists the same twice
-	} else if same != nil && kind.renamed {
-		one.key = u.Name() + "_" + own.Str
-		raw = with(raw, kind.key, quote(one.key))
 	}
-	if taken := r.byKey[one.key]; taken != nil {
-		l.warnOnce(kind.field, own.Str, taken.upstream.Name(), u.Name())
+	if first != nil && j.kind.renamed {
+		key = u.Name() + "_" + plain
+		raw = with(raw, j.kind.key, quote(key))
+	}
+	if first != nil {
+		j.links.warnOnce(j.kind.field, plain, first.Name(), u.Name())
+	}
+	if r.holder[key] != nil {
 		return
 	}
-	if one.key != one.own {
-		l.warnOnce(kind.field, own.Str, r.byKey[one.own].upstream.Name(), u.Name())
+	key = strings.Clone(key) // not a part of the whole list
+	r.holder[key] = u
+	if key != own.Str {
+		r.own[key] = strings.Clone(own.Str)
 	}
-	one.raw = raw
-	r.items = append(r.items, one)
-	r.byKey[one.key] = one
+	if j.kind.field == "resourceTemplates" {
+		r.keys = append(r.keys, key)
+	}
+	j.items = append(j.items, raw)
 }
 
 // warnOnce tells that two upstreams have the same thing.
@@ -186,11 +322,11 @@ func (l *links) listOf(ctx context.Context, u Upstream, method string, given jso
 	var entries []gjson.Result
 	seen := map[string]bool{}
 	for range maxListPages {
-		page, err := l.do(ctx, u, method, request)
+		page, err := l.ofUpstream(ctx, u, method, request)
+		if missing(err) {
+			return entries, nil
+		}
 		if err != nil {
-			if wire, ok := err.(*jsonrpc.Error); ok && wire.Code == jsonrpc.CodeMethodNotFound { //nolint:errorlint // do gives it as it is
-				return entries, nil
-			}
 			return nil, err
 		}
 		entries = append(entries, gjson.GetBytes(page, kind.field).Array()...)
@@ -204,6 +340,12 @@ func (l *links) listOf(ctx context.Context, u Upstream, method string, given jso
 	return entries, nil
 }
 
+// missing tells of an error whether the upstream does not know the method.
+func missing(err error) bool {
+	var wire *jsonrpc.Error
+	return errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound
+}
+
 // known is a joined list as it was read last; it is read where it was not.
 func (l *links) known(ctx context.Context, method string, given json.RawMessage) (*routes, error) {
 	l.mu.Lock()
@@ -212,7 +354,8 @@ func (l *links) known(ctx context.Context, method string, given json.RawMessage)
 	if r != nil {
 		return r, nil
 	}
-	return l.read(ctx, method, onlyMeta(given))
+	r, _, err := l.read(ctx, method, onlyMeta(given))
+	return r, err
 }
 
 // onlyMeta are the params of a request of ours that is made on behalf of a client's: who the client is, and nothing else.
@@ -230,5 +373,6 @@ func (l *links) forget(methods ...string) {
 	defer l.mu.Unlock()
 	for _, method := range methods {
 		delete(l.routes, method)
+		delete(l.pages, method)
 	}
 }

@@ -35,7 +35,7 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 		return next(ctx, p.method, req)
 	}
 	l := p.links
-	l.face.settle(ctx)
+	l.settle(ctx)
 	want := *own.Params.Notifications
 	heard := &listener{links: l, client: p.client, queue: make(chan func(), maxTold)}
 	offered := l.joined(nil)
@@ -65,7 +65,11 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 	defer func() {
 		l.mu.Lock()
 		delete(l.listeners, heard)
+		last := len(l.listeners) == 0
 		l.mu.Unlock()
+		if last {
+			l.each(func(Upstream) bool { return true }, func(link Link) { link.Listen(false) })
+		}
 	}()
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -121,7 +125,11 @@ func (p *passing) wake(ctx context.Context, h *listener) {
 	for _, u := range p.links.upstreams(nil) {
 		c := u.Capabilities()
 		if h.prompts && c.Prompts != nil && c.Prompts.ListChanged || h.resources && c.Resources != nil && c.Resources.ListChanged {
-			all.Go(func() { _, _ = p.links.link(ctx, u) })
+			all.Go(func() {
+				if link, err := p.links.link(ctx, u); err == nil {
+					link.Listen(true)
+				}
+			})
 		}
 	}
 	all.Wait()

@@ -17,6 +17,7 @@ type clientKey struct{}
 func (l *links) peer(u Upstream) *Peer {
 	peer := &Peer{
 		Protocol: statelessVersion,
+		Shared:   l.owner == nil,
 		Notify:   func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
 	}
 	if l.owner == nil {
@@ -106,7 +107,7 @@ func (l *links) notify(ctx context.Context, u Upstream, method string, params js
 	case "notifications/prompts/list_changed":
 		l.forget("prompts/list")
 	case "notifications/resources/updated":
-		if !l.follows(u, gjson.GetBytes(params, "uri").String()) {
+		if !l.follows(u) {
 			return
 		}
 	}

@@ -92,7 +92,7 @@ func (p *passing) result(body json.RawMessage) (sdk.Result, error) {
 	return &rawResult{body: body}, nil
 }
 
-// handed is what an upstream answered to the call of a tool, where it is to be given as it is.
+// handed is what an upstream answered to the call of a tool, without secrets, where it is to be given as it is.
 type handed struct {
 	result json.RawMessage
 	err    *jsonrpc.Error
@@ -123,14 +123,14 @@ func handOver(ctx context.Context, raw []byte, err error) bool {
 // callTool gives what an upstream answered in place of what was made of it.
 func (p *passing) callTool(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	h := &handed{}
-	result, err := next(context.WithValue(p.links.within(ctx), handedKey{}, h), p.method, req)
+	result, err := next(context.WithValue(p.links.within(ctx, logsOnly(req)), handedKey{}, h), p.method, req)
 	switch {
 	case err != nil:
 		return result, err
 	case h.err != nil:
-		return nil, p.links.told(h.err)
+		return nil, p.face.told(h.err)
 	case h.result != nil:
-		return p.result(p.links.face.server.o.Scrubber.JSON(h.result))
+		return p.result(h.result)
 	}
 	return result, nil
 }

@@ -30,7 +30,11 @@ func (p *passing) first(ctx context.Context, given json.RawMessage, upstreams []
 	holders := p.links.holders(ctx, uri, given, upstreams)
 	var failed error // that of an upstream which may have it, and could not say
 	for _, u := range holders {
-		body, err := p.links.do(ctx, u, p.method, given)
+		asked := given
+		if own := p.links.ownKey("resources/list", u, uri); own != uri {
+			asked = with(given, "uri", quote(own))
+		}
+		body, err := p.links.do(ctx, u, p.method, asked)
 		if err == nil || len(holders) == 1 || ctx.Err() != nil {
 			return body, u, err
 		}
@@ -64,17 +68,17 @@ func (l *links) holders(ctx context.Context, uri string, given json.RawMessage, 
 		among[u.Name()] = true
 	}
 	if r, err := l.known(ctx, "resources/list", given); err == nil {
-		if one := r.byKey[uri]; one != nil && among[one.upstream.Name()] {
-			return []Upstream{one.upstream}
+		if u := r.holder[uri]; u != nil && among[u.Name()] {
+			return []Upstream{u}
 		}
 	}
 	var holders []Upstream
 	if r, err := l.known(ctx, "resources/templates/list", given); err == nil {
 		found := map[string]bool{}
-		for _, one := range r.items {
-			if name := one.upstream.Name(); among[name] && !found[name] && fits(one.own, uri) {
-				found[name] = true
-				holders = append(holders, one.upstream)
+		for _, key := range r.keys {
+			if u := r.holder[key]; among[u.Name()] && !found[u.Name()] && fits(r.ownKey(key), uri) {
+				found[u.Name()] = true
+				holders = append(holders, u)
 			}
 		}
 	}
@@ -158,11 +162,14 @@ func (l *links) unwatch(ctx context.Context, uri string, given json.RawMessage) 
 	if !last {
 		return json.RawMessage("{}"), nil
 	}
+	if own := l.ownKey("resources/list", w.upstream, uri); own != uri {
+		given = with(given, "uri", quote(own))
+	}
 	return l.do(ctx, w.upstream, "resources/unsubscribe", given)
 }
 
 // follows tells whether anybody has subscribed to something of an upstream: it may tell of a part of that.
-func (l *links) follows(u Upstream, _ string) bool {
+func (l *links) follows(u Upstream) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.watched {
@@ -195,15 +202,15 @@ func (p *passing) prompt(ctx context.Context, req sdk.Request, _ sdk.MethodHandl
 func (l *links) promptOf(ctx context.Context, name string, given json.RawMessage) (Upstream, string) {
 	upstreams := l.upstreams(hasPrompts)
 	if len(upstreams) == 1 {
-		return upstreams[0], name
+		return upstreams[0], l.ownKey("prompts/list", upstreams[0], name)
 	}
 	for again := false; len(upstreams) > 0; again = true {
 		r, err := l.known(ctx, "prompts/list", given)
 		if err != nil {
 			return nil, ""
 		}
-		if one := r.byKey[name]; one != nil {
-			return one.upstream, one.own
+		if u := r.holder[name]; u != nil {
+			return u, r.ownKey(name)
 		}
 		if again {
 			break
@@ -228,8 +235,10 @@ func (p *passing) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHan
 		u = found
 	case "ref/resource":
 		uri := ref.Get("uri").String()
-		if r, err := p.links.known(ctx, "resources/templates/list", given); err == nil && r.byKey[uri] != nil {
-			u = r.byKey[uri].upstream
+		if some := p.links.upstreams(hasResources); len(some) == 1 {
+			u = some[0]
+		} else if r, err := p.links.known(ctx, "resources/templates/list", given); err == nil && r.holder[uri] != nil {
+			u = r.holder[uri]
 		} else if holders := p.links.holders(ctx, uri, given, upstreams); len(holders) > 0 {
 			u = holders[0]
 		}

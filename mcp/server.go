@@ -70,7 +70,7 @@ func (s *Server) Close() {
 		s.watching.Wait()
 		done <- nil
 	}()
-	_ = within(farewell, done)
+	_ = bidden(done)
 }
 
 // watch keeps what is shown in step with the sources.

@@ -146,7 +146,7 @@ func (s *Server) endSessions(of func(*session) bool) {
 		closing.Wait()
 		done <- nil
 	}()
-	_ = within(farewell, done) // a client that reads nothing is left
+	_ = bidden(done) // a client that reads nothing is left
 }
 
 // lesson is what a client was told of a function.

@@ -39,14 +39,14 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	select {
 	case err = <-ended:
 	case <-transport.left:
-		err = within(farewell, ended)
+		err = bidden(ended)
 	case <-ctx.Done():
 		s.calls.drain(s.o.Grace)
 		transport.flush() // a call has ended before its answer is written
 		_ = in.Close()
 		_ = out.Close()
 		go func() { _ = ss.Close() }() // it waits for a client that reads nothing
-		_ = within(farewell, ended)
+		_ = bidden(ended)
 		return nil
 	}
 	if err != nil && !gone(err) {
@@ -58,9 +58,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 // farewell bounds how long the end of a session waits for its client.
 const farewell = 2 * time.Second
 
-// within waits for an end, for at most so long; nil where it does not come.
-func within(patience time.Duration, ended <-chan error) error {
-	timer := time.NewTimer(patience)
+// bidden waits for an end, for as long as a farewell takes; nil where it does not come.
+func bidden(ended <-chan error) error {
+	timer := time.NewTimer(farewell)
 	defer timer.Stop()
 	select {
 	case err := <-ended:

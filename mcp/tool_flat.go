@@ -165,19 +165,13 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
 		defer cancel()
 	}
-	ctx, err := c.links().call(ctx, spec.Source(), c.request)
-	if err != nil {
-		return c.failed(err)
-	}
+	ctx = c.links().within(ctx, beside(c.request))
 	var raw []byte
 	attendant := &steps.Attendant{Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	c.told.attend(attendant)
 	value, err := entry.Call(steps.WithAttendant(ctx, attendant), args)
 	if handOver(c.ctx, raw, err) {
 		return &sdk.CallToolResult{}
-	}
-	if result, ok := c.decoded(raw); ok {
-		return result
 	}
 	if err != nil {
 		return c.failed(err)
@@ -191,21 +185,6 @@ func (c *call) links() *links {
 		return c.face.shared
 	}
 	return c.session.links
-}
-
-// decoded is a result as an upstream wrote it; structured content keeps its bytes.
-func (c *call) decoded(raw []byte) (*sdk.CallToolResult, bool) {
-	if len(raw) == 0 {
-		return nil, false
-	}
-	result := &sdk.CallToolResult{}
-	if err := json.Unmarshal(raw, result); err != nil {
-		return nil, false
-	}
-	if structured := gjson.GetBytes(raw, "structuredContent"); structured.Exists() {
-		result.StructuredContent = json.RawMessage(structured.Raw)
-	}
-	return result, true
 }
 
 // made is a tool's result for a value that no MCP server has answered: of another source, or of the call cache.

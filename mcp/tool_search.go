@@ -187,7 +187,7 @@ func (c *call) describe(found *findings, f *finding) {
 func (c *call) await(names []string) *steps.Registry {
 	return steps.Await(c.ctx, c.face.view, func(now *steps.Registry) bool {
 		for _, name := range names {
-			if c.face.manualOf(name, false) == nil && !now.HasName(name) {
+			if c.face.manualOf(name, false) == nil && !now.HasName(name) && steps.Pending(c.face.view, name) {
 				return false
 			}
 		}

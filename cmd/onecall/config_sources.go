@@ -58,6 +58,7 @@ type mcpServerConfig struct {
 	CacheTTL       *time.Duration `yaml:"cacheTtl" validate:"omitnil,min=1s"`
 	OAuth          *oauthConfig   `yaml:"oauth"`
 	Protocol       *string        `yaml:"protocol" validate:"omitnil,oneof=2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"`
+	Roots          *bool          `yaml:"roots"` // clients may choose the server's directories
 }
 
 // off tells whether the server is not to be started.

@@ -236,7 +236,7 @@ func TestConfigSchema(t *testing.T) {
 		{`{"mcpServers":{}}`, true},
 		{`{"surface":"chain"}`, true},
 		{`{"mcpServers":{"files":{"command":"npx","args":["-y",1,true],"env":{"A":"b","N":5},"cwd":".","type":"stdio","disabled":false,"enabled":true,"includeTools":["a"],"excludeTools":["b"],
-			"start":"lazy","startTimeoutMs":1,"idleStop":"5m","cacheTtl":"1s","protocol":"2025-11-25","autoApprove":[],"envFile":".env"},
+			"start":"lazy","startTimeoutMs":1,"idleStop":"5m","cacheTtl":"1s","protocol":"2025-11-25","roots":true,"autoApprove":[],"envFile":".env"},
 			"remote":{"url":"https://h/mcp","headers":{"A":"b"},"transport":"streamableHttp","oauth":{"clientId":"x","scopes":["a"],"callbackPort":1,"authServer":"https://a"}},
 			"windsurf":{"serverUrl":"https://h"},"gemini":{"httpUrl":"https://h","timeout":5}},
 			"openapi":{"netbox":{"spec":"./netbox.yaml","baseUrl":"https://h","headers":{"A":"b"},"auth":{"s":{"username":"u","password":"${HOME}"}},"include":["dcim.*"],"exclude":["x"],"cacheTtl":"1m"}},

@@ -50,7 +50,7 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 		Lazy: valueOr(c.Start, "") == "lazy", IdleStop: valueOr(c.IdleStop, 0), Protocol: valueOr(c.Protocol, ""),
 		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
 		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,
-		AsProxy: o.use.serve && o.config.passesThrough(),
+		AsProxy: o.use.serve && o.config.passesThrough(), Roots: valueOr(c.Roots, false),
 	}
 	if limit := int64(valueOr(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
 		options.MaxMessageBytes = limit + 1<<20

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps/mcpsource"
@@ -37,8 +38,19 @@ func (u upstream) Open(ctx context.Context, peer *mcp.Peer) (mcp.Link, error) {
 	return link, nil
 }
 
-// passesThrough tells whether clients see the servers' own tools, and can so be asked by them.
-func (c *config) passesThrough() bool {
+// Within implements mcp.Upstream.
+func (u upstream) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (mcp.Link, error)) context.Context {
+	return u.Source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
+		opened, err := link(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return opened.(*mcpsource.Link), nil //nolint:forcetypeassert // it is what Open gives
+	})
+}
+
+// passesThrough tells whether clients see the servers' own tools, and can so be asked by them, or may do so.
+func (c *configFile) passesThrough() bool {
 	surface := c.surface()
-	return surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
+	return c.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
 }

@@ -9,6 +9,7 @@
 // worst that comes of it is one more call. A function whose description, schemas or effect have changed is another
 // function. An answer is shared by all callers of the registry: a function that answers each caller differently must not
 // be given a time to live. An answer for which a value was put into the caller's result store is not shared.
+// Calls that are their caller's own (steps.Private) go through untouched.
 //
 // # Side by side
 //

@@ -33,7 +33,7 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		attendant := steps.AttendantOf(ctx)
 		k, ok := f.key(args, attendant.Keep != nil)
-		if !ok {
+		if !ok || steps.IsPrivate(ctx, f.source) {
 			return next(ctx, args)
 		}
 		answer, joined := c.find(ctx, f, k)

@@ -33,7 +33,7 @@ type cacheFile struct {
 // in, as the file must not help to guess their values; a list that has changed with a value is corrected at the start.
 func (o *Options) fingerprint() string {
 	text, err := json.Marshal([]any{o.Name, o.Command, o.Args, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.where(), o.path(), o.SSE,
-		slices.Sorted(maps.Keys(o.Headers)), o.Protocol, o.AsProxy})
+		slices.Sorted(maps.Keys(o.Headers)), o.Protocol, o.AsProxy, o.Roots})
 	if err != nil {
 		return ""
 	}

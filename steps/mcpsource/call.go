@@ -21,7 +21,10 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	if f := checkArguments(args); f != nil {
 		return nil, f
 	}
-	sessions := s.sessionsOf(ctx)
+	sessions, f := s.sessionsOf(ctx)
+	if f != nil {
+		return nil, f
+	}
 	for again := false; ; again = true {
 		n, f := sessions.acquire(ctx)
 		if f != nil {
@@ -45,11 +48,20 @@ type sessions interface {
 }
 
 // sessionsOf is where a call finds its session: the link that ctx carries, else the source itself.
-func (s *Source) sessionsOf(ctx context.Context) sessions {
-	if l := linkOf(ctx, s); l != nil {
-		return l
+func (s *Source) sessionsOf(ctx context.Context) (sessions, *fault.Error) {
+	c, ok := ctx.Value(linkKey{s}).(*linkedCall)
+	if !ok {
+		return s, nil
 	}
-	return s
+	l, err := c.link(ctx)
+	if err == nil {
+		return l, nil
+	}
+	f, coded := fault.As(err)
+	if !coded || f == nil {
+		f = s.unavailable("no session with it could be opened for this client")
+	}
+	return nil, f
 }
 
 func checkArguments(args []byte) *fault.Error {

@@ -41,6 +41,7 @@ type exchange struct {
 
 	ctx  context.Context    // of the call, for what the server asks and tells in it; nil: the server can do neither
 	over context.CancelFunc // ends it
+	logs string             // the level of log messages that a client without sessions asks for; "": none. Set before it is sent
 
 	id, token, turn int64 // under tap.mu; turn: the later the request, the higher
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Peer is the MCP client that a link is opened for.
@@ -17,6 +18,7 @@ type Peer struct {
 	Capabilities *sdk.ClientCapabilities // they are declared to the server; nil: none
 	Protocol     string                  // the MCP version of the client; "": the newest
 	Info         *sdk.Implementation     // what the server is told of the client; nil: onecall itself
+	Shared       bool                    // several clients stand behind it: what names no call goes to none of them
 
 	// Ask has the client answer a request of the server: sampling/createMessage, elicitation/create, roots/list. ctx is
 	// that of the call in flight that the server asks in, else one of the link's own; it ends when the server has no use
@@ -45,6 +47,9 @@ type Link struct {
 	failed     time.Time     // when that was
 	level      json.RawMessage
 	subscribed map[string]json.RawMessage // the params of subscriptions, by URI
+	listens    bool                       // see Listen
+	sessions   int                        // that there have been
+	lost       int                        // in a row, each soon after it was there
 	closed     bool
 }
 
@@ -103,9 +108,9 @@ func (l *Link) Close() error {
 
 type linkKey struct{ source *Source }
 
-// linkCall is what a context carries of a call in a link.
+// linkedCall is what a context carries of calls in a link.
 type linkedCall struct {
-	link   *Link
+	link   func(ctx context.Context) (*Link, error)
 	params json.RawMessage
 }
 
@@ -114,15 +119,13 @@ type linkedCall struct {
 // the server. nil: there is none. A JSON-RPC error that the server answers is the Err of the fault that comes back
 // (*jsonrpc.Error).
 func (l *Link) Call(ctx context.Context, params json.RawMessage) context.Context {
-	return context.WithValue(ctx, linkKey{l.source}, &linkedCall{l, params})
+	return l.source.Within(ctx, params, func(context.Context) (*Link, error) { return l, nil })
 }
 
-// linkOf is the link to s that ctx carries, else nil.
-func linkOf(ctx context.Context, s *Source) *Link {
-	if c, ok := ctx.Value(linkKey{s}).(*linkedCall); ok {
-		return c.link
-	}
-	return nil
+// Within is Link.Call for a link that each call asks for when it is made. What is answered in it is the client's alone: no
+// call cache keeps it.
+func (s *Source) Within(ctx context.Context, params json.RawMessage, link func(ctx context.Context) (*Link, error)) context.Context {
+	return context.WithValue(steps.Private(ctx, s.options.Name), linkKey{s}, &linkedCall{link, params})
 }
 
 // acquire gives the link's session, which the caller releases. One that is lost is made anew.
@@ -181,94 +184,85 @@ func (l *Link) open() {
 	l.mu.Lock()
 	if l.session, l.failure = n, f; f != nil {
 		l.failed = time.Now()
+	} else {
+		l.sessions++
 	}
+	again := l.sessions > 1
 	close(l.opening)
 	l.opening = nil
 	l.mu.Unlock()
 	if n == nil {
 		return
 	}
+	if again {
+		l.tellChanged(n)
+	}
+	begun := time.Now()
 	select {
 	case <-n.ctx.Done():
 	case <-l.ctx.Done():
 	}
 	n.close()
-	n.tap.link.end()
+	l.source.leave(place)
+	l.comeBack(time.Since(begun) >= healthyAfter)
 }
 
-// room is what a session of a link takes up.
-type room struct{ link *Link }
-
-// parkAfter is how long a session must not have been used before it makes room for another client's.
-const parkAfter = time.Second
-
-// makeRoom finds room for a session: of those that nobody uses, the one that was used the longest ago ends, one with
-// subscriptions last.
-func (s *Source) makeRoom(place *room) *fault.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.rooms) >= s.options.MaxLinks {
-		var victim *room
-		var best idleness
-		for r := range s.rooms {
-			if idle, ok := r.link.idle(); ok && (victim == nil || idle.before(best)) {
-				victim, best = r, idle
-			}
-		}
-		if victim == nil {
-			f := fault.New(fault.LimitExceeded, "MCP server %s: %d clients use a session with it, and no more are allowed: try again later, or raise maxLinks",
-				s.options.Name, s.options.MaxLinks)
-			f.Outcome = fault.NotSent
-			return f
-		}
-		if victim.link.park(best.session) {
-			delete(s.rooms, victim)
-		}
-	}
-	s.rooms[place] = true
-	return nil
-}
-
-func (s *Source) leave(place *room) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.rooms, place)
-}
-
-// idleness is a session that nobody uses.
-type idleness struct {
-	session *session
-	used    time.Time
-	follows bool // it has subscriptions
-}
-
-func (i idleness) before(j idleness) bool {
-	if i.follows != j.follows {
-		return !i.follows
-	}
-	return i.used.Before(j.used)
-}
-
-// idle is the link's session where it may end for another client's.
-func (l *Link) idle() (idleness, bool) {
+// Listen has a session that is lost made anew by itself, with back-off, for the sake of what the server tells in it. A
+// session with subscriptions is so in any case.
+func (l *Link) Listen(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.session
-	if n == nil || n.ctx.Err() != nil || n.calls > 0 || time.Since(n.used) < parkAfter {
-		return idleness{}, false
-	}
-	return idleness{n, n.used, len(l.subscribed) > 0}, true
+	l.listens = on
 }
 
-// park ends a session that nobody uses; false: somebody does by now.
-func (l *Link) park(n *session) bool {
+// follows tells whether the client waits for what the server tells.
+func (l *Link) follows() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n.calls > 0 {
-		return false
+	return !l.closed && (l.listens || len(l.subscribed) > 0)
+}
+
+// comeBack makes a new session in the place of one that is lost, where the client waits for what the server tells in it.
+func (l *Link) comeBack(healthy bool) {
+	l.mu.Lock()
+	if l.lost++; healthy {
+		l.lost = 1
 	}
-	n.cancel()
-	return true
+	failures := l.lost
+	l.mu.Unlock()
+	for ; l.follows(); failures++ {
+		timer := time.NewTimer(backoff(failures))
+		select {
+		case <-timer.C:
+		case <-l.ctx.Done():
+			timer.Stop()
+			return
+		}
+		if n, f := l.acquire(l.ctx); f == nil {
+			l.release(n)
+			return
+		}
+	}
+}
+
+// tellChanged tells the client that the server's lists may be others in a new session.
+func (l *Link) tellChanged(n *session) {
+	c := n.client.InitializeResult().Capabilities
+	if c == nil || l.peer.Notify == nil {
+		return
+	}
+	tell := func(method string) {
+		select {
+		case l.outside <- note{method: method, data: []byte("{}")}:
+		default: // the client is too slow to follow
+		}
+	}
+	if c.Resources != nil {
+		tell("notifications/resources/list_changed")
+	}
+	if c.Prompts != nil {
+		tell("notifications/prompts/list_changed")
+	}
 }
 
 // connect greets the server, and puts the session into the state that the client has asked for.
@@ -321,8 +315,8 @@ func (l *Link) protocol() string {
 // introduce says in whose name the server is greeted.
 func (l *Link) introduce(who **sdk.Implementation, o *sdk.ClientOptions) {
 	o.MultiRoundTrip = &sdk.MultiRoundTripOptions{Disabled: true}
-	if l.peer.Capabilities != nil {
-		o.Capabilities = l.peer.Capabilities
+	if c := l.capabilities(); c != nil {
+		o.Capabilities = c
 	}
 	if l.peer.Info != nil {
 		*who = l.peer.Info
@@ -332,15 +326,33 @@ func (l *Link) introduce(who **sdk.Implementation, o *sdk.ClientOptions) {
 	o.ResourceListChangedHandler = func(context.Context, *sdk.ResourceListChangedRequest) {}
 }
 
+// capabilities are those of the client that the server is told of; nil: none. Extensions are not passed on.
+//
+//nolint:staticcheck // clients still have roots
+func (l *Link) capabilities() *sdk.ClientCapabilities {
+	if l.peer.Capabilities == nil {
+		return nil
+	}
+	c := *l.peer.Capabilities
+	c.Extensions, c.Experimental = nil, nil
+	if !l.source.options.Roots {
+		c.RootsV2, c.Roots.ListChanged = nil, false
+	}
+	return &c
+}
+
 // proxied are the capabilities of a client that can do all that a server may ask.
 //
 //nolint:staticcheck // servers still ask for roots and sample
-func proxied() *sdk.ClientCapabilities {
-	return &sdk.ClientCapabilities{
-		RootsV2:     &sdk.RootCapabilities{ListChanged: true},
+func proxied(roots bool) *sdk.ClientCapabilities {
+	c := &sdk.ClientCapabilities{
 		Sampling:    &sdk.SamplingCapabilities{},
 		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}},
 	}
+	if roots {
+		c.RootsV2 = &sdk.RootCapabilities{ListChanged: true}
+	}
+	return c
 }
 
 // tell passes on what the server tells outside of calls, until the link is closed.

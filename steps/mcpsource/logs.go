@@ -9,6 +9,9 @@ import (
 // MCP 2026-07-28 deprecates log messages and leaves them in use for a year at least; servers send them, and steps.Attendant
 // takes them. The linter's word on that is not wanted here.
 
+// metaLogLevel is where a request says which log messages it wants (MCP 2026-07-28).
+const metaLogLevel = sdk.MetaKeyLogLevel //nolint:staticcheck // see above
+
 // logLevel is the least severity that servers are asked for.
 const logLevel = "info"
 
@@ -35,5 +38,5 @@ func (n *session) askForLogsOf(params *sdk.CallToolParams) {
 	if params.Meta == nil {
 		params.Meta = sdk.Meta{}
 	}
-	params.Meta[sdk.MetaKeyLogLevel] = logLevel //nolint:staticcheck // see above
+	params.Meta[metaLogLevel] = logLevel
 }

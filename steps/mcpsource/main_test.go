@@ -298,6 +298,16 @@ var badServers = map[string]func(){
 			}
 		})
 	},
+	"floods": func() { // asks without end once it is called, and reads nothing more
+		raw(func(method string, id, _ gjson.Result) {
+			if !greet(method, id, oneTool) {
+				for i := range 300_000 {
+					say(`{"jsonrpc":"2.0","id":"f%d","method":"sampling/createMessage","params":{}}`, i)
+				}
+				time.Sleep(time.Hour)
+			}
+		})
+	},
 	"stubborn": func() {
 		ossignal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })

@@ -61,9 +61,12 @@ type Options struct {
 	// Protocol is the version of MCP to speak; "": the newest that the SDK and the server both know.
 	Protocol string
 
-	// AsProxy has the server told that its client can be asked (sampling, elicitation, roots), so that it lists the tools that
-	// need it. Those work in a Link whose client can do it; elsewhere what they ask is refused.
+	// AsProxy has the server told that its client can be asked (sampling, elicitation), so that it lists the tools that need
+	// it. Those work in a Link whose client can do it; elsewhere what they ask is refused.
 	AsProxy bool
+	// Roots lets the clients of links choose the directories that the server works in, in the place of those that Args name:
+	// servers take a client's roots for that. With AsProxy the server is told that it may ask for them.
+	Roots bool
 
 	ClientName, ClientVersion string // what the server is told; "": onecall, and 0
 

@@ -3,6 +3,7 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -103,7 +104,7 @@ func TestServerEverythingInLink(t *testing.T) {
 		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
 	})
 	c := newClient("ann", "2025-11-25")
-	c.Capabilities = proxied()
+	c.Capabilities = proxied(true)
 	c.Ask = func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		c.note(method)
 		if method == "roots/list" {
@@ -193,6 +194,39 @@ func TestServerOfConformance(t *testing.T) {
 				o.Protocol = legacyProtocol
 			}
 			check(t, o)
+		})
+	}
+}
+
+// server-filesystem takes the roots of a client in the place of the directories that it was started with.
+func TestServerFilesystemInLink(t *testing.T) {
+	t.Parallel()
+	for _, chosen := range []bool{false, true} {
+		t.Run(fmt.Sprint("roots ", chosen), func(t *testing.T) {
+			t.Parallel()
+			folder, other := t.TempDir(), t.TempDir()
+			o := npm(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder)
+			o.AsProxy, o.Roots = true, chosen
+			s := ready(t, o)
+			c := newClient("ann", "2025-11-25")
+			c.Capabilities = proxied(true)
+			c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+				return json.RawMessage(`{"roots":[{"uri":"file://` + other + `"}]}`), nil
+			}
+			l := linkTo(t, s, &c.Peer)
+			directories := func() string { return says(t, l, "npm.list_allowed_directories", `{}`) }
+			if chosen {
+				until(t, s, func() bool { return strings.Contains(directories(), other) })
+				return
+			}
+			says(t, l, "npm.write_file", `{"path":"`+folder+`/a.txt","content":"a"}`)
+			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
+				t.Error(err)
+			}
+			says(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
+			if got := directories(); strings.Contains(got, other) || !strings.Contains(got, folder) {
+				t.Errorf("its directories: %s", got)
+			}
 		})
 	}
 }

@@ -50,6 +50,9 @@ func (l *Link) Do(ctx context.Context, method string, params json.RawMessage) (j
 	case methodSubscribe, methodUnsubscribe:
 		result, err = n.subscription(ctx, method, params)
 	case "notifications/roots/list_changed":
+		if !l.source.options.Roots {
+			return nil, nil
+		}
 		return nil, n.write(ctx, &jsonrpc.Request{Method: method})
 	default:
 		result, err = n.request(ctx, method, params)
@@ -97,6 +100,7 @@ func (n *session) request(ctx context.Context, method string, params json.RawMes
 		}
 	}
 	x.ctx, x.over = context.WithCancel(ctx)
+	x.logs = asksForLogs(given)
 	x.attended(ctx, attendant, notify)
 	var inner context.Context
 	inner, x.cancel = context.WithCancel(x.in(ctx))
@@ -187,12 +191,13 @@ func (n *session) linkCall(ctx context.Context, x *exchange, params *sdk.CallToo
 		return nil
 	}
 	given := gjson.ParseBytes(c.params)
+	x.logs = asksForLogs(given.Get("_meta"))
 	given.Get("_meta").ForEach(func(key, value gjson.Result) bool {
 		if key.Str != progressTokenKey && !n.ours(key.Str) {
 			if params.Meta == nil {
 				params.Meta = sdk.Meta{}
 			}
-			params.Meta[key.Str] = json.RawMessage(value.Raw)
+			params.Meta[key.Str] = json.RawMessage(n.allowed(key.Str, value))
 		}
 		return true
 	})
@@ -201,7 +206,7 @@ func (n *session) linkCall(ctx context.Context, x *exchange, params *sdk.CallToo
 	}
 	params.RequestState = given.Get("requestState").String()
 	if responses := given.Get("inputResponses"); responses.Exists() {
-		if err := json.Unmarshal([]byte(responses.Raw), &params.InputResponses); err != nil {
+		if err := json.Unmarshal([]byte(n.allowed("inputResponses", responses)), &params.InputResponses); err != nil {
 			x.over()
 			return fault.New(fault.BadArguments, "inputResponses are not what MCP has there: %s", cause(err))
 		}
@@ -220,6 +225,33 @@ func (n *session) ours(key string) bool {
 	return false
 }
 
+// allowed is what a client says under a key of its params or of their _meta, as the server may hear it: without capabilities
+// that are not passed through, and without roots where it may not choose the server's directories.
+func (n *session) allowed(key string, value gjson.Result) string {
+	roots := n.source.options.Roots
+	var unwanted func(key, value gjson.Result) bool
+	switch {
+	case n.tap.link == nil || !value.IsObject():
+	case key == sdk.MetaKeyClientCapabilities:
+		unwanted = func(k, _ gjson.Result) bool {
+			return k.Str == "extensions" || k.Str == "experimental" || k.Str == "roots" && !roots
+		}
+	case key == "inputResponses" && !roots:
+		unwanted = func(_, v gjson.Result) bool { return v.Get("roots").Exists() }
+	}
+	if unwanted == nil {
+		return value.Raw
+	}
+	var kept object
+	value.ForEach(func(k, v gjson.Result) bool {
+		if !unwanted(k, v) {
+			kept.raw(k.Raw[1:len(k.Raw)-1], v.Raw)
+		}
+		return true
+	})
+	return string(kept.end())
+}
+
 // addressed are the params of a client as this server is to get them: with a progress token of ours (0: none) in place of
 // the client's, and what each request says of its sender where the server's version of MCP has that.
 func (n *session) addressed(params json.RawMessage, given gjson.Result, token int64) json.RawMessage {
@@ -235,7 +267,7 @@ func (n *session) addressed(params json.RawMessage, given gjson.Result, token in
 	given.ForEach(func(key, value gjson.Result) bool {
 		if key.Str != progressTokenKey && !n.ours(key.Str) && !written[key.Str] {
 			written[key.Str] = true
-			meta.raw(key.Raw[1:len(key.Raw)-1], value.Raw)
+			meta.raw(key.Raw[1:len(key.Raw)-1], n.allowed(key.Str, value))
 		}
 		return true
 	})
@@ -250,7 +282,7 @@ func (n *session) addressed(params json.RawMessage, given gjson.Result, token in
 	var out object
 	gjson.ParseBytes(params).ForEach(func(key, value gjson.Result) bool {
 		if key.Str != "_meta" {
-			out.raw(key.Raw[1:len(key.Raw)-1], value.Raw)
+			out.raw(key.Raw[1:len(key.Raw)-1], n.allowed(key.Str, value))
 		}
 		return true
 	})

@@ -128,8 +128,9 @@ func (s *Source) connect(ctx context.Context, protocol string, l *Link) (n *sess
 	n = &session{source: s, tap: t, process: process, suspect: make(chan struct{}, 1), used: time.Now()}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	context.AfterFunc(n.ctx, t.end)
+	t.asks = &asks{session: n, open: map[string]*ask{}}
 	if l != nil {
-		t.link = &linked{link: l, session: n, streams: s.options.URL != "" && !s.options.SSE, asks: map[string]context.CancelFunc{}}
+		t.link = &linked{link: l, session: n, streams: s.options.URL != "" && !s.options.SSE}
 	}
 	n.held = &held{Transport: transport, lasting: s.options.SSE}
 	x := &exchange{}
@@ -167,7 +168,7 @@ func (n *session) newClient() *sdk.Client {
 	case n.tap.link != nil:
 		n.tap.link.link.introduce(&who, options)
 	case o.AsProxy:
-		options.Capabilities = proxied()
+		options.Capabilities = proxied(o.Roots)
 	}
 	return sdk.NewClient(who, options)
 }
@@ -205,6 +206,7 @@ func (n *session) close() {
 		n.process.stop()
 		<-n.process.ended
 	}
+	n.tap.asks.end()
 }
 
 // lost says why a session has ended by itself. It is called after close.

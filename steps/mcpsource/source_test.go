@@ -213,13 +213,36 @@ func TestSpecs(t *testing.T) {
 	await(t, s, steps.StateReady)
 	for name, want := range map[string]steps.Spec{
 		"shelf.get":    {Effect: steps.Read, EffectDeclared: true},
-		"shelf.put":    {Effect: steps.Write, EffectDeclared: true, Idempotent: true},
+		"shelf.put":    {Effect: steps.Write, EffectDeclared: true, Idempotent: true}, // its server says readOnlyHint: false
 		"shelf.remove": {Effect: steps.Destroy, EffectDeclared: true},
 		"shelf.wait":   {Effect: steps.Write},
 	} {
 		got := function(t, s, name).Spec
 		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent {
 			t.Errorf("%s: %v declared %v idempotent %v", name, got.Effect, got.EffectDeclared, got.Idempotent)
+		}
+	}
+}
+
+// TestHints: the effect is declared by readOnlyHint or destructiveHint, whatever they say, and by nothing else.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	for annotations, want := range map[string]steps.Spec{
+		``:                          {},
+		`{"title":"x"}`:             {},
+		`{"idempotentHint":true}`:   {Idempotent: true},
+		`{"idempotentHint":false}`:  {},
+		`{"openWorldHint":true}`:    {},
+		`{"readOnlyHint":"yes"}`:    {},
+		`{"readOnlyHint":false}`:    {EffectDeclared: true},
+		`{"readOnlyHint":true}`:     {Effect: steps.Read, EffectDeclared: true},
+		`{"destructiveHint":false}`: {EffectDeclared: true},
+		`{"destructiveHint":true}`:  {Effect: steps.Destroy, EffectDeclared: true},
+		`{"readOnlyHint":true,"destructiveHint":true,"idempotentHint":true}`: {Effect: steps.Read, EffectDeclared: true, Idempotent: true},
+	} {
+		effect, idempotent, declared := hints(gjson.Parse(annotations))
+		if effect != want.Effect || idempotent != want.Idempotent || declared != want.EffectDeclared {
+			t.Errorf("%s: %v declared %t idempotent %t", annotations, effect, declared, idempotent)
 		}
 	}
 }
@@ -424,8 +447,13 @@ func TestWatch(t *testing.T) {
 		running--
 		mu.Unlock()
 	})
+	called := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return calls > 0
+	}
 	late := time.Now().Add(patience)
-	for s.Status().State != steps.StateReady && time.Now().Before(late) {
+	for (s.Status().State != steps.StateReady || !called()) && time.Now().Before(late) {
 		time.Sleep(time.Millisecond)
 	}
 	_ = s.Close()

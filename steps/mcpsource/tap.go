@@ -22,6 +22,7 @@ type tap struct {
 	log   func(level string, data string) // log messages that belong to no call
 	scrub *scrubber                       // takes secrets out of texts
 	link  *linked                         // what the server asks and tells goes there; nil: the session belongs to no client
+	asks  *asks                           // what the server asks
 	token atomic.Int64
 	turn  atomic.Int64
 
@@ -114,7 +115,6 @@ func (t *tap) progressToken(x *exchange) int64 {
 // forget ends an exchange: what still comes for it is dropped.
 func (t *tap) forget(x *exchange) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.exchanges[x.id] == x {
 		delete(t.exchanges, x.id)
 	}
@@ -125,6 +125,11 @@ func (t *tap) forget(x *exchange) {
 	}
 	if x.over != nil {
 		x.over()
+	}
+	last := t.link != nil && t.latest() == nil
+	t.mu.Unlock()
+	if last {
+		t.asks.idle()
 	}
 }
 
@@ -172,7 +177,7 @@ func (t *tap) filter(text string, owner *exchange) string {
 	m := parseMessage(text)
 	switch {
 	case m.method.Exists():
-		if !m.id.Exists() && t.notified(&m, owner) || m.id.Exists() && t.link != nil && t.link.asked(&m, owner) {
+		if !m.id.Exists() && t.notified(&m, owner) || m.id.Exists() && t.asks != nil && t.asks.take(&m, owner) {
 			return ""
 		}
 	case m.id.Type == gjson.Number:

@@ -166,7 +166,8 @@ func essential(definition gjson.Result) string {
 }
 
 // hints reads a tool's annotations (MCP 2025-11-25, ToolAnnotations). MCP has a tool without readOnlyHint destroy unless
-// it says that it does not; here what nobody has said is a write.
+// it says that it does not; here what nobody has said is a write. That a call may be repeated says nothing of its effect:
+// reads may be too.
 func hints(annotations gjson.Result) (effect steps.Effect, idempotent, declared bool) {
 	known := func(hint string) (value, there bool) {
 		r := annotations.Get(hint)
@@ -174,14 +175,14 @@ func hints(annotations gjson.Result) (effect steps.Effect, idempotent, declared 
 	}
 	reads, saysReads := known("readOnlyHint")
 	destroys, saysDestroys := known("destructiveHint")
-	idempotent, saysIdempotent := known("idempotentHint")
+	idempotent, _ = known("idempotentHint")
 	switch {
 	case reads:
 		effect = steps.Read
 	case destroys:
 		effect = steps.Destroy
 	}
-	return effect, idempotent, saysReads || saysDestroys || saysIdempotent
+	return effect, idempotent, saysReads || saysDestroys
 }
 
 func sameTools(a, b []tool) bool {

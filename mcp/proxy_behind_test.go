@@ -1,0 +1,316 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/mcpsource"
+)
+
+// patience is against hangs: nothing that is right comes near to it.
+const patience = 30 * time.Second
+
+// behind is an upstream that tests put behind a server: the SDK's server over HTTP.
+type behind struct {
+	name   string
+	server *sdk.Server
+	source *mcpsource.Source
+	front  *httptest.Server
+}
+
+// Name, Capabilities and Open implement Upstream.
+func (b *behind) Name() string                          { return b.name }
+func (b *behind) Capabilities() *sdk.ServerCapabilities { return b.source.Capabilities() }
+func (b *behind) Open(ctx context.Context, peer *Peer) (Link, error) {
+	link, err := b.source.Link(ctx, (*mcpsource.Peer)(peer))
+	if err != nil {
+		return nil, err
+	}
+	return link, nil
+}
+
+// Within implements Upstream.
+func (b *behind) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (Link, error)) context.Context {
+	return b.source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
+		opened, err := link(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return opened.(*mcpsource.Link), nil
+	})
+}
+
+// newBehind makes an upstream that has one of everything, all named for it, and some things that every upstream has.
+func newBehind(t testing.TB, name string, stateless bool) *behind {
+	t.Helper()
+	b := &behind{name: name}
+	b.server = sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{
+		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+		CompletionHandler: func(_ context.Context, r *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
+			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{name + ":" + r.Params.Ref.Name + r.Params.Ref.URI}}}, nil
+		},
+		PageSize: 2,
+	})
+	say := func(text string) *sdk.CallToolResult {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	}
+	tool := func(tool string, h sdk.ToolHandler) {
+		b.server.AddTool(&sdk.Tool{Name: tool, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: name != "writer"},
+			InputSchema: json.RawMessage(`{"type":"object"}`)}, h)
+	}
+	tool(name+"_ask", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return say(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: string(r.Params.Arguments),
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","title":"X"}}}`)}))), nil
+	})
+	tool(name+"_sample", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return say(sampled(ctx, r.Session)), nil
+	})
+	tool(name+"_roots", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		roots, err := r.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers still ask for roots
+		return say(rooted(roots, err)), nil
+	})
+	tool(name+"_session", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return say(r.Session.ID()), nil
+	})
+	tool(name+"_tell", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		for i := range 3 {
+			//nolint:staticcheck // servers still log
+			_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: name, Data: fmt.Sprint("told ", i)})
+			if token := r.Params.GetProgressToken(); token != nil {
+				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(i + 1), Total: 3})
+			}
+		}
+		return say("told"), nil
+	})
+	tool(name+"_touch", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return say("touched"), b.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments, "uri").String()})
+	})
+	tool(name+"_exact", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Meta: sdk.Meta{"mine": 1}, Content: []sdk.Content{&sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"},
+			&sdk.ResourceLink{URI: "a://b", Name: "b", Meta: sdk.Meta{"x": true}}}, StructuredContent: json.RawMessage(`{"big":12345678901234567890,"x":1.50}`)}, nil
+	})
+	tool(name+"_fail", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return nil, &jsonrpc.Error{Code: -32042, Message: "go there", Data: json.RawMessage(`{"elicitations":[]}`)}
+	})
+	tool(name+"_input", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if answer, ok := r.Params.InputResponses["q"].(*sdk.ElicitResult); ok {
+			return say(fmt.Sprint(r.Params.RequestState, " ", answer.Content["a"])), nil
+		}
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "which?"}}, RequestState: "s1"}, nil
+	})
+	for _, uri := range []string{"only://" + name, "same://thing", "more://" + name} {
+		b.server.AddResource(&sdk.Resource{Name: name, URI: uri, Icons: []sdk.Icon{{Source: "x"}}}, b.read)
+	}
+	b.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: "t", URITemplate: name + "://{id}/data"}, b.read)
+	for _, prompt := range []string{"same", "only_" + name} {
+		b.server.AddPrompt(&sdk.Prompt{Name: prompt}, func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Description: name + ":" + r.Params.Name, Messages: []*sdk.PromptMessage{}}, nil
+		})
+	}
+	b.start(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server }, &sdk.StreamableHTTPOptions{Stateless: stateless}))
+	return b
+}
+
+// start puts the upstream behind a handler of HTTP.
+func (b *behind) start(t testing.TB, h http.Handler) {
+	t.Helper()
+	b.front = httptest.NewServer(h)
+	t.Cleanup(func() {
+		b.front.CloseClientConnections()
+		go b.front.Close()
+	})
+	source, err := mcpsource.New(&mcpsource.Options{Name: b.name, URL: b.front.URL, Roots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.source = source
+}
+
+// slow is an upstream that answers nothing before open is closed.
+type slow struct {
+	*behind
+	open chan struct{}
+}
+
+func newSlow(t testing.TB, name string) *slow {
+	t.Helper()
+	ready := newBehind(t, name, false)
+	b := &slow{&behind{name: name, server: ready.server}, make(chan struct{})}
+	t.Cleanup(func() { _ = ready.source.Close() })
+	inner := ready.front.Config.Handler
+	b.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-b.open:
+			inner.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	return b
+}
+
+func elicited(answer *sdk.ElicitResult, err error) string {
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	return fmt.Sprint(answer.Action, " ", answer.Content["a"])
+}
+
+// rooted is how many roots a client has.
+func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	return fmt.Sprint(len(roots.Roots), " roots")
+}
+
+// sampled is what a client samples.
+//
+//nolint:staticcheck // servers still sample
+func sampled(ctx context.Context, ss *sdk.ServerSession) string {
+	answer, err := ss.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 5, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}}})
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	return answer.Content.(*sdk.TextContent).Text
+}
+
+func (b *behind) read(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "of " + b.name}}}, nil
+}
+
+// inFront makes a flat server over upstreams.
+func inFront(t testing.TB, upstreams ...*behind) *served {
+	t.Helper()
+	return serve(t, func(o *Options) {
+		o.Surface = SurfaceFlat
+		for _, b := range upstreams {
+			o.Upstreams = append(o.Upstreams, b)
+			if err := o.Catalog.Add(b.name, b.source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		steps.Await(t.Context(), o.Catalog, nil)
+	})
+}
+
+// heard keeps what a client is told.
+type heard struct {
+	mu   sync.Mutex
+	list []string
+	news chan struct{}
+}
+
+func (h *heard) note(what string) {
+	h.mu.Lock()
+	h.list = append(h.list, what)
+	h.mu.Unlock()
+	select {
+	case h.news <- struct{}{}:
+	default:
+	}
+}
+
+func (h *heard) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.list)
+}
+
+func (h *heard) count(what string) (n int) {
+	for _, one := range h.all() {
+		if strings.HasPrefix(one, what) {
+			n++
+		}
+	}
+	return n
+}
+
+func (h *heard) await(t testing.TB, what string) {
+	t.Helper()
+	late := time.After(patience)
+	for h.count(what) == 0 {
+		select {
+		case <-h.news:
+		case <-late:
+			t.Fatalf("the client does not hear %q but %q", what, h.all())
+		}
+	}
+}
+
+// able are the options of a client that can do everything, and answers with its name.
+//
+//nolint:staticcheck // clients still have roots, sample and log
+func able(name string) (*heard, *sdk.ClientOptions) {
+	h := &heard{news: make(chan struct{}, 1)}
+	return h, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{RootsV2: &sdk.RootCapabilities{}},
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			schema, err := json.Marshal(r.Params.RequestedSchema)
+			h.note("elicit " + r.Params.Message + " " + string(schema))
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"a": name}}, err
+		},
+		CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
+			h.note("sample")
+			return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: name}}, nil
+		},
+		LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) {
+			h.note(fmt.Sprint("log ", r.Params.Level, " ", r.Params.Logger, " ", r.Params.Data))
+		},
+		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
+			h.note("updated " + r.Params.URI)
+		},
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { h.note("tools") },
+		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { h.note("prompts") },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { h.note("resources") },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			h.note(fmt.Sprint("progress ", r.Params.ProgressToken, " ", r.Params.Progress, " ", r.Params.Total))
+		},
+	}
+}
+
+// over connects a client over HTTP in a version of MCP.
+func over(t testing.TB, url, version string, o *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
+	return connect(t, &sdk.StreamableClientTransport{Endpoint: url}, o, version)
+}
+
+func codeOf(err error) int64 {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return wire.Code
+	}
+	return 0
+}
+
+// legacyStdio connects a client of MCP 2025-11-25 over stdio's transport.
+func legacyStdio(t testing.TB, s *served, o *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(ctx, fromClient, toClient, reader) }()
+	session := connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "2025-11-25")
+	t.Cleanup(func() {
+		session.Close()
+		cancel()
+		<-ended
+	})
+	return session
+}

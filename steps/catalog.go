@@ -74,8 +74,21 @@ type member struct {
 	source Source
 	live   Live            // nil: the source never changes
 	dirty  atomic.Bool     // what it offers has changed
+	state  State           // when it was asked for them
 	offers []Function      // with the settings, without what is hidden
 	names  map[string]bool // of those in the registry; replaced, never changed
+}
+
+// moved tells whether a live source is in another state than when it was asked for its functions last: its word that it
+// has changed may still be on the way, and who sees it ready must find its functions.
+func (m *member) moved() bool {
+	if m.live == nil {
+		return false
+	}
+	state := m.live.Status().State
+	moved := state != m.state
+	m.state = state
+	return moved
 }
 
 // NewCatalog makes an empty catalogue.
@@ -207,7 +220,7 @@ func (c *Catalog) Registry() *Registry {
 	defer c.mu.Unlock()
 	dirty := map[*member]bool{}
 	for _, m := range c.members {
-		if m.dirty.Swap(false) {
+		if moved := m.moved(); m.dirty.Swap(false) || moved {
 			dirty[m] = true
 			m.offers = c.offered(m)
 		}

@@ -31,9 +31,9 @@ type piped struct {
 }
 
 // servePiped starts a server on pipes, and begins a session. When the test ends and the server still runs, the end of its input ends it.
-func servePiped(t *testing.T, config string) *piped {
+func servePiped(t *testing.T, config string, args ...string) *piped {
 	t.Helper()
-	p := &piped{cmd: self(t, t.TempDir(), "serve", "--config", config), stderr: &tail{}}
+	p := &piped{cmd: self(t, t.TempDir(), append([]string{"serve", "--config", config}, args...)...), stderr: &tail{}}
 	p.cmd.Stderr = p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -112,9 +112,9 @@ func (c *cli) accounts(named string) ([]account, error) {
 		is := named != "" && (entry.Name == named || entry.source() == named)
 		switch {
 		case entry.Config.URL == nil && is:
-			return nil, usage("%s has a command: such a server is given its credentials under env", named)
+			return nil, unable("%s has a command: such a server is given its credentials under env", named)
 		case entry.Config.off() && is:
-			return nil, usage("%s is disabled in the configuration", named)
+			return nil, unable("%s is disabled in the configuration", named)
 		case entry.Config.URL == nil || entry.Config.off():
 			continue
 		}
@@ -136,16 +136,16 @@ func (c *cli) accounts(named string) ([]account, error) {
 
 func unknownSource(named, path string, names []string) error {
 	if path == "" {
-		return usage("no server %s: there is no configuration; onecall init writes one", named)
+		return unable("no server %s: there is no configuration; onecall init writes one", named)
 	}
 	near := fault.Nearest(named, names, 3)
 	switch {
 	case len(near) > 0:
-		return usage("no server %s with a url in %s: did you mean %s?", named, path, strings.Join(near, ", "))
+		return unable("no server %s with a url in %s: did you mean %s?", named, path, strings.Join(near, ", "))
 	case len(names) == 0:
-		return usage("no server %s: none in %s has a url", named, path)
+		return unable("no server %s: none in %s has a url", named, path)
 	}
-	return usage("no server %s with a url in %s: there are %s", named, path, strings.Join(names, ", "))
+	return unable("no server %s with a url in %s: there are %s", named, path, strings.Join(names, ", "))
 }
 
 // told shows what went wrong with a login; the exit status is that of its code.

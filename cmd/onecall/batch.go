@@ -152,7 +152,7 @@ func (b *batch) begin(ctx context.Context, begun chan<- *entry, left <-chan stru
 		}
 	}
 	if empty {
-		return usage("%s holds no chain: write one in each line", b.files[0].name)
+		return unable("%s holds no chain: write one in each line", b.files[0].name)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error
 	}
 	file, err := openFile(f.path)
 	if err != nil {
-		return usage("%s cannot be read: %v", f.name, reason(err))
+		return unable("%s cannot be read: %v", f.name, reason(err))
 	}
 	defer file.Close()
 	in := bufio.NewReaderSize(file, 64<<10)

@@ -47,7 +47,7 @@ func findChains(args []string) ([]chainFile, error) {
 		problems = append(problems, "the standard input can be read once only: name - once")
 	}
 	if len(problems) > 0 {
-		return nil, usage("%s", strings.Join(problems, "; "))
+		return nil, unable("%s", strings.Join(problems, "; "))
 	}
 	return files, nil
 }
@@ -137,14 +137,14 @@ func (f *chainFile) readAll(stdin io.Reader, limit int64) ([]byte, error) {
 	if f.path != "" {
 		file, err := openFile(f.path)
 		if err != nil {
-			return nil, usage("%s cannot be read: %v", f.name, reason(err))
+			return nil, unable("%s cannot be read: %v", f.name, reason(err))
 		}
 		defer file.Close()
 		in = file
 	}
 	text, err := readBounded(in, limit)
 	if err != nil {
-		return nil, usage("%s cannot be read: %v", f.name, reason(err))
+		return nil, unable("%s cannot be read: %v", f.name, reason(err))
 	}
 	return withoutMark(text), nil
 }

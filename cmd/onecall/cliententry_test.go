@@ -19,9 +19,14 @@ func TestClientEntry(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write(t, folder, "servers.json", `{"mcpServers": {"absent": {"command": "no-such-program"}}}`)
-	printed, err := command(t, folder, "init", "--yes", "--from", "servers.json").Output()
+	first := command(t, folder, "init", "--yes", "--from", "servers.json")
+	first.Env = append(first.Environ(), "PATH="+folder) // where no onecall is installed
+	printed, err := first.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, printed)
+	}
+	if !strings.Contains(string(printed), "go install ./cmd/onecall") {
+		t.Errorf("it is not said that onecall is to be installed first: %s", printed)
 	}
 	written := filepath.Join(folder, "onecall.yaml")
 	entries := map[string]string{"init": string(printed)}
@@ -46,7 +51,7 @@ func TestClientEntry(t *testing.T) {
 				t.Fatalf("the entry %q: %v", found, err)
 			}
 			entry := client.MCPServers["onecall"]
-			if base := filepath.Base(entry.Command); base != "onecall" && name != "init" { // init names itself where it is on no path
+			if entry.Command != "onecall" { // also of init, as the test's binary is in a temporary folder
 				t.Errorf("the command is %s", entry.Command)
 			}
 			if want := []string{"serve", "--config", written}; !slices.Equal(entry.Args, want) {

@@ -41,16 +41,16 @@ func script(t *testing.T, name string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return nodeCommand(t, append([]string{path}, args...)...)
+	return nodeCommand(t, anyNode(t), append([]string{path}, args...)...)
 }
 
-// nodeCommand runs node with a home of its own. What it starts of onecall is the test binary.
-func nodeCommand(t *testing.T, args ...string) *exec.Cmd {
+// nodeCommand runs a node with a home of its own. What it starts of onecall is the test binary.
+func nodeCommand(t *testing.T, node string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*tooLong)
 	t.Cleanup(cancel)
 	packages, home := npmPackages(t), t.TempDir()
-	cmd := exec.CommandContext(ctx, "node", args...)
+	cmd := exec.CommandContext(ctx, node, args...)
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "ONECALL_TEST_NPM="+filepath.Dir(packages),
 		"HOME="+home, "XDG_CACHE_HOME="+home, "XDG_CONFIG_HOME="+home)
@@ -106,7 +106,7 @@ func TestInspector(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, file := agentWork(t)
-	served := serveHTTP(t, config)
+	served, node := serveHTTP(t, config), newNode(t)
 	for _, era := range []string{"legacy", "modern"} {
 		for way, target := range map[string][]string{"http": {served.url}, "stdio": {binary, "serve", "--config", config}} {
 			t.Run(era+" "+way, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestInspector(t *testing.T) {
 					t.Helper()
 					// The options stand first: what follows a command belongs to the command.
 					options := append([]string{inspector, "--cli", "--protocol-era", era, "-e", asCommand + "=1", "-e", "GORACE=" + noRaceDelay}, args...)
-					return runNode(t, want, append(append(options, "--"), target...)...)
+					return runNode(t, node, want, append(append(options, "--"), target...)...)
 				}
 				inspectTools(t, inspect)
 				inspectChain(t, inspect, file)
@@ -124,11 +124,11 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// runNode runs node, which must end with an exit status.
-func runNode(t *testing.T, want int, args ...string) (out, stderr []byte) {
+// runNode runs a node, which must end with an exit status.
+func runNode(t *testing.T, node string, want int, args ...string) (out, stderr []byte) {
 	t.Helper()
 	var stdoutText, stderrText bytes.Buffer
-	cmd := nodeCommand(t, args...)
+	cmd := nodeCommand(t, node, args...)
 	cmd.Stdout, cmd.Stderr = &stdoutText, &stderrText
 	if code := exitCodeOf(cmd.Run()); code != fmt.Sprint(want) {
 		t.Fatalf("%q ended with %s, not %d: %s%s", args[1:], code, want, stdoutText.Bytes(), stderrText.Bytes())

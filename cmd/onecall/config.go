@@ -119,6 +119,8 @@ type configFile struct {
 	secrets []string
 	// warnings tell of what was accepted and is not carried out.
 	warnings []*fault.Error
+	// anySurface tells that each client chooses its surface, which surface says only where it does not.
+	anySurface bool
 	// environment looks up a variable; nil: os.LookupEnv.
 	environment func(string) (string, bool)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/url"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -183,6 +184,11 @@ func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 	case s.Command != nil && s.URL != nil:
 		d.at(at+"/url", fault.BadRequest, "command and url exclude each other: keep one of the two")
 		return
+	}
+	if program, more, _ := strings.Cut(strings.TrimSpace(valueOr(s.Command, "")), " "); more != "" && !s.off() && !strings.ContainsAny(program, `/\`) {
+		if _, err := exec.LookPath(*s.Command); err != nil {
+			d.note(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args", cut(program, 60))
+		}
 	}
 	kind, of := "stdio", "a command"
 	if s.URL != nil {

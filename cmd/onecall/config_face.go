@@ -32,14 +32,19 @@ func (a *app) face(c *configFile) (faults []*fault.Error) {
 			Name: group.Name, Description: valueOr(group.Config.Description, ""), Resources: group.Config.Resources,
 		})
 	}
+	told := map[string]bool{} // places whose fault a chain has told already
+	for i, name := range c.Hoist {
+		if _, err := chain.New(&chain.Options{Functions: a.catalog, Counter: a.counter, Hoist: []string{name}}); err != nil {
+			at := fault.Index("/hoist", i)
+			told[at] = true
+			faults = append(faults, c.under(at, err))
+		}
+	}
 	var wrong []*fault.Error
 	a.dispatch, wrong = dispatch.New(config)
 	for _, f := range wrong {
-		faults = append(faults, c.under("", f))
-	}
-	for i, name := range c.Hoist {
-		if _, err := chain.New(&chain.Options{Functions: a.catalog, Counter: a.counter, Hoist: []string{name}}); err != nil {
-			faults = append(faults, c.under(fault.Index("/hoist", i), err))
+		if !told[f.At] {
+			faults = append(faults, c.under("", f))
 		}
 	}
 	return faults

@@ -46,6 +46,13 @@ func (f failure) Unwrap() error { return f.err }
 // usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
 func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
 
+// unable makes an error of what a command met with, where how it was called may be right: the status is that of wrong use.
+func unable(format string, args ...any) error { return met{usage(format, args...)} }
+
+type met struct{ error }
+
+func (m met) Unwrap() error { return m.error }
+
 // exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
 func (s *streams) exitStatus(err error) int {
 	var done answered
@@ -66,10 +73,9 @@ func (s *streams) exitStatus(err error) int {
 	case failed.err != nil:
 		return exitFailed
 	}
-	message := err.Error()
-	if f, ok := fault.As(err); ok {
-		message = f.Message
+	s.note("onecall: %s", message(err))
+	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) {
+		s.note("See onecall --help, or --help after a command.")
 	}
-	s.note("onecall: %s\nSee onecall --help, or --help after a command.", message)
 	return exitUsage
 }

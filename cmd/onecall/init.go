@@ -74,27 +74,47 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	}
 	switch err := writeNew(f.out, text); {
 	case errors.Is(err, fs.ErrExist):
-		return usage("%s has come to exist in the meantime, and is not overwritten", f.out)
+		return unable("%s has come to exist in the meantime, and is not overwritten", f.out)
 	case err != nil:
-		return usage("--out: %s cannot be written: %v", f.out, reason(err))
+		return unable("--out: %s cannot be written: %v", f.out, reason(err))
 	}
 	c.note("%s is written: onecall tools shows the functions", f.out)
 	return c.writeText(clientEntry(f.out))
 }
 
-// clientEntry is what an MCP client is to have in its configuration to start onecall with this one.
+// clientEntry is what an MCP client is to have in its configuration to start onecall with this one. Clients that are started
+// from a desktop have another PATH than a shell: the command is a whole path.
 func clientEntry(out string) []byte {
-	command := "onecall"
-	if _, err := exec.LookPath(command); err != nil {
-		if self, err := os.Executable(); err == nil {
-			command = self
-		}
-	}
+	command, lasting := ownPath()
 	if path, err := filepath.Abs(out); err == nil {
 		out = path
 	}
 	entry := appendObject(nil, []argument{{"command", jsonText(command)}, {"args", json.RawMessage("[\"serve\",\"--config\"," + string(jsonText(out)) + "]")}})
-	return fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers:\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
+	text := fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers:\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
+	if !lasting {
+		text = append(text, "\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\nthe path that it has then as the command.\n"...)
+	}
+	return text
+}
+
+// ownPath is the path of the installed onecall, else of the program that runs, and whether that stays: go run builds in a
+// temporary folder.
+func ownPath() (path string, lasting bool) {
+	path, err := exec.LookPath("onecall")
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err == nil {
+		return path, true
+	}
+	if path, err = os.Executable(); err != nil {
+		return "onecall", false
+	}
+	below, err := filepath.Rel(os.TempDir(), path)
+	if lasting = err != nil || !filepath.IsLocal(below); !lasting {
+		return "onecall", false
+	}
+	return path, true
 }
 
 // checkOut refuses a file that is there, one that would not be read as YAML, and one beside another configuration.
@@ -103,11 +123,11 @@ func (c *cli) checkOut(out string) error {
 		return usage("--out: %s must end in .yaml: YAML is what is written", out)
 	}
 	if _, err := os.Lstat(out); err == nil {
-		return usage("%s is there already, and is not overwritten: name another file by --out, or remove it", out)
+		return unable("%s is there already, and is not overwritten: name another file by --out, or remove it", out)
 	}
 	if other := filepath.Join(filepath.Dir(out), "onecall.json"); filepath.Base(out) == "onecall.yaml" {
 		if _, err := os.Lstat(other); err == nil {
-			return usage("beside it would be %s, and one configuration only may be there: name another file by --out, or remove it", other)
+			return unable("beside it would be %s, and one configuration only may be there: name another file by --out, or remove it", other)
 		}
 	}
 	return nil
@@ -117,20 +137,20 @@ func (c *cli) checkOut(out string) error {
 func gather(f *initFlags) (*importer, error) {
 	project, err := os.Getwd()
 	if err != nil {
-		return nil, usage("the working directory is not known: %v", reason(err))
+		return nil, unable("the working directory is not known: %v", reason(err))
 	}
 	out, err := filepath.Abs(filepath.Dir(f.out))
 	if err != nil {
-		return nil, usage("--out: %v", reason(err))
+		return nil, unable("--out: %v", reason(err))
 	}
 	home, err := os.UserHomeDir()
 	if err != nil && len(f.from) == 0 {
-		return nil, usage("the home folder is not known: %v: name the files by --from", err)
+		return nil, unable("the home folder is not known: %v: name the files by --from", err)
 	}
 	im := &importer{project: project, out: out, lookup: os.LookupEnv}
 	for _, path := range f.from {
 		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
-			return nil, usage("--from: %s cannot be read: %v", path, reason(err))
+			return nil, unable("--from: %s cannot be read: %v", path, reason(err))
 		}
 	}
 	if len(f.from) == 0 {

@@ -28,24 +28,24 @@ func (s *streams) newOutput(path string) (*output, error) {
 	mode := fs.FileMode(0o666)
 	if info, err := os.Stat(path); err == nil {
 		if info.IsDir() {
-			return nil, usage("--out: %s is a folder", path)
+			return nil, unable("--out: %s is a folder", path)
 		}
 		if !info.Mode().IsRegular() { // a device or a pipe cannot be replaced, only written to
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
-				return nil, usage("--out: %v", err)
+				return nil, unable("--out: %v", err)
 			}
 			return &output{w: bufio.NewWriter(file), file: file}, nil
 		}
 		mode = info.Mode().Perm()
 		if path, err = filepath.EvalSymlinks(path); err != nil { // the file is replaced, not the link to it
-			return nil, usage("--out: %v", err)
+			return nil, unable("--out: %v", err)
 		}
 	}
 	file, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp"),
 		os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, usage("--out: %s cannot be written: %v", path, reason(err))
+		return nil, unable("--out: %s cannot be written: %v", path, reason(err))
 	}
 	return &output{w: bufio.NewWriterSize(file, 64<<10), path: path, file: file}, nil
 }

@@ -104,11 +104,11 @@ func jsonObject(flag, value string) ([]byte, error) {
 	if path, ok := strings.CutPrefix(value, "@"); ok {
 		file, err := openFile(path)
 		if err != nil {
-			return nil, usage("%s: %s cannot be read: %v", flag, path, reason(err))
+			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
 		}
 		defer file.Close()
 		if text, err = readBounded(file, chain.DefaultMaxRequestBytes); err != nil {
-			return nil, usage("%s: %s cannot be read: %v", flag, path, reason(err))
+			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
 		}
 		text = withoutMark(text)
 	}

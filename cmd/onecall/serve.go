@@ -45,7 +45,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.surface, "surface", "", "the tools that clients see: chain, dispatch, flat or hybrid (default: the configuration's)")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged: debug, info, warn or error")
 	flags.BoolVar(&f.stateless, "stateless", false, "with --http: no client has a session, also those that could")
-	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "ping clients with a session so often; one that leaves three unanswered is gone (default: never)")
+	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "over stdio: ping the client so often; when it leaves three unanswered, it is gone (default: never)")
 	flags.StringVar(&f.use.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.use.replay, "replay", "", "answer calls from a recording, and call nothing: a `file`")
 	return cmd
@@ -71,22 +71,27 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 	if f.keepAlive < 0 {
 		return usage("--keep-alive is %v: it cannot be below zero", f.keepAlive)
 	}
+	if f.keepAlive > 0 && cmd.Flags().Changed("http") {
+		return usage("--keep-alive goes with stdio: over HTTP a client need not keep a stream open that a ping could reach; there a session ends "+
+			"that was not used for %v", mcp.DefaultSessionTimeout)
+	}
 	in, err := open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	a, err := c.open(use{serve: true, record: f.use.record, replay: f.use.replay})
+	f.use.serve, f.use.anySurface = true, cmd.Flags().Changed("http") // over HTTP clients choose a surface
+	if cmd.Flags().Changed("surface") {
+		f.use.surface = surface.String()
+	}
+	a, err := c.open(f.use)
 	if err != nil {
 		return err
 	}
 	defer a.closeInto(&err)
 	options := a.serverOptions(slog.NewTextHandler(&scrubbed{c.err, a.scrubber}, &slog.HandlerOptions{Level: level}))
 	options.Stateless, options.KeepAlive = f.stateless, f.keepAlive
-	if cmd.Flags().Changed("surface") {
-		options.Surface = surface
-	}
-	if f := a.config.idleGroups(options.Surface); f != nil && !cmd.Flags().Changed("http") { // over HTTP clients choose a surface
+	if f := a.config.idleGroups(options.Surface); f != nil && !a.config.anySurface {
 		c.warn(f)
 	}
 	server, err := mcp.New(options)
@@ -94,8 +99,9 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 		return err
 	}
 	defer server.Close()
-	defer c.warnOfUnused(cmd.Context(), a)()
-	return in.serve(cmd.Context(), server, &a.config.Access)
+	defer c.warnOfUnused(cmd.Context(), a, in.tier(&a.config.Access))()
+	defer c.tellOfEnding(cmd.Context())()
+	return in.serve(cmd.Context(), server, in.tier(&a.config.Access))
 }
 
 // message is an error's message, without its code.
@@ -118,7 +124,7 @@ func isWord(word, words string) bool {
 // serverOptions are the options of the server, as the configuration says.
 func (a *app) serverOptions(log slog.Handler) *mcp.Options {
 	return &mcp.Options{
-		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch,
+		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: a.config.Hoist,
 		Surface:         a.config.surface(),
 		Lite:            valueOr(a.config.Lite, false),
 		MaxTotalTokens:  a.maxTotalTokens,
@@ -131,9 +137,9 @@ func (a *app) serverOptions(log slog.Handler) *mcp.Options {
 	}
 }
 
-// warnOfUnused tells of settings and groups that fit nothing once the sources are there. The function that it returns
-// ends the waiting.
-func (c *cli) warnOfUnused(ctx context.Context, a *app) (stop func()) {
+// warnOfUnused tells of settings and groups that fit nothing, and of very many tools, once the sources are there. The function
+// that it returns ends the waiting.
+func (c *cli) warnOfUnused(ctx context.Context, a *app, tier steps.Tier) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -144,6 +150,9 @@ func (c *cli) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 		for _, f := range a.unusedSettings() {
 			c.warn(f)
 		}
+		if f := a.manyFlatTools(tier); f != nil {
+			c.warn(f)
+		}
 	})
 	return func() {
 		cancel()
@@ -151,9 +160,35 @@ func (c *cli) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 	}
 }
 
+// noticeable is how long a server may take to end before it says what it waits for.
+const noticeable = 300 * time.Millisecond
+
+// tellOfEnding says, after an interrupt, that calls are still running. The function that it returns is called when none does.
+func (c *cli) tellOfEnding(ctx context.Context) (ended func()) {
+	done := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-done:
+			return
+		}
+		select {
+		case <-time.After(noticeable):
+			c.note("ending: calls that are running have up to %v; interrupt again to stop now", mcp.DefaultGrace)
+		case <-done:
+		}
+	})
+	return func() {
+		close(done)
+		waiting.Wait()
+	}
+}
+
 // door is where clients come in.
 type door interface {
-	serve(ctx context.Context, s *mcp.Server, access *accessConfig) error
+	tier(access *accessConfig) steps.Tier
+	serve(ctx context.Context, s *mcp.Server, tier steps.Tier) error
 	io.Closer
 }
 
@@ -180,9 +215,13 @@ func (c *cli) stdio() (door, error) {
 	return d, nil
 }
 
-func (d *stdioDoor) serve(ctx context.Context, s *mcp.Server, access *accessConfig) error {
+func (*stdioDoor) tier(access *accessConfig) steps.Tier {
+	return tierOf(access.Stdio, steps.TierReadWrite)
+}
+
+func (d *stdioDoor) serve(ctx context.Context, s *mcp.Server, tier steps.Tier) error {
 	// The client is the user of this machine, to whom the command line's results are bound as well.
-	err := s.ServeStdio(ctx, d.in, d.out, mcp.Access{Tier: tierOf(access.Stdio, steps.TierReadWrite)})
+	err := s.ServeStdio(ctx, d.in, d.out, mcp.Access{Tier: tier})
 	if err != nil {
 		return failure{err}
 	}
@@ -218,7 +257,7 @@ func (c *cli) listen(ctx context.Context, address string) (door, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, usage("--http: %s cannot be listened on: %v", address, cause(err))
+		return nil, unable("--http: %s cannot be listened on: %v", address, cause(err))
 	}
 	return &httpDoor{listener, c}, nil
 }
@@ -232,9 +271,11 @@ func cause(err error) error {
 	return err
 }
 
-func (d *httpDoor) serve(ctx context.Context, s *mcp.Server, access *accessConfig) error {
+func (*httpDoor) tier(access *accessConfig) steps.Tier { return tierOf(access.HTTP, steps.TierRead) }
+
+func (d *httpDoor) serve(ctx context.Context, s *mcp.Server, tier steps.Tier) error {
 	d.cli.note("listening on http://%s%s", d.Addr(), mcp.Path)
-	err := s.ServeHTTP(ctx, d.Listener, mcp.Access{ID: "http", Tier: tierOf(access.HTTP, steps.TierRead)})
+	err := s.ServeHTTP(ctx, d.Listener, mcp.Access{ID: "http", Tier: tier})
 	if err != nil {
 		return failure{err}
 	}

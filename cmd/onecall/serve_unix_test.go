@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -50,6 +51,11 @@ func TestServeLetsCallsEnd(t *testing.T) {
 	p.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"http.get","args":{"url":%q}}],"lite":true,"return":"$0.body"}}}`, service.URL))
 	await(t, arrived, "the call arrives")
 	p.closing(t)
+	for began := time.Now(); !strings.Contains(p.stderr.String(), "interrupt again to stop now"); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > tooLong {
+			t.Fatalf("it does not say what it waits for: %s", p.stderr)
+		}
+	}
 	close(release)
 	m, _ := p.answer(t, `"slow"`)
 	if got := m.Get("result.content.0.text").String(); got != `{"done":true}` {

@@ -118,10 +118,12 @@ var gitHubGroups = map[string][]string{
 
 const gitHubOperations = 1223
 
+var gitHubDocument = []string{"@octokit", "openapi", "generated", "api.github.com.json"}
+
 // serveGitHub serves GitHub's operations, and with a budget that lets whole schemas through.
 func serveGitHub(t *testing.T) *serving {
 	t.Helper()
-	document := installed(t, "@octokit", "openapi", "generated", "api.github.com.json")
+	document := installed(t, gitHubDocument...)
 	return serveHTTP(t, writeJSON(t, t.TempDir(), "onecall.json", map[string]any{
 		"access":  map[string]string{"http": "read_write"},
 		"budget":  map[string]int{"maxTotalTokens": 1_000_000},
@@ -147,27 +149,29 @@ func TestGitHubSize(t *testing.T) {
 	whole := flat.listed(t)
 	n := s.count(whole)
 	t.Logf("%d tokens: tools/list, surface flat, GitHub: %.0f times dispatch", n, float64(n)/float64(s.count(list)))
-	names := functionsOf(t, served)
+	s.allGrouped(w)
+	functions := functionsOf(t, served)
+	var names []string
+	for _, name := range functions.Get("#.name").Array() {
+		names = append(names, name.String())
+	}
 	if len(names) != gitHubOperations {
 		t.Fatalf("%d functions", len(names))
 	}
+	s.asDocumented(w, functions, installed(t, gitHubDocument...))
 	s.signatures(w, names)
 	s.schemas(w, names, gjson.Get(whole, "tools"))
 }
 
-// functionsOf are the names of a server's functions, by the chain surface's search in its leanest form.
-func functionsOf(t *testing.T, served *serving) []string {
+// functionsOf are GitHub's functions behind a server, as the command line lists them.
+func functionsOf(t *testing.T, served *serving) gjson.Result {
 	t.Helper()
 	args := []string{"tools", "--json", "--config", configOf(served)}
 	out, err := self(t, t.TempDir(), args...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, name := range gjson.GetBytes(out, `functions.#(source=="github")#.name`).Array() {
-		names = append(names, name.String())
-	}
-	return names
+	return gjson.GetBytes(out, `functions.#(source=="github")#`)
 }
 
 func configOf(served *serving) string {
@@ -374,8 +378,18 @@ func TestHandbook(t *testing.T) {
 	r := w.send(t, http.MethodPost, []byte(initialize), nil)
 	w.version, w.session = statefulVersion, r.header.Get("Mcp-Session-Id")
 	t.Cleanup(func() { w.delete(t) })
-	s.most(120, r.answer().Get("result.instructions").String(), "instructions")
-	for _, tool := range gjson.Get(w.listed(t), "tools").Array() {
+	instructions := r.answer().Get("result.instructions").String()
+	s.most(120, instructions, "instructions")
+	for _, word := range []string{"`chain`", "`search`", "$0."} {
+		if !strings.Contains(instructions, word) {
+			t.Errorf("the instructions do not tell of %s: %q", word, instructions)
+		}
+	}
+	tools := gjson.Get(w.listed(t), "tools").Array()
+	if len(tools) != 3 {
+		t.Errorf("%d tools", len(tools))
+	}
+	for _, tool := range tools {
 		bound := map[string]int{"chain": 450, "search": 110, "info": 40}[tool.Get("name").String()]
 		s.most(bound, tool.Raw, "the tool "+tool.Get("name").String())
 	}

@@ -188,8 +188,14 @@ func (o *opener) services(remote bool) {
 		})
 		if f, ok := fault.As(err); ok && (f.At == "" || f.At == "/spec") {
 			// It is the document that cannot be used: that holds up nobody who does not need it.
-			f = fault.New(f.Code, "the OpenAPI document %s: %s", spec, located(f))
-			o.warn(f)
+			text, document := located(f), "the OpenAPI document "+spec
+			if !strings.HasPrefix(text, document) {
+				text = document + ": " + text
+			}
+			f = fault.New(f.Code, "%s", text)
+			if !o.use.detail { // who lists the functions sees it there
+				o.warn(f)
+			}
 			o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: o.scrubber.Fault(f)}}, nil)
 			continue
 		}
@@ -264,25 +270,4 @@ func (a *app) record(ctx context.Context, spec *steps.Spec, args, result []byte,
 
 func (a *app) withoutSecrets(_ *steps.Spec, call steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) { return call(ctx, a.scrubber.JSON(args)) }
-}
-
-// unusedSettings tells of settings that fit no function, and could not fit one of a source that is not there; and where all
-// sources are there, of groups that fit none.
-func (a *app) unusedSettings() []*fault.Error {
-	var names, absent []string
-	for _, info := range a.catalog.Sources() {
-		if info.State != steps.StateReady && info.State != steps.StateIdle {
-			absent = append(absent, info.Name) // what it offers is not known
-		}
-	}
-	for _, entry := range a.catalog.Registry().All() {
-		names = append(names, entry.Spec().Name)
-	}
-	unused := a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
-	if len(absent) == 0 {
-		for _, f := range a.dispatch.Unmatched(a.catalog.Registry()) {
-			unused = append(unused, a.config.under("", f))
-		}
-	}
-	return inOrder(unused)
 }

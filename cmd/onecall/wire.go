@@ -44,6 +44,8 @@ type use struct {
 	none           bool   // it calls none, and no source needs to start
 	detail         bool   // it shows them, and what their sources lack
 	serve          bool   // it serves them to clients
+	anySurface     bool   // each client may choose its surface
+	surface        string // in the place of the configuration's; "": that one
 }
 
 // open puts onecall together. The caller closes the app.
@@ -52,6 +54,10 @@ func (c *cli) open(u use) (*app, error) {
 	for _, w := range config.warnings {
 		c.warn(w)
 	}
+	if u.surface != "" {
+		config.Surface = &u.surface
+	}
+	config.anySurface = u.anySurface
 	read := len(faults)
 	a := &app{config: config}
 	err := a.play(u)
@@ -179,6 +185,10 @@ func (a *app) closeInto(err *error) { *err = errors.Join(*err, a.close()) }
 // warn tells of what is odd but stops nothing.
 func (s *streams) warn(f *fault.Error) {
 	text := f.Error()
+	if f.Code == fault.BadRequest { // which is the code of a note too
+		text = strings.TrimPrefix(text, string(f.Code)+" ")
+		text = strings.TrimPrefix(text, string(f.Code)+": ")
+	}
 	if len(f.Nearest) > 0 && !strings.Contains(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
@@ -199,11 +209,11 @@ type recording struct {
 func newRecording(path string) (*recording, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, usage("--record: %s cannot be written: %v", path, reason(err))
+		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
 	}
 	if err := endLine(file); err != nil {
 		file.Close()
-		return nil, usage("--record: %s cannot be written: %v", path, reason(err))
+		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
 	}
 	return &recording{path: path, file: file, recorder: replay.NewRecorder(file)}, nil
 }

@@ -132,7 +132,7 @@ func (s *exchange) absent(name string, err error) *fault.Error {
 		return down
 	}
 	f, _ := fault.As(err)
-	if absent := s.provider.Absent(); len(absent) > 0 && len(absent) <= 10 {
+	if absent := s.provider.Absent(); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(s.provider, name) {
 		f = f.Under("") // a copy
 		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"
 	}

@@ -26,7 +26,7 @@ const (
 
 // How long a search waits for sources that are starting: where it has found something, and where it has not.
 const (
-	searchPause = 500 * time.Millisecond
+	searchPause = 2 * time.Second
 	searchWait  = 5 * time.Second
 )
 

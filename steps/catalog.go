@@ -358,6 +358,19 @@ func (c *Catalog) pending(name string) bool {
 
 func (v *View) pending(name string) bool { return v.catalog.pending(name) }
 
+// Qualified tells whether a name begins with that of a source: no other can have a function of this name.
+func Qualified(p Provider, name string) bool {
+	c, ok := p.(interface{ qualified(name string) bool })
+	return ok && c.qualified(name)
+}
+
+func (c *Catalog) qualified(name string) bool {
+	original := c.options.Settings.renamed(name)
+	return slices.ContainsFunc(c.all(), func(m *member) bool { return beginsWith(name, m.name) || beginsWith(original, m.name) })
+}
+
+func (v *View) qualified(name string) bool { return v.catalog.qualified(name) }
+
 // Await gives the functions once enough says so, or no source is starting any more, or ctx is done. enough is asked of
 // each registry; nil waits for all sources.
 func Await(ctx context.Context, p Provider, enough func(*Registry) bool) *Registry {

@@ -56,27 +56,45 @@ func examine(message []byte) *misfit {
 	if !root.IsObject() {
 		return &misfit{code: codeRequest, message: "a message must be a JSON object"}
 	}
-	members := map[string]gjson.Result{}
+	var version, id, method, result, failure, params gjson.Result
 	twice := ""
 	root.ForEach(func(key, value gjson.Result) bool {
-		if _, found := members[key.String()]; found {
-			twice = key.String()
+		name := key.String()
+		var into *gjson.Result
+		switch name {
+		case "jsonrpc":
+			into = &version
+		case "id":
+			into = &id
+		case "method":
+			into = &method
+		case "params":
+			into = &params
+		case "result":
+			into = &result
+		case "error":
+			into = &failure
+		default:
+			return true
 		}
-		members[key.String()] = value
+		if into.Exists() {
+			twice = name
+		}
+		*into = value
 		return true
 	})
-	id, hasID := members["id"]
+	hasID, isRequest, isResult, isError := id.Exists(), method.Exists(), result.Exists(), failure.Exists()
+	if twice == "" && version.Str == "2.0" && method.Type == gjson.String && !isResult && !isError && (!hasID || goodID(id)) {
+		return nil // a request, or a notification
+	}
 	m := &misfit{code: codeRequest}
 	if hasID && goodID(id) {
 		m.id = id.Raw
 	}
-	method, isRequest := members["method"]
-	_, isResult := members["result"]
-	_, isError := members["error"]
 	switch {
 	case twice != "":
 		m.id, m.message = "", "the key "+quoteShort(twice)+" stands twice"
-	case members["jsonrpc"].Str != "2.0":
+	case version.Str != "2.0":
 		m.message = `jsonrpc must be "2.0"`
 	case isRequest && method.Type != gjson.String:
 		m.message = "method must be a string"

@@ -99,8 +99,10 @@ func (s *Server) httpHandler(a Access) http.Handler {
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
 		default:
-			if n := s.byID(id); n != nil && r.Method == http.MethodDelete {
-				n.cut(sessionEnded()) // the end of a session waits for its calls
+			if r.Method == http.MethodDelete {
+				if n := s.byID(id); n != nil {
+					n.cut(sessionEnded()) // the end of a session waits for its calls
+				}
 			}
 			stateful.ServeHTTP(w, r)
 		}
@@ -117,7 +119,7 @@ func (s *Server) httpHandler(a Access) http.Handler {
 // readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
 // depend on who reads it.
 func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (good bool) {
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodPost || kind != "application/json" {
+	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
 		return true // which is refused in its turn
 	}
 	control := http.NewResponseController(w)
@@ -147,6 +149,14 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (good bool)
 	return true
 }
 
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	kind, _, _ := mime.ParseMediaType(contentType) // what is malformed is no JSON
+	return kind == "application/json"
+}
+
 // envelope is what a request may have beside the arguments of a tool.
 const envelope = 64 << 10
 
@@ -170,7 +180,7 @@ func (s *Server) admit(r *http.Request, _ Access) *fault.Error {
 			return fault.New(fault.Denied, "requests of pages from %.100q are not answered", origin)
 		}
 	}
-	if word := r.URL.Query().Get("surface"); word != "" {
+	if word := surfaceWord(r); word != "" {
 		if _, err := ParseSurface(word); err != nil {
 			f, _ := fault.As(err)
 			return f
@@ -179,10 +189,18 @@ func (s *Server) admit(r *http.Request, _ Access) *fault.Error {
 	return nil
 }
 
+// surfaceWord is the surface that a request asks for; "": the server's.
+func surfaceWord(r *http.Request) string {
+	if r.URL.RawQuery == "" {
+		return ""
+	}
+	return r.URL.Query().Get("surface")
+}
+
 // faceOf is the face that a request is answered by; nil where it asks for a surface that there is not.
 func (s *Server) faceOf(r *http.Request, a Access) *face {
 	surface := s.o.Surface
-	if word := r.URL.Query().Get("surface"); word != "" {
+	if word := surfaceWord(r); word != "" {
 		parsed, err := ParseSurface(word)
 		if err != nil {
 			return nil

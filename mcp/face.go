@@ -32,6 +32,7 @@ type face struct {
 
 	mu      sync.Mutex
 	offered *offer
+	present map[string]bool // the tools that the protocol's servers have
 }
 
 // offer is what a face shows of one registry.
@@ -48,7 +49,7 @@ type tool struct {
 }
 
 func (s *Server) newFace(a Access, surface Surface) *face {
-	f := &face{server: s, access: a, surface: surface, listed: map[string][]byte{}}
+	f := &face{server: s, access: a, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.view = steps.Narrow(s.o.Catalog, func(spec *steps.Spec) bool { return spec.MinimumTier() <= a.Tier })
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	return f
@@ -132,7 +133,18 @@ func (f *face) settleFor(ctx context.Context, req sdk.Request) {
 	f.refresh()
 }
 
-func (f *face) shows(name string) bool { return f.tool(name) != nil }
+func (f *face) shows(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.present[name]
+}
+
+// have takes note of whether the protocol's servers have a tool.
+func (f *face) have(name string, present bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.present[name] = present
+}
 
 // refresh brings the tools up to date with the functions. Clients with sessions are told where the list has changed.
 func (f *face) refresh() {
@@ -165,11 +177,13 @@ func (f *face) refresh() {
 			continue
 		}
 		f.listed[t.Name] = listed
+		f.have(t.Name, true)
 	}
 	names := make([]string, 0, len(gone))
 	for name := range gone {
 		names = append(names, name)
 		delete(f.listed, name)
+		f.have(name, false)
 	}
 	if len(names) > 0 {
 		f.stateful.RemoveTools(names...)

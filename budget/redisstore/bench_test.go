@@ -1,0 +1,86 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+)
+
+// document is JSON of about that many bytes.
+func document(size int) []byte {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, `{"id":%d,"name":"item %x","price":1.10},`, i, i*2654435761)
+	}
+	return []byte("[" + b.String() + "0]")
+}
+
+// BenchmarkStore keeps a result and reads it again, on a server of this machine and in memory.
+func BenchmarkStore(b *testing.B) {
+	server := startServer(b)
+	memory, err := memstore.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	stores := []struct {
+		name string
+		d    budget.Driver
+	}{
+		{"baseline=memory", memory},
+		{"socket", open(b, redisstore.Options{URL: server.url(), Compress: -1})},
+		{"tcp", open(b, redisstore.Options{URL: "redis://" + server.address(), Compress: -1})},
+		{"compressed", open(b, redisstore.Options{URL: server.url(), Compress: 1})},
+	}
+	for _, size := range []int{2_000, 100_000, 1_000_000, 64 << 20} {
+		value := document(size)
+		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: value}
+		for _, s := range stores {
+			b.Run(fmt.Sprintf("%s/put/%d", s.name, size), func(b *testing.B) {
+				for b.Loop() {
+					if err := s.d.Put(context.Background(), "k", e); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run(fmt.Sprintf("%s/get/%d", s.name, size), func(b *testing.B) {
+				for b.Loop() {
+					if got, err := s.d.Get(context.Background(), "k"); err != nil || len(got.Value) != len(value) {
+						b.Fatalf("%d bytes, %v", len(got.Value), err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkEvict keeps one large result in a full store, in place of many small ones.
+func BenchmarkEvict(b *testing.B) {
+	server := startServer(b)
+	const most = 32 << 20
+	s := open(b, redisstore.Options{URL: server.url(), MaxBytes: most, Compress: -1, Timeout: time.Minute})
+	small := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(1500)}
+	large := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(most - 10_000)}
+	n := most / (len(small.Value) + 600)
+	for b.Loop() {
+		b.StopTimer()
+		for i := range n {
+			if err := s.Put(context.Background(), fmt.Sprint(i), small); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if err := s.Put(context.Background(), "large", large); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if left := server.client(b).HLen(context.Background(), redisstore.DefaultPrefix+"sizes").Val(); left > 10 {
+		b.Fatalf("%d results are left", left)
+	}
+	b.ReportMetric(float64(n), "evicted/op")
+}

@@ -1,0 +1,288 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// unavailable checks that every operation fails with the code, the address and the words, and tells no secret.
+func unavailable(t *testing.T, s *redisstore.Store, words ...string) {
+	t.Helper()
+	for name, err := range operations(t.Context(), s) {
+		if fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("%s: %v, want unavailable", name, err)
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %v, want it to name %q", name, err, w)
+			}
+		}
+		secretFree(t, err)
+	}
+}
+
+func works(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	for name, err := range operations(t.Context(), s) {
+		if err != nil && !errors.Is(err, budget.ErrNotFound) { // the order of the operations is open
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A server that is not there yet, is killed, and comes back: the store needs no restart, and what the server had written
+// down is there.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
+	server.kill()
+	s := open(t, redisstore.Options{URL: "redis://" + server.address()})
+	unavailable(t, s, server.address(), "cannot be reached", "refused")
+	server.start()
+	for round := range 3 {
+		var kept sync.Map
+		var users sync.WaitGroup
+		for user := range 20 { // more connections than stay open unused
+			users.Go(func() {
+				for i := 0; ; i++ {
+					key := fmt.Sprint(round, user, i)
+					if err := s.Put(t.Context(), key, entry(time.Now(), key)); err != nil {
+						if fault.CodeOf(err) != fault.Unavailable {
+							t.Errorf("Put: %v, want unavailable", err)
+						}
+						return
+					}
+					kept.Store(key, nil)
+				}
+			})
+		}
+		time.Sleep(50 * time.Millisecond) // of traffic, whose amount does not matter
+		server.kill()
+		users.Wait()
+		unavailable(t, s, server.address())
+		server.start()
+		within(t, "the server to read its data", func() bool { return s.Ping(t.Context()) == nil })
+		n := 0
+		kept.Range(func(key, _ any) bool {
+			n++
+			if e, err := s.Get(t.Context(), key.(string)); err != nil || string(e.Value) != key {
+				t.Errorf("%s was kept, and is lost: %v", key, err)
+			}
+			return true
+		})
+		if n == 0 {
+			t.Fatal("nothing was kept")
+		}
+	}
+}
+
+// Connections that the server closed meanwhile cost no operation.
+func TestClosedConnections(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	s := open(t, redisstore.Options{URL: "redis://" + server.address()})
+	client := server.client(t)
+	for range 5 {
+		var users sync.WaitGroup
+		for range 30 {
+			users.Go(func() { works(t, s) })
+		}
+		users.Wait()
+		if n := client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Val(); n == 0 || n > 8 {
+			t.Fatalf("%d connections were open unused, want 1 to 8", n)
+		}
+		works(t, s)
+	}
+}
+
+// forward is a proxy to the real server that passes what it answers in pieces, with a pause before each.
+func forward(tb testing.TB, to string, piece int, pause time.Duration) *proxy {
+	return newProxy(tb, func(client net.Conn) {
+		server, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() {
+			_, _ = io.Copy(server, client)
+			_ = server.Close()
+		}()
+		buffer := make([]byte, piece)
+		for {
+			n, err := server.Read(buffer)
+			time.Sleep(pause)
+			if _, failed := client.Write(buffer[:n]); err != nil || failed != nil {
+				return
+			}
+		}
+	})
+}
+
+// A server that is silent too long is given up, one that answers slowly but steadily is not.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	direct := open(t, redisstore.Options{URL: server.url(), Compress: -1})
+	large := entry(time.Now(), incompressible(2<<20))
+	put(t, direct, "large", large)
+
+	steady := open(t, redisstore.Options{URL: "redis://" + forward(t, server.address(), 64<<10, 40*time.Millisecond).Addr().String(), Timeout: 800 * time.Millisecond})
+	began := time.Now()
+	if e, err := steady.Get(t.Context(), "large"); err != nil || string(e.Value) != string(large.Value) {
+		t.Errorf("a large value in small pieces: %v", err)
+	}
+	if took := time.Since(began); took < 800*time.Millisecond {
+		t.Errorf("it took %v, which does not pass the timeout: the test proves nothing", took)
+	}
+
+	// The pause is below what an operation may last in all: it is the silence that ends it.
+	silent := open(t, redisstore.Options{URL: forward(t, server.address(), 64<<10, 2*time.Second).url(), Timeout: 300 * time.Millisecond})
+	unavailable(t, silent, "did not answer within 300ms", "127.0.0.1:")
+}
+
+// A caller leaves when its context ends, whatever the server does.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	hanging := newProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	s := open(t, redisstore.Options{URL: hanging.url(), Timeout: time.Hour})
+	cancelled, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	late, cancelLate := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancelLate()
+	for want, ctx := range map[error]context.Context{context.Canceled: cancelled, context.DeadlineExceeded: late} {
+		for name, err := range operations(ctx, s) {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+		}
+	}
+	if err := s.Close(); err != nil { // it waits for what those left behind: the test ends, so it ends them
+		t.Error(err)
+	}
+}
+
+// Closing a store ends what is under way with the error of a closed store.
+func TestCloseMeanwhile(t *testing.T) {
+	t.Parallel()
+	var connected atomic.Int32
+	hanging := newProxy(t, func(c net.Conn) {
+		connected.Add(1)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	s := open(t, redisstore.Options{URL: hanging.url(), Timeout: time.Hour})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Get(context.Background(), "k")
+		failed <- err
+	}()
+	within(t, "a connection", func() bool { return connected.Load() > 0 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-failed; !errors.Is(err, budget.ErrClosed) {
+		t.Errorf("an operation under way: %v, want ErrClosed", err)
+	}
+}
+
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+		"\x15\x03\x01\x00\x02\x02\x46",
+		"\r\n\r\n\r\n\r\n\r\n\r\n",
+		"+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n",
+		"$-5\r\n", "$9999999999999999999\r\n", "$9223372036854775807\r\n", "$9223372036854775800\r\n*1\r\n",
+		"*-5\r\n", "*9223372036854775807\r\n", "*1152921504606846976\r\n:1\r\n",
+		"-s3cr3t-word onecall: everything is wrong\r\n",
+		"-ERR s3cr3t-word\r\n-ERR s3cr3t-word\r\n-ERR s3cr3t-word\r\n-ERR s3cr3t-word\r\n",
+		strings.Repeat("-ERR AUTH\r\n", 3) + strings.Repeat(":1\r\n", 100),
+		strings.Repeat("x", 1<<20),
+		"",
+	} {
+		t.Run(fmt.Sprintf("%.12q", answer), func(t *testing.T) {
+			t.Parallel()
+			for _, closes := range []bool{true, false} {
+				babbler := newProxy(t, func(c net.Conn) {
+					buffer := make([]byte, 1<<16)
+					for {
+						if _, err := c.Read(buffer); err != nil {
+							return
+						}
+						if _, err := io.WriteString(c, answer); err != nil || closes {
+							return
+						}
+					}
+				})
+				unavailable(t, open(t, redisstore.Options{URL: babbler.url(), Timeout: 200 * time.Millisecond}), "127.0.0.1:")
+			}
+		})
+	}
+}
+
+// What the server refuses is told in words, and no error tells a secret.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	secured := startServer(t, strings.Fields("--requirepass other"+
+		" --user onecall on >s3cr3t-word ~onecall:results:* resetchannels -@all +@connection +multi"+
+		" --user enough on >s3cr3t-word ~onecall:results:* resetchannels -@all "+needed)...)
+	full := startServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
+	copied := startServer(t, "--replicaof", "127.0.0.1", freePort(t))
+	clustered := startServer(t, "--cluster-enabled", "yes")
+	renamed := startServer(t, "--rename-command", "PEXPIRETIME", "", "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "PING", "")
+
+	works(t, open(t, redisstore.Options{URL: "redis://enough:s3cr3t-word@" + secured.address()}))
+	for name, test := range map[string]struct{ url, want string }{
+		"wrong password": {"redis://:s3cr3t-word@" + secured.address(), "refuses the user or the password"},
+		"wrong user":     {"redis://nobody:s3cr3t-word@" + secured.address(), "refuses the user or the password"},
+		"no password":    {"redis://" + secured.address(), "refuses the user or the password"},
+		"socket":         {"unix://nobody:s3cr3t-word@" + secured.socket(), secured.socket() + " refuses the user"},
+		"database":       {"redis://" + full.address() + "/99", "has no database of that number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			unavailable(t, open(t, redisstore.Options{URL: test.url}), test.want)
+		})
+	}
+	for name, test := range map[string]struct {
+		url, want string
+		get       bool // a Get fails too
+	}{
+		"rights":  {"redis://onecall:s3cr3t-word@" + secured.address(), "does not grant", true},
+		"memory":  {"redis://" + full.address(), "has no memory left", false},
+		"copy":    {"redis://" + copied.address(), "is a copy", false},
+		"cluster": {"redis://" + clustered.address(), "is part of a cluster", true},
+		"renamed": {"redis://" + renamed.address(), "lacks a command", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, redisstore.Options{URL: test.url})
+			_, get := s.Get(t.Context(), "k")
+			if !test.get && errors.Is(get, budget.ErrNotFound) {
+				get = nil
+			}
+			put := s.Put(t.Context(), "k", entry(time.Now(), incompressible(8<<20)))
+			for name, err := range map[string]error{"Get": get, "Put": put} {
+				if (name == "Put" || test.get) && (fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("%s: %v, want unavailable: %s", name, err, test.want)
+				}
+				secretFree(t, err)
+			}
+		})
+	}
+}
+
+// needed are the rights that the documentation tells an operator to grant.
+const needed = "+ping +select +multi +exec +set +get +time +eval +evalsha +exists +setrange +pexpireat +pexpiretime +unlink +del +strlen +hget +hset +hmget +hdel +hlen +hkeys +zadd +zrem +zcard +zrange +zrangebyscore"

@@ -1,0 +1,3 @@
+-- Removes an entry, if it is there.
+forget()
+return 1

@@ -1,0 +1,292 @@
+// Package redisstore keeps results on a Redis or Valkey server (Redis 7.0, Valkey 7.2 or later), where every replica of a
+// server finds what another has kept.
+//
+// A store connects when it is used: a server that is not there fails the operations made meanwhile and nothing else, and
+// is used again as soon as it is back. How long a result lives is counted by the server's clock alone. Clocks of replicas
+// may differ from it, and may jump: times go in and come out by the clock of whoever asks.
+package redisstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	_ "embed"
+	"encoding/base64"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Defaults of Options.
+const (
+	DefaultPrefix   = "onecall:results:"
+	DefaultTimeout  = 2 * time.Second
+	DefaultCompress = 4 << 20
+)
+
+const (
+	longest   = 15        // times Timeout: the most that one operation's reading or writing lasts
+	overhead  = 512       // bytes that an entry counts beside its own: its key, its places in the index
+	maxStored = 512 << 20 // bytes of a string, the server's bound (proto-max-bulk-len) where it was not changed
+	maxPrefix = 200       // bytes
+	pooled    = 32        // connections at once
+	idle      = 8         // connections that stay open unused
+)
+
+// Options are the settings of a Store; a zero field but URL stands for its default.
+type Options struct {
+	// URL names the server: redis://user:password@host:6379/0, rediss:// for TLS, unix://user:password@/path/to.sock?db=0.
+	// User, password, port and the number of the database may be missing. Errors never show the user or the password.
+	URL string
+
+	// Prefix begins every key that the store uses. Stores that share a prefix (and a database) share results. Default
+	// DefaultPrefix, at most 200 bytes.
+	Prefix string
+
+	// MaxBytes bounds all results under the prefix together, as they are kept (compressed, and 512 bytes for each);
+	// default 1 GiB, -1 for no bound. A result that alone passes it, or 512 MiB, is limit_exceeded.
+	MaxBytes int64
+
+	// Timeout is how long the server may be silent within an operation, and how long an operation may wait for a connection;
+	// default DefaultTimeout, at least 1 millisecond. An operation on a large value may take longer, up to 15 times as long.
+	// Clocks that differ by less count as equal.
+	Timeout time.Duration
+
+	// Compress is the size in bytes from which on a value is compressed; default DefaultCompress, -1 for never.
+	Compress int
+
+	// TLS is what rediss:// uses, for a server whose certificate the system does not trust, or one that wants a certificate
+	// itself; default the system's roots and the host of the URL.
+	TLS *tls.Config
+
+	Now func() time.Time // the clock; default time.Now
+}
+
+// Store is a budget.Driver. Where MaxBytes is passed, the results that would expire first go first: those not used for the
+// longest time.
+type Store struct {
+	o       Options
+	address string // as errors name it
+	client  *redis.Client
+	codec   *codec
+
+	mu     sync.RWMutex
+	closed bool
+	users  sync.WaitGroup // operations, which may go on after their callers left
+}
+
+var (
+	//go:embed index.lua
+	indexScript string
+	//go:embed keep.lua
+	keepScript string
+	//go:embed touch.lua
+	touchScript string
+	//go:embed forget.lua
+	forgetScript string
+
+	keep   = indexScript + keepScript
+	touch  = redis.NewScript(indexScript + touchScript)
+	forget = redis.NewScript(indexScript + forgetScript)
+)
+
+// New makes a store without a look at the server. Options that are out of range, and a URL that cannot be used, are
+// bad_request.
+func New(o *Options) (*Store, error) {
+	s := &Store{}
+	if o != nil {
+		s.o = *o
+	}
+	if err := s.o.complete(); err != nil {
+		return nil, err
+	}
+	client, err := clientOptions(&s.o)
+	if err != nil {
+		return nil, err
+	}
+	if s.codec, err = newCodec(s.o.Compress); err != nil {
+		return nil, err
+	}
+	s.address = client.Addr
+	s.client = newClient(client)
+	return s, nil
+}
+
+// complete fills gaps with defaults and refuses what is out of range.
+func (o *Options) complete() error {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Compress == 0 {
+		o.Compress = DefaultCompress
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	switch {
+	case len(o.Prefix) > maxPrefix:
+		return fault.New(fault.BadRequest, "The prefix of the result store's keys has %d bytes and may have %d.", len(o.Prefix), maxPrefix)
+	case o.MaxBytes < -1:
+		return fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", o.MaxBytes)
+	case o.Timeout < time.Millisecond:
+		return fault.New(fault.BadRequest, "The timeout of the result store must be at least 1ms, not %v.", o.Timeout)
+	case o.Compress < -1:
+		return fault.New(fault.BadRequest, "The size from which on results are compressed must be a number of bytes, or -1 for never, not %d.", o.Compress)
+	}
+	switch o.MaxBytes {
+	case -1:
+		o.MaxBytes = math.MaxInt64
+	case 0:
+		o.MaxBytes = budget.DefaultMaxBytes
+	}
+	return nil
+}
+
+// idOf is what stands for a key on the server, whatever the key is.
+func idOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// keys are the keys on the server that a script about an entry uses: that of the entry and those of the index.
+func (s *Store) keys(id string) []string {
+	return []string{s.o.Prefix + id, s.o.Prefix + "by-expiry", s.o.Prefix + "sizes"}
+}
+
+// arguments are what every script is given about an entry.
+func (s *Store) arguments(id string, more ...any) []any {
+	return append([]any{s.o.Prefix, id, micros(s.o.Now()), s.o.Timeout.Microseconds()}, more...)
+}
+
+// Put implements budget.Driver.
+func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
+	if len(e.Owner) > maxOwner {
+		return fault.New(fault.Internal, "The owner of a result has %d bytes and may have %d.", len(e.Owner), maxOwner)
+	}
+	life := e.Expires.Sub(s.o.Now())
+	if life < time.Millisecond {
+		return s.Delete(ctx, key) // it has expired, and so has what it replaces
+	}
+	return s.do(ctx, func(ctx context.Context) error {
+		id := idOf(key)
+		whole := s.codec.encode(id, e)
+		size := int64(len(whole)) + overhead
+		if most := min(s.o.MaxBytes, maxStored); size > most {
+			return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d of it. Ask for less of it.", size, most)
+		}
+		// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
+		// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
+		return s.again(ctx, func() error {
+			return s.transaction(ctx, func(tx redis.Pipeliner) {
+				tx.Set(ctx, s.o.Prefix+id, whole, life+2*s.o.Timeout)
+				tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, s.o.MaxBytes, micros(e.Created), micros(e.Expires), overhead)...)
+			})
+		})
+	})
+}
+
+// Get implements budget.Driver.
+func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
+	id := idOf(key)
+	var found budget.Entry
+	err := s.do(ctx, func(ctx context.Context) error {
+		var value *redis.StringCmd
+		var expires *redis.DurationCmd
+		var clock *redis.TimeCmd
+		var sent, came time.Time
+		err := s.again(ctx, func() error {
+			sent = s.o.Now()
+			err := s.transaction(ctx, func(tx redis.Pipeliner) {
+				value, expires, clock = tx.Get(ctx, s.o.Prefix+id), tx.PExpireTime(ctx, s.o.Prefix+id), tx.Time(ctx)
+			})
+			came = s.o.Now()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		whole, err := value.Bytes()
+		if err != nil {
+			return err
+		}
+		e, err := s.codec.decode(id, whole)
+		if err != nil || expires.Val() < 0 {
+			return budget.ErrNotFound
+		}
+		e.Expires = time.UnixMilli(expires.Val().Milliseconds())
+		shift := s.drift(clock.Val(), sent, came)
+		e.Created, e.Expires = e.Created.Add(shift), e.Expires.Add(shift)
+		found = e
+		return nil
+	})
+	if err != nil {
+		return budget.Entry{}, err
+	}
+	return found, nil
+}
+
+// drift is how far this clock is ahead of the server's, which told its time between two of ours; 0 where it is within the
+// tolerance.
+func (s *Store) drift(server, sent, came time.Time) time.Duration {
+	switch {
+	case server.Before(sent.Add(-s.o.Timeout)):
+		return sent.Sub(server)
+	case server.After(came.Add(s.o.Timeout)):
+		return came.Sub(server)
+	}
+	return 0
+}
+
+// Touch implements budget.Driver.
+func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		id := idOf(key)
+		return s.again(ctx, func() error {
+			there, err := touch.Run(ctx, s.client, s.keys(id), s.arguments(id, micros(expires))...).Bool()
+			if err == nil && !there {
+				err = budget.ErrNotFound
+			}
+			return err
+		})
+	})
+}
+
+// Delete implements budget.Driver.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		id := idOf(key)
+		return s.again(ctx, func() error {
+			return forget.Run(ctx, s.client, s.keys(id), s.arguments(id)...).Err()
+		})
+	})
+}
+
+// Ping tells whether the server can be used, with the error that an operation would have.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		return s.again(ctx, func() error { return s.client.Ping(ctx).Err() })
+	})
+}
+
+// Close implements budget.Driver. The results stay on the server until they expire.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	before := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if before {
+		return nil
+	}
+	_ = s.client.Close() // of connections, which cannot be used any more either way
+	s.users.Wait()
+	s.codec.close()
+	return nil
+}

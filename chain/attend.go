@@ -50,6 +50,10 @@ func (r *run) attend(ctx context.Context) context.Context {
 	if r.o.Results != nil {
 		r.attendant.Keep = r.keepFor
 	}
+	r.attendant.Functions = r.view
+	if r.o.Rung != nil && steps.SessionOf(ctx) == nil {
+		ctx = steps.WithSession(ctx, &steps.Session{}) // of the chain alone
+	}
 	return steps.WithAttendant(ctx, &r.attendant)
 }
 

@@ -133,6 +133,9 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 		}
 	}
 	p.order()
+	if c.o.Rung != nil {
+		p.climb(c.o.Rung)
+	}
 	return p
 }
 

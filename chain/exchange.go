@@ -27,6 +27,7 @@ type exchange struct {
 	log      func(LogMessage)
 	started  time.Time
 
+	most        int // tokens that an answer may have, whatever the request says; 0: no bound
 	meter       *budget.Meter
 	maxSteps    int
 	maxCalls    int
@@ -36,29 +37,43 @@ type exchange struct {
 	verify      bool   // no lean form
 	single      *Call  // the one call that is made; nil: a chain or a fetch
 	warnings    []*fault.Error
+	notices     []*fault.Error // of the door, told before the warnings
 }
 
 func (e *Engine) newExchange(c *Caller) *exchange {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, log: c.Log, started: time.Now(),
+	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if s.provider == nil {
 		s.provider = e.o.Functions
 	}
-	s.meter = budget.NewMeter(e.o.Counter, e.o.MaxTotalTokens)
-	if n := s.override.MaxTotalTokens; n > 0 {
-		s.limitTokens(max(n, budget.Least(e.o.Counter)))
+	most := e.o.MaxTotalTokens
+	if n := c.MaxTotalTokens; n > 0 {
+		most = max(n, budget.Least(e.o.Counter))
+		if server := e.o.MaxTotalTokens; server > 0 {
+			most = min(most, server)
+		}
 	}
+	s.boundTokens(most)
 	s.form(nil, "")
 	return s
 }
 
-// limitTokens lowers the answer's budget; it never raises it above the server's.
+// boundTokens says what an answer may have before the request says anything; 0: no bound.
+func (s *exchange) boundTokens(most int) {
+	s.most = most
+	s.meter = budget.NewMeter(s.o.Counter, most)
+	if n := s.override.MaxTotalTokens; n > 0 {
+		s.limitTokens(max(n, budget.Least(s.o.Counter)))
+	}
+}
+
+// limitTokens lowers the answer's budget; it never raises it above the server's, or the caller's.
 func (s *exchange) limitTokens(n int) {
-	if limit := s.o.MaxTotalTokens; limit > 0 {
-		n = min(n, limit)
+	if s.most > 0 {
+		n = min(n, s.most)
 	}
 	s.meter = budget.NewMeter(s.o.Counter, n)
 }

@@ -36,6 +36,7 @@ type run struct {
 	httpStatus atomic.Int32 // that the last step's function told of its success; 0: none
 	bytes      atomic.Int64 // of the results kept
 
+	noted     notes         // what functions have warned of
 	exhausted atomic.Bool   // a call was refused: maxCalls are used up
 	wrote     atomic.Bool   // a function was called that is not safe to repeat
 	spare     chan struct{} // holds one for each goroutine beside the first: no more calls are under way at once
@@ -79,6 +80,7 @@ func (s *exchange) execute(ctx context.Context, p *plan) *run {
 	defer cancel()
 	ctx = r.attend(ctx)
 	r.steps = r.chain(ctx, p, r.scope(p.input))
+	r.noted.close(s)
 	return r
 }
 
@@ -189,7 +191,7 @@ func (l *loop) start(ctx context.Context) {
 		l.ready = l.ready[1:]
 		l.report(i, false)
 		if inTurn {
-			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
+			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope)
 			l.finish(i)
 			continue
 		}
@@ -201,7 +203,7 @@ func (l *loop) start(ctx context.Context) {
 		go func() {
 			roomy()
 			defer release()
-			l.steps[i] = l.step(l.attended(ctx, i), s, l.scope)
+			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope)
 			l.done <- i
 		}()
 	}

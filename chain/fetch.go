@@ -13,6 +13,7 @@ import (
 // fetch answers a request for more of a kept result. No step runs, whatever the request holds.
 func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
 	s.form(f.Lite, "")
+	s.boundTokens(s.o.MaxTotalTokens) // the caller's own bound is not for fetches
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}

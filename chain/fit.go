@@ -13,6 +13,7 @@ import (
 type trim struct {
 	trace       traceLevel
 	noWarnings  bool
+	noNotices   bool // nor the door's warnings
 	schema      schemaLevel
 	noAvailable bool   // nor the body of a failed call
 	probe       []byte // in the place of the result
@@ -66,6 +67,7 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 	func(_ context.Context, _ *draft, t *trim) { t.trace = traceNone },
 	func(_ context.Context, _ *draft, t *trim) { t.longest = shortMessage },
 	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
+	func(_ context.Context, _ *draft, t *trim) { t.noNotices = true },
 	func(_ context.Context, _ *draft, t *trim) { t.elements = 0 },
 	func(_ context.Context, _ *draft, t *trim) { t.longest, t.noNearest = leastMessage, true },
 	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
@@ -97,7 +99,7 @@ func (d *draft) answer(ctx context.Context) *Answer {
 		d.last = true
 		json, _ = d.render(t)
 	}
-	return &Answer{OK: d.err == nil, JSON: json, Error: d.err, Warnings: d.warnings}
+	return &Answer{OK: d.err == nil, JSON: json, Error: d.err, Warnings: d.warnings, Warned: d.noticed(t)}
 }
 
 // shorterMessage cuts the message until the answer fits: characters cost between a part of a token and four.
@@ -178,6 +180,10 @@ func (d *draft) probe(ctx context.Context, t *trim) {
 		return ok
 	}
 	probe, f := d.keep(ctx, fits)
+	if f != nil && f.Code == fault.BudgetTooSmall && d.noticed(t) {
+		t.noNotices = true
+		probe, f = d.keep(ctx, fits)
+	}
 	if f != nil && f.Code == fault.BudgetTooSmall {
 		probe, f = d.keep(ctx, nil)
 	}

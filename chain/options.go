@@ -61,6 +61,11 @@ type Options struct {
 	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
 	LeanAbove int
 
+	// Rung places functions on a ladder from cheap, 0, to costly; below 0: the function is on none. A step waits for the
+	// earlier steps of lower rungs, so that what is decided of its call does not depend on which of them is faster; and what
+	// functions warn of (Warn of steps.Attendant) stands among the answer's warnings. nil: there is no ladder.
+	Rung func(*steps.Spec) int
+
 	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
 	// members of its `common`. A name that HoistFaults refuses is bad_request.
 	Hoist []string
@@ -79,6 +84,13 @@ type Caller struct {
 	Progress  func(Progress)   // called when a step starts, tells how far it is, and ends, never by two goroutines at once; nil: not wanted
 	Log       func(LogMessage) // called for what functions log while they run, by any goroutine; nil: not wanted
 	Override  Override
+
+	// MaxTotalTokens bounds every answer but that of a fetch, as the server's budget does: it can only lower it, and is never
+	// below budget.Least. 0: the server's.
+	MaxTotalTokens int
+	// Warnings are the door's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
+	// tells whether they do.
+	Warnings []*fault.Error
 }
 
 // Override is what a door sets over the request, as the command line's flags do.
@@ -122,7 +134,8 @@ type Answer struct {
 	JSON     []byte         // the bytes to send, compact, within the budget
 	Error    *fault.Error   // the first error, nil when OK; for a chain that does not compile its code is compile
 	Faults   []*fault.Error // all faults of a chain that does not compile, or of a single call that cannot be made
-	Warnings []*fault.Error // also those that a lite answer leaves out
+	Warnings []*fault.Error // also those that a lite answer leaves out; those of the Caller are not among them
+	Warned   bool           // JSON has the Caller's Warnings; false where there are none
 }
 
 func (o *Options) setDefaults() error {

@@ -50,6 +50,8 @@ type plannedStep struct {
 	needs      []int  // steps whose results it refers to: it is skipped when one of them has none
 	after      []int  // steps that must have ended before it starts: needs, status(), and the order of writes
 	room       [4]int // for the first of both, as most steps have one or two
+
+	rungs span // of the functions that it calls
 }
 
 // name is the canonical name of the step's function; "" for an inline chain.

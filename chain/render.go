@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -29,14 +30,7 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 		w.raw(d.member, d.result)
 	}
 	d.renderSteps(w, t)
-	if len(d.warnings) > 0 && (!d.lite || d.err != nil) && !t.noWarnings {
-		w.key("warnings")
-		w.b = append(w.b, '[')
-		for _, f := range d.warnings {
-			w.warning(f)
-		}
-		w.close(']')
-	}
+	d.renderWarnings(w, t)
 	w.key("usage")
 	w.b = append(w.b, `{"tokens":`...)
 	split := len(w.b)
@@ -65,6 +59,30 @@ func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
 	n := d.meter.Settle(text[:split], text[split:])
 	json = slices.Insert(text, split, []byte(strconv.Itoa(n))...)
 	return json, limit == 0 || n <= limit
+}
+
+// noticed tells whether the door's warnings stand in the answer.
+func (d *draft) noticed(t *trim) bool {
+	return len(d.notices) > 0 && (!d.lite || d.err != nil) && !t.noNotices
+}
+
+func (d *draft) renderWarnings(w *writer, t *trim) {
+	var told []*fault.Error
+	if d.noticed(t) {
+		told = slices.Clip(d.notices)
+	}
+	if (!d.lite || d.err != nil) && !t.noWarnings {
+		told = append(told, d.warnings...)
+	}
+	if len(told) == 0 {
+		return
+	}
+	w.key("warnings")
+	w.b = append(w.b, '[')
+	for _, f := range told {
+		w.warning(f)
+	}
+	w.close(']')
 }
 
 func (d *draft) renderUsage(w *writer) {

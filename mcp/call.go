@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // call is one call of a tool.
@@ -19,7 +20,8 @@ type call struct {
 	request *sdk.CallToolRequest
 	args    []byte // a JSON object where the client keeps to the protocol
 	caller  *chain.Caller
-	told    *teller // nil: the client wants to be told nothing
+	told    *teller  // nil: the client wants to be told nothing
+	spends  *spender // nil: nothing is added up
 }
 
 // handler answers the calls of a tool, as the tool is at the moment of the call.
@@ -33,6 +35,8 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 			c.session = f.session(req.Session)
 		}
 		c.caller = &chain.Caller{ID: f.access.ID, Functions: f.view}
+		c.beginSpending()
+		defer func() { c.spends.end(ctx, result) }()
 		defer func() {
 			if v := recover(); v != nil {
 				f.server.o.Log.Error("a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -52,6 +56,7 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 			var stop func()
 			running, stop = c.session.within(running)
 			defer stop()
+			running = steps.WithSession(running, &c.session.kept)
 		}
 		c.ctx = running
 		c.told = c.listen()
@@ -72,6 +77,7 @@ func (f *face) tool(name string) *tool {
 
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {
+	c.spends.warned(a)
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}, IsError: !a.OK}
 }
 
@@ -95,7 +101,7 @@ func (c *call) context(request []byte) context.Context {
 
 // limit is the least of a bound of our own and what the answer may have, in tokens; asked 0: the request says nothing.
 func (c *call) limit(own, asked int) int {
-	for _, bound := range []int{asked, c.face.server.o.MaxTotalTokens} {
+	for _, bound := range []int{asked, c.face.server.o.MaxTotalTokens, c.caller.MaxTotalTokens} {
 		if bound > 0 {
 			own = min(own, bound)
 		}

@@ -23,6 +23,10 @@ type Options struct {
 	Hoist          []string           // names that a chain and a dispatcher's call take beside their fields
 	Lite           bool               // the form of answers where a call does not say it
 	MaxTotalTokens int                // of any answer; 0: no bound
+	// SessionTokens is how many tokens the answers to one session may have together: past them only fetches, and answers of
+	// twice budget.Least at most, are given. Clients without sessions have no such bound. 0: nothing is added up; below it is
+	// bad_request.
+	SessionTokens int
 	// Processed has flat tools answer as functions do, within the budget; else their results are what the upstream gave.
 	Processed bool
 	Upstreams []Upstream // what a flat surface passes through, in the configuration's order

@@ -3,13 +3,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // rawResult is a result as an upstream wrote it.
@@ -111,13 +108,8 @@ func handOver(ctx context.Context, raw []byte, err error) bool {
 		h.result = raw
 		return true
 	}
-	f, ok := fault.As(err)
-	var wire *jsonrpc.Error
-	if !ok || f == nil || !errors.As(f.Err, &wire) {
-		return false
-	}
-	h.err = wire
-	return true
+	h.err = wireErrorOf(err)
+	return h.err != nil
 }
 
 // callTool gives what an upstream answered in place of what was made of it.

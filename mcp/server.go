@@ -42,6 +42,9 @@ func New(o *Options) (*Server, error) {
 	if o == nil || o.Engine == nil || o.Catalog == nil || o.Counter == nil {
 		return nil, fault.New(fault.BadRequest, "Options.Engine, Catalog and Counter are required")
 	}
+	if o.SessionTokens < 0 {
+		return nil, fault.New(fault.BadRequest, "Options.SessionTokens is %d: it cannot be below zero", o.SessionTokens)
+	}
 	s := &Server{o: *o, faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, done: make(chan struct{})}
 	s.o.Name = cmp.Or(s.o.Name, "onecall")
 	s.o.Version = cmp.Or(s.o.Version, "dev")

@@ -25,7 +25,9 @@ type session struct {
 	taught map[string]lesson // by function
 	level  sdk.LoggingLevel  // that the client has asked for; "": no log messages
 
-	links *links // sessions with upstreams; nil: none
+	spent *spending     // nil: nothing is added up
+	kept  steps.Session // what others keep for as long as the session lasts
+	links *links        // sessions with upstreams; nil: none
 	ended chan struct{}
 }
 
@@ -39,6 +41,7 @@ func (f *face) session(ss *sdk.ServerSession) *session {
 	}
 	n := &session{face: f, sdk: ss, used: time.Now(), taught: map[string]lesson{}, ended: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
+	n.spent = newSpending(&s.o)
 	n.links = newLinks(n)
 	s.sessions[ss] = n
 	s.watching.Go(func() {

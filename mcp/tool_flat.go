@@ -23,7 +23,7 @@ func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 		if hints := listing.Get("annotations"); hints.IsObject() {
 			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
 		}
-		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) {
+		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) && f.server.o.SessionTokens == 0 {
 			shown.OutputSchema = json.RawMessage(output.Raw)
 		}
 	} else {
@@ -167,16 +167,17 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	}
 	ctx = c.links().within(ctx, beside(c.request))
 	var raw []byte
-	attendant := &steps.Attendant{Verbatim: func(result []byte) { raw = slices.Clone(result) }}
+	attendant := &steps.Attendant{Functions: c.face.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	c.told.attend(attendant)
 	value, err := entry.Call(steps.WithAttendant(ctx, attendant), args)
-	if handOver(c.ctx, raw, err) {
+	if c.mayPass(raw, err) && handOver(c.ctx, raw, err) {
+		c.passOn(raw, err)
 		return &sdk.CallToolResult{}
 	}
 	if err != nil {
 		return c.failed(err)
 	}
-	return c.made(entry, value)
+	return c.reduced(c.made(entry, value), raw, value)
 }
 
 // links are the sessions with upstreams that the client's calls go through.

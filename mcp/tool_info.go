@@ -16,6 +16,7 @@ type infoShown struct {
 	Name      string        `json:"name"`
 	Version   string        `json:"version"`
 	State     string        `json:"state"` // ready, starting, degraded
+	Session   *sessionShown `json:"session,omitempty"`
 	Surface   string        `json:"surface,omitempty"`
 	Tier      string        `json:"tier,omitempty"`
 	Functions int           `json:"functions,omitempty"`
@@ -50,6 +51,7 @@ func (c *call) info() *sdk.CallToolResult {
 	o := &c.face.server.o
 	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}
 	if !lite {
+		shown.Session = c.spentShown()
 		shown.Surface, shown.Tier = c.face.surface.String(), c.face.access.Tier.String()
 		shown.Functions = c.face.view.Registry().Len()
 		shown.Sources = c.sources()

@@ -61,6 +61,13 @@ type Attendant struct {
 
 	// Cached tells that the answer came from the call cache, and that the function was not called.
 	Cached func()
+
+	// Warn tells the caller of something odd about a call that is made nevertheless. The fault's place lies in the
+	// arguments.
+	Warn func(*fault.Error)
+
+	// Functions are those that the caller may use: what it is told must speak of no other. nil: not known.
+	Functions *Registry
 }
 
 type attendantKey struct{}

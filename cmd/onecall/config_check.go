@@ -88,7 +88,8 @@ func (d *configDecoder) tags(at string, of any) {
 }
 
 func (d *configDecoder) invalid(at string, e validator.FieldError) {
-	switch e.Tag() {
+	tag, _, _ := strings.Cut(e.Tag(), "=")
+	switch tag {
 	case "min":
 		if e.Kind() == reflect.String {
 			d.at(at, fault.BadRequest, "must not be empty")
@@ -98,17 +99,17 @@ func (d *configDecoder) invalid(at string, e validator.FieldError) {
 	case "max":
 		d.at(at, fault.BadRequest, "must be at most %s", e.Param())
 	case "oneof":
-		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(e.Param()))
+		words := e.Param()
+		if alternatives := strings.Split(e.Tag(), "|"); len(alternatives) > 1 {
+			words = strings.TrimPrefix(alternatives[0], "oneof=") + " redis://…"
+		}
+		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(words))
 	default: // eq=0|min=150
 		d.at(at, fault.BudgetTooSmall, "must be 150 at least, or 0 for no budget")
 	}
 }
 
 func (d *configDecoder) unknownWord(at, written string, words []string) {
-	if strings.HasPrefix(written, "redis://") || strings.HasPrefix(written, "rediss://") {
-		d.at(at, fault.NotSupported, "a store on Redis is not supported by this version: use memory or disk")
-		return
-	}
 	f := fault.New(fault.BadRequest, "unknown value %q: use %s", cut(written, 60), strings.Join(words, " or "))
 	f.Available, f.Nearest = words, fault.Nearest(written, words, 1)
 	d.add(d.places[at], at, f)

@@ -33,6 +33,7 @@ func (d *configDecoder) expandAll(c *configFile) {
 		lookup = os.LookupEnv
 	}
 	e := &expander{configDecoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.path)}}
+	e.entry("/results", &c.Results)
 	e.object(reflect.ValueOf(&c.HTTP).Elem(), "/http")
 	e.template = true
 	eachOf(c.HTTP.Endpoints, "/http/endpoints", e.entry)

@@ -72,6 +72,14 @@ func (c *configFile) idleGroups(surface mcp.Surface) *fault.Error {
 	return nil
 }
 
+// idleSession is a warning where what sessions may have is configured and no client has one; else nil.
+func (c *configFile) idleSession(stateless bool) *fault.Error {
+	if !stateless || valueOr(c.Session.MaxTokens, 0) == 0 {
+		return nil
+	}
+	return c.under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
+}
+
 // tierOf is the tier that the configuration gives the clients of a door. Its word is checked when it is read.
 func tierOf(word *string, otherwise steps.Tier) steps.Tier {
 	tier, err := steps.ParseTier(valueOr(word, otherwise.String()))

@@ -43,3 +43,16 @@ func TestConfigFace(t *testing.T) {
 		}
 	}
 }
+
+func TestIdleSession(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false, "session: {maxTokens: 5}": true} {
+		c, faults := decodeConfig("onecall.yaml", text)
+		if f := c.idleSession(true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
+			t.Errorf("%q: %v, %v", text, f, faults)
+		}
+		if f := c.idleSession(false); f != nil {
+			t.Errorf("%q, with sessions: %v", text, f)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func secretName(name string) bool {
 
 // mayHoldSecret tells of a place in a configuration whether what is wrongly written there may be a secret.
 func mayHoldSecret(at string) bool {
-	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints"} {
+	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store"} {
 		if strings.HasPrefix(at, part) {
 			return true
 		}

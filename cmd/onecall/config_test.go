@@ -86,10 +86,10 @@ func TestConfigFaults(t *testing.T) {
 		name, text string
 		want       []string // line:column code pointer
 	}{
-		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: -1}\nsession: {}\nlite: yes\n", []string{
+		{"all at once", "fs:\n  rot: .\nbudgte: {}\nlimits:\n  maxSteps: many\n  maxResultBytes: 64MB!\nresults: {ttl: 5, store: disc, leanAbove: -1}\nsession: {maxTokens: -1}\nlite: yes\n", []string{
 			"2:3 unknown_field /fs/rot", "3:1 unknown_field /budgte", "5:13 bad_request /limits/maxSteps",
 			"6:19 bad_request /limits/maxResultBytes", "7:16 bad_request /results/ttl", "7:26 bad_request /results/store",
-			"7:43 bad_request /results/leanAbove", "8:1 not_supported /session", "9:7 bad_request /lite"}},
+			"7:43 bad_request /results/leanAbove", "8:22 bad_request /session/maxTokens", "9:7 bad_request /lite"}},
 		{"values", "budget: {maxTotalTokens: 149, maxSteps: 0, maxCalls: -1}\ntokens: {factor: 0, encoding: cl100k}\nfs: {write: [a]}\n", []string{
 			"1:26 budget_too_small /budget/maxTotalTokens", "1:41 bad_request /budget/maxSteps", "1:54 bad_request /budget/maxCalls",
 			"2:18 bad_request /tokens/factor", "2:31 bad_request /tokens/encoding", "3:13 not_supported /fs/write"}},
@@ -97,14 +97,14 @@ func TestConfigFaults(t *testing.T) {
 			"1:5 bad_request /fs", "2:15 bad_request /http/allow", "2:29 bad_request /http/endpoints", "3:20 bad_request /limits/maxSteps",
 			"3:38 bad_request /limits/maxElements", "4:18 bad_request /tokens/factor"}},
 		{"items", "http:\n  allow:\n    - a\n    - 1\n", []string{"4:7 bad_request /http/allow/1"}},
-		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, http: Read, tokens: [], jwt: {}, sdtio: read}\nladder: {}\n", []string{
+		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, http: Read, tokens: [], jwt: {}, sdtio: read}\nsession: {maxToken: 1}\n", []string{
 			"1:10 bad_request /surface", "2:12 bad_request /ungrouped", "3:15 bad_request /autodispatch", "4:8 bad_request /hoist",
 			"5:14 bad_request /aliases/a", "5:20 bad_request /aliases/b", "6:17 bad_request /access/stdio", "6:29 bad_request /access/http",
-			"6:35 not_supported /access/tokens", "6:47 not_supported /access/jwt", "6:56 unknown_field /access/sdtio", "7:1 not_supported /ladder"}},
+			"6:35 not_supported /access/tokens", "6:47 not_supported /access/jwt", "6:56 unknown_field /access/sdtio", "7:11 unknown_field /session/maxToken"}},
 		{"groups", "groups:\n  a: []\n  b: {description: x}\n  c: {resource: [x]}\n  d: [x, 1]\n  e: x\n  f:\n", []string{
 			"2:3 bad_request /groups/a", "3:3 bad_request /groups/b", "4:3 bad_request /groups/c", "4:7 unknown_field /groups/c/resource",
 			"5:10 bad_request /groups/d/1", "6:3 bad_request /groups/e", "6:6 bad_request /groups/e", "7:3 bad_request /groups/f"}},
-		{"redis", "results: {store: 'redis://h'}", []string{"1:18 not_supported /results/store"}},
+		{"store", "results: {store: 'mysql://h'}", []string{"1:18 bad_request /results/store"}},
 		{"ttl", "results: {ttl: 2h, maxTtl: 1h}", []string{"1:28 bad_request /results/maxTtl"}},
 		{"duplicate", "lite: true\nlite: false\n", []string{"2:1 bad_json "}},
 		{"syntax", "fs: {root: .\n", []string{"1:5 bad_json "}},
@@ -230,7 +230,9 @@ func TestConfigSchema(t *testing.T) {
 		{`{"hoist":"repoId"}`, false},
 		{`{"access":{"stdio":"none"}}`, false},
 		{`{"access":{"tokens":[]}}`, false},
-		{`{"session":{"maxTokens":0}}`, false},
+		{`{"session":{"maxTokens":0}}`, true},
+		{`{"session":{"maxTokens":null}}`, true},
+		{`{"session":{"maxTokens":-1}}`, false},
 		{`{"tokens":{"factor":0}}`, false},
 		{`{"fs":{"write":["*"]}}`, false},
 		{`{"mcpServers":{}}`, true},

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/diskstore"
 	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
 )
 
 // newResults makes the store of large results: on disk, in the user's cache folder, where later commands can fetch them, or in
@@ -24,8 +25,16 @@ func newResults(c *resultsConfig, store string, counter budget.Counter) (*budget
 		}
 		return diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: maxBytes})
 	}
-	if valueOr(c.Store, store) == "memory" {
+	switch where := valueOr(c.Store, store); where {
+	case "disk":
+	case "memory":
 		open = func() (budget.Driver, error) { return memstore.New(&memstore.Options{MaxBytes: maxBytes}) }
+	default: // of a server, which is not asked before it is needed
+		shared, err := redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
+		if err != nil {
+			return nil, err
+		}
+		open = func() (budget.Driver, error) { return shared, nil }
 	}
 	return budget.NewResults(&lazyDriver{open: sync.OnceValues(open)}, &budget.ResultsOptions{
 		TTL:      valueOr(c.TTL, 0),

@@ -94,6 +94,9 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 	if f := a.config.idleGroups(options.Surface); f != nil && !a.config.anySurface {
 		c.warn(f)
 	}
+	if f := a.config.idleSession(f.stateless); f != nil {
+		c.warn(f)
+	}
 	server, err := mcp.New(options)
 	if err != nil {
 		return err
@@ -128,6 +131,7 @@ func (a *app) serverOptions(log slog.Handler) *mcp.Options {
 		Surface:         a.config.surface(),
 		Lite:            valueOr(a.config.Lite, false),
 		MaxTotalTokens:  a.maxTotalTokens,
+		SessionTokens:   valueOr(a.config.Session.MaxTokens, 0),
 		Processed:       a.config.processed(),
 		Upstreams:       a.upstreams(),
 		Version:         version(),

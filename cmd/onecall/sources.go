@@ -34,6 +34,8 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, u use) 
 	o := &opener{app: a, cli: c, config: config, use: u, faults: faults}
 	settings, more := config.functionSettings()
 	a.settings, o.faults = settings, append(o.faults, more...)
+	a.ladder, more = config.newLadder()
+	o.faults = append(o.faults, more...)
 	a.scrubber = steps.NewScrubber(config.secrets)
 	a.cache = callcache.New(nil)
 	a.servers = map[string]steps.Source{}
@@ -247,7 +249,7 @@ func (o *opener) notes(f *fault.Error) {
 }
 
 // wrap makes of the functions those that chains call: answered from the call cache, recorded, or answered from a
-// recording.
+// recording, and all that kept to the ladder.
 func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 	switch {
 	case a.cassette != nil:
@@ -256,11 +258,11 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		return replayed.Wrap(a.withoutSecrets), nil
+		return a.ladder.Wrap(replayed.Wrap(a.withoutSecrets)), nil
 	case a.recording != nil:
-		return a.cache.Wrap(r).Observe(a.record), nil
+		return a.ladder.Wrap(a.cache.Wrap(r)).Observe(a.record), nil
 	}
-	return a.cache.Wrap(r), nil
+	return a.ladder.Wrap(a.cache.Wrap(r)), nil
 }
 
 // record records a call without the configuration's secrets, and withoutSecrets looks a call up as it was recorded.

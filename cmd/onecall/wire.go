@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/ladder"
 	"github.com/onecall-mcp/onecall/steps/replay"
 )
 
@@ -29,6 +30,8 @@ type app struct {
 	cache           *callcache.Cache
 	counter         budget.Counter
 	dispatch        *dispatch.Dispatch
+	ladder          *ladder.Ladder // nil: calls come in any order
+	session         *steps.Session // of the one client that there is; nil: there may be several, who have their own
 	engine          *chain.Engine
 	maxRequestBytes int64
 	maxTotalTokens  int // of an answer; 0: none
@@ -60,6 +63,9 @@ func (c *cli) open(u use) (*app, error) {
 	config.anySurface = u.anySurface
 	read := len(faults)
 	a := &app{config: config}
+	if !u.serve || !u.anySurface {
+		a.session = &steps.Session{}
+	}
 	err := a.play(u)
 	if err != nil {
 		return nil, err
@@ -128,6 +134,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		ProbeAbove:      valueOr(c.Results.ProbeAbove, 0),
 		LeanAbove:       c.leanAbove(),
 		Hoist:           c.Hoist,
+		Rung:            a.rung(),
 		MaxSteps:        min(valueOr(c.Budget.MaxSteps, chain.DefaultMaxSteps), valueOr(c.Limits.MaxSteps, chain.DefaultMaxSteps)),
 		MaxCalls:        valueOr(c.Budget.MaxCalls, 0),
 		MaxDuration:     time.Duration(valueOr(c.Budget.MaxDurationMs, 0)) * time.Millisecond,
@@ -149,8 +156,12 @@ func (a *app) run(ctx context.Context, request []byte, caller *chain.Caller) *ch
 	return a.engine.Run(a.context(ctx, request), request, caller)
 }
 
-// context is that of a request, with its own place in the recordings.
+// context is that of a request, with its own place in the recordings, and with its client's session where calls are kept to
+// a ladder.
 func (a *app) context(ctx context.Context, request []byte) context.Context {
+	if a.ladder != nil && a.session != nil && steps.SessionOf(ctx) == nil {
+		ctx = steps.WithSession(ctx, a.session)
+	}
 	if a.recording == nil && a.cassette == nil {
 		return ctx
 	}

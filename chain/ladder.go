@@ -1,0 +1,102 @@
+package chain
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// span is from which rung to which the functions of a step stand; the zero value is that of a step that calls none.
+type span struct {
+	any       bool
+	low, high int
+}
+
+func (s *span) cover(other span) {
+	switch {
+	case !other.any:
+	case !s.any:
+		*s = other
+	default:
+		s.low, s.high = min(s.low, other.low), max(s.high, other.high)
+	}
+}
+
+// climb has steps wait for the earlier ones that call functions of lower rungs. The plans of inline chains are made before
+// the one that they stand in.
+func (p *plan) climb(rung func(*steps.Spec) int) {
+	var earlier []*plannedStep
+	for _, s := range p.steps {
+		if s.inline != nil {
+			for _, inner := range s.inline.steps {
+				s.rungs.cover(inner.rungs)
+			}
+		} else if s.fn != nil {
+			if n := rung(s.fn.Spec()); n >= 0 {
+				s.rungs = span{true, n, n}
+			}
+		}
+		if !s.rungs.any {
+			continue
+		}
+		before := s.after
+		for _, e := range earlier {
+			if e.rungs.low < s.rungs.high && !slices.Contains(before, e.number) {
+				s.after = append(s.after, e.number)
+			}
+		}
+		earlier = append(earlier, s)
+	}
+}
+
+// notes are what functions warn of while a chain runs.
+type notes struct {
+	mu     sync.Mutex
+	list   []*fault.Error
+	told   map[string]bool // by place and message: the elements of a forEach share theirs
+	closed bool
+}
+
+// noting has what the functions of a step warn of taken down, with its place.
+func (l *loop) noting(ctx context.Context, p *plannedStep) context.Context {
+	if !p.rungs.any || p.inline != nil {
+		return ctx
+	}
+	a := *steps.AttendantOf(ctx)
+	a.Warn = func(f *fault.Error) { l.noted.add(f.Under(p.at + "/args")) }
+	return steps.WithAttendant(ctx, &a)
+}
+
+func (n *notes) add(f *fault.Error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	is := f.At + " " + f.Message
+	if n.closed || n.told[is] || len(n.list) == maxWarnings {
+		return
+	}
+	if n.told == nil {
+		n.told = map[string]bool{}
+	}
+	n.told[is], n.list = true, append(n.list, f)
+}
+
+// close adds what was taken down to the warnings, in the order of the steps. A function that was abandoned may still run:
+// what it warns of after that is lost.
+func (n *notes) close(s *exchange) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
+		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
+			return d
+		}
+		return strings.Compare(a.At, b.At)
+	})
+	for _, f := range n.list {
+		s.warn(f)
+	}
+}

@@ -1,0 +1,140 @@
+package ladder
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Mode is what becomes of a call that skips more than one rung. The zero value is Off.
+type Mode uint8
+
+// The modes.
+const (
+	Off     Mode = iota // "off": nothing is looked at
+	Warn                // "warn": it is made, and its caller is warned (Warn of steps.Attendant)
+	Enforce             // "enforce": it is refused with denied, and the function is not called
+)
+
+var modeNames = []string{Off: "off", Warn: "warn", Enforce: "enforce"}
+
+// String is the mode's word: "off", "warn" or "enforce".
+func (m Mode) String() string { return modeNames[min(int(m), len(modeNames)-1)] }
+
+// ParseMode reads a mode's word exactly as String spells it; bad_request for anything else.
+func ParseMode(word string) (Mode, error) {
+	for m, name := range modeNames {
+		if word == name {
+			return Mode(m), nil
+		}
+	}
+	f := fault.New(fault.BadRequest, "unknown mode: use %s", strings.Join(modeNames, ", "))
+	f.Available, f.Nearest = modeNames, fault.Nearest(word, modeNames, 1)
+	return Off, f
+}
+
+// DefaultMaxSubjects is how many subjects a session remembers where Options say nothing.
+const DefaultMaxSubjects = 4096
+
+// maxRungs bounds a ladder: more are no order that a reader keeps in mind.
+const maxRungs = 100
+
+// Options describe a ladder.
+type Options struct {
+	Mode    Mode
+	Subject string   // the argument that says what a call is about, in any spelling that its functions accept
+	Rungs   []string // whole names of functions from cheap to costly, in any case and with any separators; 2 to 100
+
+	// MaxSubjects bounds what a session remembers; the subject that was not called for longest is forgotten first, and
+	// begins at the foot of the ladder again. 0: DefaultMaxSubjects.
+	MaxSubjects int
+}
+
+// Ladder is an order of functions. It is not changed after New and may be used by many goroutines. nil is no ladder.
+type Ladder struct {
+	enforce bool
+	subject string
+	written []string       // the rungs as they were named
+	rungs   map[string]int // by folded name
+	max     int
+}
+
+// New makes a ladder; nil where its mode is Off. All that is wrong is told at once, as bad_request, with places in Options
+// as a configuration spells them (/subject, /rungs/2). With Off, what is given is checked, and nothing needs to be given.
+func New(o *Options) (*Ladder, []*fault.Error) {
+	l := &Ladder{enforce: o.Mode == Enforce, subject: o.Subject, written: o.Rungs, rungs: map[string]int{}, max: cmp.Or(o.MaxSubjects, DefaultMaxSubjects)}
+	var faults []*fault.Error
+	wrong := func(at, format string, args ...any) {
+		faults = append(faults, fault.New(fault.BadRequest, format, args...).Under(at))
+	}
+	on := o.Mode != Off
+	if o.Subject == "" && (on || len(o.Rungs) > 0) {
+		wrong("/subject", "a ladder needs a subject: the argument that says what a call is about, such as symbolId")
+	}
+	if n := len(o.Rungs); n < 2 && (on || n > 0) || n > maxRungs {
+		wrong("/rungs", "a ladder has 2 to %d rungs, from cheap to costly: this one has %d", maxRungs, n)
+	}
+	if o.MaxSubjects < 0 {
+		wrong("/maxSubjects", "MaxSubjects is %d: it cannot be below zero", o.MaxSubjects)
+	}
+	for i, name := range o.Rungs {
+		folded, at := steps.FoldName(name), fault.Index("/rungs", i)
+		first, twice := l.rungs[folded]
+		switch {
+		case folded == "":
+			wrong(at, "a rung is the name of a function, such as symbol.search")
+		case twice:
+			wrong(at, "this function is rung %d already: name it once", first+1)
+		default:
+			l.rungs[folded] = i
+		}
+	}
+	if len(faults) > 0 || !on {
+		return nil, faults
+	}
+	return l, nil
+}
+
+// Rung is the place of a function on the ladder, from 0, the cheapest; -1 where it has none.
+func (l *Ladder) Rung(spec *steps.Spec) int {
+	if l == nil {
+		return -1
+	}
+	if rung, ok := l.rungs[steps.FoldName(spec.Name)]; ok {
+		return rung
+	}
+	return -1
+}
+
+// Unmatched tells of rungs that name no function of the registry, and of those above the first whose function does not
+// declare the subject, so that its calls cannot be judged. It is bad_request, with the nearest names and a place in Options.
+func (l *Ladder) Unmatched(r *steps.Registry) []*fault.Error {
+	if l == nil {
+		return nil
+	}
+	var names []string
+	matched := make([]*steps.Entry, len(l.written))
+	for _, entry := range r.All() {
+		names = append(names, entry.Spec().Name)
+		if rung := l.Rung(entry.Spec()); rung >= 0 {
+			matched[rung] = entry
+		}
+	}
+	var odd []*fault.Error
+	for i, entry := range matched {
+		at := fault.Index("/rungs", i)
+		switch {
+		case entry == nil:
+			f := fault.New(fault.BadRequest, "%.60q names no function, and the ladder is without this rung: write the whole name", l.written[i]).Under(at)
+			f.Nearest = fault.Nearest(l.written[i], names, 3)
+			odd = append(odd, f)
+		case i > 0 && len(entry.Properties()) > 0 && entry.Argument(l.subject) == "":
+			f := fault.New(fault.BadRequest, "%s declares no argument %.60q: its calls are not judged", entry.Spec().Name, l.subject).Under(at)
+			f.Nearest = fault.Nearest(l.subject, entry.Properties(), 1)
+			odd = append(odd, f)
+		}
+	}
+	return odd
+}

@@ -1,0 +1,364 @@
+package ladder
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+var code = []string{"symbol.search", "symbol.getCard", "code.skeleton", "code.hotPath", "code.needWindow"}
+
+// world is five functions, of which each but the search takes a symbolId; the search answers its query.
+type world struct {
+	calls atomic.Int64
+	fail  *fault.Error // what calls answer
+}
+
+func (w *world) functions() []steps.Function {
+	var list []steps.Function
+	for _, name := range code {
+		input := `{"type":"object","properties":{"symbolId":{},"other":{}}}`
+		if name == "symbol.search" {
+			input = `{"type":"object","properties":{"query":{}}}`
+		}
+		list = append(list, steps.Function{
+			Spec: steps.Spec{Name: name, Effect: steps.Read, Input: json.RawMessage(input)}, Prompt: true,
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				w.calls.Add(1)
+				if w.fail != nil {
+					return nil, w.fail
+				}
+				return args, nil
+			},
+		})
+	}
+	return append(list, steps.Function{Spec: steps.Spec{Name: "other.free", Effect: steps.Read}, Call: list[0].Call, Prompt: true})
+}
+
+func (w *world) registry(t testing.TB) *steps.Registry {
+	r, err := steps.NewRegistry(w.functions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func newLadder(t testing.TB, o Options) *Ladder {
+	if o.Subject == "" {
+		o.Subject = "symbolId"
+	}
+	if o.Rungs == nil {
+		o.Rungs = code
+	}
+	l, faults := New(&o)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return l
+}
+
+func call(ctx context.Context, t testing.TB, r *steps.Registry, name, args string) *fault.Error {
+	t.Helper()
+	entry, err := r.Resolve(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = entry.Call(ctx, []byte(args))
+	if err == nil {
+		return nil
+	}
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("%s answered an error without a code: %v", name, err)
+	}
+	return f
+}
+
+func session(t testing.TB) context.Context {
+	return steps.WithSession(t.Context(), &steps.Session{})
+}
+
+func TestClimb(t *testing.T) {
+	t.Parallel()
+	const a, b = `{"symbolId":"a"}`, `{"symbolId":"b"}`
+	found := func(result string) string { return `{"query":` + result + `}` }
+	type step struct{ fn, args, first string } // first: the rung that the refusal names; "": it is made
+	for name, list := range map[string][]step{
+		"nothing known":            {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
+		"one rung may be skipped":  {{code[1], a, ""}, {code[3], a, ""}, {code[4], a, ""}},
+		"two may not":              {{code[1], a, ""}, {code[4], a, code[2]}, {code[2], a, ""}, {code[4], a, ""}},
+		"down again":               {{code[1], a, ""}, {code[3], a, ""}, {code[1], a, ""}, {code[4], a, ""}},
+		"each subject by itself":   {{code[1], a, ""}, {code[2], b, code[1]}, {code[2], a, ""}},
+		"the search finds":         {{code[0], found(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""}, {code[3], `{"symbolId":"c"}`, code[1]}},
+		"the search finds a list":  {{code[0], found(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""}, {code[2], `{"symbolId":[["x"],{"y":1}]}`, ""}, {code[2], b, code[1]}},
+		"not what a text mentions": {{code[0], found(`"\"symbolId\":\"a\""`), ""}, {code[2], a, code[1]}},
+		"a result of a higher one": {{code[1], `{"symbolId":"a","other":{"symbolId":"b"}}`, ""}, {code[2], b, code[1]}},
+		"several subjects":         {{code[1], a, ""}, {code[2], `{"symbolId":["a","b"]}`, code[1]}, {code[1], `{"symbolId":["a","b"]}`, ""}, {code[2], `{"symbolId":["b","a"]}`, ""}},
+		"no subject":               {{code[4], `{}`, ""}, {code[4], `{"symbolId":null}`, ""}, {code[4], `{"symbolId":""}`, ""}, {code[4], `{"symbolId":[]}`, ""}},
+		"number and text":          {{code[1], `{"symbolId":12345678901234567890}`, ""}, {code[2], `{"symbolId":"12345678901234567890"}`, ""}, {code[2], `{"symbolId":12345678901234567891}`, code[1]}},
+		"spellings of a number":    {{code[1], `{"symbolId":1.50e1}`, ""}, {code[2], `{"symbolId":15}`, ""}, {code[2], `{"symbolId":15.5}`, code[1]}},
+		"a word is no text":        {{code[1], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":"true"}`, code[1]}},
+		"objects":                  {{code[1], `{"symbolId":{"x":1,"y":2}}`, ""}, {code[2], `{"symbolId":{"y":2,"x":1}}`, ""}, {code[2], `{"symbolId":{"x":2,"y":1}}`, code[1]}},
+		"escapes":                  {{code[1], `{"symbolId":"\u0061"}`, ""}, {code[2], a, ""}},
+		"another spelling":         {{code[2], `{"symbol_id":"a"}`, code[1]}},
+		"on no rung":               {{"other.free", a, ""}, {code[2], a, code[1]}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{}
+			r := newLadder(t, Options{Mode: Enforce}).Wrap(w.registry(t))
+			ctx := session(t)
+			for i, s := range list {
+				before := w.calls.Load()
+				f := call(ctx, t, r, s.fn, s.args)
+				switch {
+				case s.first == "" && f != nil:
+					t.Fatalf("call %d is refused: %v", i, f)
+				case s.first == "":
+				case f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call "+s.first+" first") || !strings.HasPrefix(f.At, "/symbolId"):
+					t.Fatalf("call %d: %v", i, f)
+				case w.calls.Load() != before:
+					t.Fatalf("call %d reached the function", i)
+				}
+			}
+		})
+	}
+}
+
+func TestPlaceAndAvailable(t *testing.T) {
+	t.Parallel()
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	ctx := session(t)
+	call(ctx, t, r, code[1], `{"symbolId":["a","b"]}`)
+	f := call(ctx, t, r, code[4], `{"other":1,"symbolId":["a","b","secret value"]}`)
+	if f == nil || f.At != "/symbolId/2" || !slices.Equal(f.Available, code[:2]) {
+		t.Fatalf("%+v", f)
+	}
+	if strings.Contains(f.Message, "secret") {
+		t.Errorf("the message shows the subject: %s", f.Message)
+	}
+}
+
+// TestWhatCounts: a call counts once its function has answered.
+func TestWhatCounts(t *testing.T) {
+	t.Parallel()
+	for code0, counts := range map[fault.Code]bool{fault.FunctionFailed: true, fault.Unavailable: false, fault.Timeout: false, fault.Denied: false, fault.Internal: false} {
+		w := &world{fail: fault.New(code0, "no")}
+		r := newLadder(t, Options{Mode: Enforce}).Wrap(w.registry(t))
+		ctx := session(t)
+		if f := call(ctx, t, r, code[1], `{"symbolId":"a"}`); f == nil || f.Code != code0 {
+			t.Fatal(f)
+		}
+		w.fail = nil
+		if f := call(ctx, t, r, code[2], `{"symbolId":"a"}`); (f == nil) != counts {
+			t.Errorf("after %s: %v", code0, f)
+		}
+	}
+}
+
+func TestWarn(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	r := newLadder(t, Options{Mode: Warn}).Wrap(w.registry(t))
+	var warned []*fault.Error
+	ctx := steps.WithAttendant(session(t), &steps.Attendant{Warn: func(f *fault.Error) { warned = append(warned, f) }})
+	for range 2 { // the second time it was called already
+		if f := call(ctx, t, r, code[3], `{"symbolId":"a"}`); f != nil {
+			t.Fatal(f)
+		}
+	}
+	if f := call(session(t), t, r, code[4], `{"symbolId":"a"}`); f != nil { // nobody listens
+		t.Fatal(f)
+	}
+	if len(warned) != 1 || warned[0].Code != fault.BadRequest || warned[0].At != "/symbolId" || !strings.Contains(warned[0].Message, code[1]) || w.calls.Load() != 3 {
+		t.Errorf("%d calls, warned %v", w.calls.Load(), warned)
+	}
+}
+
+// TestView: what a caller has not does not stand in its way, and is not named.
+func TestView(t *testing.T) {
+	t.Parallel()
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	without := func(hidden ...string) (context.Context, *steps.Registry) {
+		view := r.View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
+		return steps.WithAttendant(session(t), &steps.Attendant{Functions: view}), view
+	}
+	ctx, view := without(code[1])
+	if f := call(ctx, t, view, code[2], `{"symbolId":"a"}`); f != nil {
+		t.Errorf("it skips one that the caller has: %v", f)
+	}
+	ctx, view = without(code[1])
+	f := call(ctx, t, view, code[4], `{"symbolId":"a"}`)
+	if f == nil || !strings.Contains(f.Message, "call "+code[2]+" first") || strings.Contains(f.Message+strings.Join(f.Available, " "), "getCard") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	one, two := session(t), session(t)
+	call(one, t, r, code[1], `{"symbolId":"a"}`)
+	if f := call(one, t, r, code[2], `{"symbolId":"a"}`); f != nil {
+		t.Error(f)
+	}
+	for name, ctx := range map[string]context.Context{"another session": two, "none": t.Context()} {
+		if f := call(ctx, t, r, code[2], `{"symbolId":"a"}`); f == nil {
+			t.Errorf("%s knows what the first has called", name)
+		}
+	}
+	// Another ladder's rungs mean something else.
+	if f := call(one, t, newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t)), code[2], `{"symbolId":"a"}`); f == nil {
+		t.Error("a changed ladder goes on with what was reached on the old one")
+	}
+}
+
+func TestForgetting(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, Options{Mode: Enforce, MaxSubjects: 3})
+	r := l.Wrap((&world{}).registry(t))
+	ctx := session(t)
+	for _, id := range []string{"1", "2", "3", "1", "4"} {
+		call(ctx, t, r, code[1], `{"symbolId":`+id+`}`)
+	}
+	for id, known := range map[string]bool{"1": true, "2": false, "3": true, "4": true} {
+		if f := call(ctx, t, r, code[2], `{"symbolId":`+id+`}`); (f == nil) != known {
+			t.Errorf("%s: %v", id, f)
+		}
+	}
+	call(ctx, t, r, code[0], `{"query":[`+strings.Repeat(`{"symbolId":1},`, 10)+`{"symbolId":9}]}`)
+	if n := l.memory(ctx).seen.Len(); n != 3 {
+		t.Errorf("%d subjects are kept, 3 may be", n)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		o    Options
+		want []string
+	}{
+		"off":            {Options{}, nil},
+		"off and whole":  {Options{Subject: "x", Rungs: code}, nil},
+		"off and broken": {Options{Rungs: []string{"a"}}, []string{"/subject", "/rungs"}},
+		"on":             {Options{Mode: Warn, Subject: "x", Rungs: code}, nil},
+		"nothing":        {Options{Mode: Warn}, []string{"/subject", "/rungs"}},
+		"one rung":       {Options{Mode: Enforce, Subject: "x", Rungs: []string{"a.b"}}, []string{"/rungs"}},
+		"twice":          {Options{Mode: Enforce, Subject: "x", Rungs: []string{"a.b", "c", "A_b", ""}}, []string{"/rungs/2", "/rungs/3"}},
+		"too many":       {Options{Mode: Enforce, Subject: "x", Rungs: strings.Fields(numbers(101))}, []string{"/rungs"}},
+		"negative":       {Options{Mode: Enforce, Subject: "x", Rungs: code, MaxSubjects: -1}, []string{"/maxSubjects"}},
+	} {
+		l, faults := New(&test.o)
+		var got []string
+		for _, f := range faults {
+			if f.Code != fault.BadRequest || f.Message == "" {
+				t.Errorf("%s: %v", name, f)
+			}
+			got = append(got, f.At)
+		}
+		if !slices.Equal(got, test.want) || (l != nil) != (test.want == nil && test.o.Mode != Off) {
+			t.Errorf("%s: ladder %v, faults %q, want %q", name, l != nil, got, test.want)
+		}
+	}
+	for _, mode := range []Mode{Off, Warn, Enforce} {
+		if got, err := ParseMode(mode.String()); got != mode || err != nil {
+			t.Errorf("%s: %v, %v", mode, got, err)
+		}
+	}
+	if _, err := ParseMode("enfroce"); fault.CodeOf(err) != fault.BadRequest {
+		t.Error(err)
+	}
+}
+
+func numbers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "f.n%d ", i)
+	}
+	return b.String()
+}
+
+func TestUnmatched(t *testing.T) {
+	t.Parallel()
+	r := (&world{}).registry(t)
+	l := newLadder(t, Options{Mode: Warn, Subject: "symbol-id", Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "other.free"}})
+	odd := l.Unmatched(r)
+	if len(odd) != 1 || odd[0].At != "/rungs/1" || odd[0].Nearest[0] != "symbol.getCard" {
+		t.Errorf("%v", odd)
+	}
+	odd = newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unmatched(r)
+	if len(odd) != 4 || odd[0].At != "/rungs/1" || !slices.Equal(odd[0].Nearest, []string{"symbolId"}) {
+		t.Errorf("%v", odd)
+	}
+}
+
+// TestOff: a ladder that is off leaves the registry as it is.
+func TestOff(t *testing.T) {
+	t.Parallel()
+	r := (&world{}).registry(t)
+	l, _ := New(&Options{Subject: "x", Rungs: code})
+	if l != nil || l.Wrap(r) != r || l.Unmatched(r) != nil || l.Rung(r.All()[0].Spec()) != -1 {
+		t.Error("there is something left of it")
+	}
+}
+
+// TestManyAtOnce is for the race detector, and for what must not be lost.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, Options{Mode: Enforce})
+	r := l.Wrap((&world{}).registry(t))
+	ctx := session(t)
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			for n := range 50 {
+				args := fmt.Sprintf(`{"symbolId":"%d-%d"}`, i, n)
+				for _, name := range code[1:] {
+					if f := call(ctx, t, r, name, args); f != nil {
+						t.Error(f)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := l.memory(ctx).seen.Len(); n != 1600 {
+		t.Errorf("%d subjects", n)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	w := &world{}
+	r := w.registry(b)
+	args := `{"symbolId":"github.com/onecall-mcp/onecall/steps.Registry.Resolve"}`
+	for name, r := range map[string]*steps.Registry{"off": r, "enforce": newLadder(b, Options{Mode: Enforce}).Wrap(r)} {
+		b.Run(name, func(b *testing.B) {
+			ctx := session(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				if f := call(ctx, b, r, code[1], args); f != nil {
+					b.Fatal(f)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFound(b *testing.B) {
+	result := []byte(`[` + strings.Repeat(`{"symbolId":"abcdefgh","name":"something","text":"`+strings.Repeat("x", 100)+`"},`, 6000) + `1]`)
+	b.SetBytes(int64(len(result)))
+	for b.Loop() {
+		if n := len(found(result, "symbolid", DefaultMaxSubjects)); n != DefaultMaxSubjects {
+			b.Fatal(n)
+		}
+	}
+}

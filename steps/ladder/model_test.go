@@ -1,0 +1,141 @@
+package ladder
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestModel holds the ladder to a map from subjects to the highest rung, over random ladders, views and calls; and the
+// call that a refusal advises is never refused itself.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	whole := (&world{}).registry(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		rungs := rapid.Permutation(code).Draw(rt, "rungs")[:rapid.IntRange(2, len(code)).Draw(rt, "number")]
+		hidden := rapid.SliceOfNDistinct(rapid.SampledFrom(code), 0, len(code)-1, rapid.ID[string]).Draw(rt, "hidden")
+		l := newLadder(t, Options{Mode: Enforce, Rungs: rungs})
+		view := l.Wrap(whole).View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
+		ctx := steps.WithAttendant(session(t), &steps.Attendant{Functions: view})
+		reached := map[string]int{}
+		visible := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(code), func(name string) bool { return slices.Contains(hidden, name) }))
+		step := func(name string, ids []string) *fault.Error {
+			rung := slices.Index(rungs, name)
+			quoted, _ := json.Marshal(ids)
+			args := fmt.Sprintf(`{"symbolId":%s}`, quoted)
+			if name == "symbol.search" {
+				args = fmt.Sprintf(`{"query":{"x":[{"symbolId":%s}]}}`, quoted)
+			}
+			f := call(ctx, t, view, name, args)
+			most := 0
+			for _, id := range ids {
+				from, known := reached[id]
+				if !known {
+					from = -1
+				}
+				skipped := 0
+				for i := from + 1; i < rung; i++ {
+					if !slices.Contains(hidden, rungs[i]) {
+						skipped++
+					}
+				}
+				most = max(most, skipped)
+			}
+			refused := most > 1 && name != "symbol.search" // whose call names no subject
+			if (f != nil) != refused {
+				rt.Fatalf("%s for %v, %v reached, %v hidden: %v", name, ids, reached, hidden, f)
+			}
+			if f == nil && rung >= 0 {
+				for _, id := range ids {
+					if before, known := reached[id]; !known || before < rung {
+						reached[id] = rung
+					}
+				}
+			}
+			return f
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "calls") {
+			ids := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3).Draw(rt, "ids")
+			f := step(visible.Draw(rt, "name"), ids)
+			if f == nil {
+				continue
+			}
+			_, advice, _ := strings.Cut(f.Message, ": call ")
+			advice, _, _ = strings.Cut(advice, " first")
+			place := 0
+			if _, err := fmt.Sscanf(f.At, "/symbolId/%d", &place); err != nil || !slices.Contains(f.Available, advice) {
+				rt.Fatalf("%+v", f)
+			}
+			for _, name := range f.Available {
+				if slices.Contains(hidden, name) {
+					rt.Fatalf("it names %s, which is hidden", name)
+				}
+			}
+			if f := step(advice, ids[place:place+1]); f != nil {
+				rt.Fatalf("the advised call is refused: %v", f)
+			}
+		}
+	})
+}
+
+// FuzzSubject: any JSON is a subject that is found where it was called, in arguments and in results, and none panics.
+func FuzzSubject(f *testing.F) {
+	for _, seed := range []string{`"a"`, `"\ud800"`, `1`, `-0`, `1e999`, `1.0`, `true`, `null`, `{}`, `{"a":1,"a":2}`, `[1,[2],{"symbolId":3}]`, `{"symbolId":{"symbolId":"x"}}`,
+		`"\\\""`, `""`, `[]`, `[[]]`, `{"symbol\u0049d":"]"}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		compact, err := steps.Compact(value)
+		if err != nil {
+			t.Skip()
+		}
+		var inArgs []key
+		for _, s := range subjectsOf([]byte(`{"z":[1],"symbolId":`+string(compact)+`,"y":{}}`), "symbolId") {
+			inArgs = append(inArgs, s.key)
+		}
+		inResult := found([]byte(`[{"y":"symbolId","symbol-ID":`+string(compact)+`,"x":"}"}]`), "symbolid", 1_000_000)
+		if !slices.Equal(inArgs, inResult) {
+			t.Errorf("%s: %d subjects as an argument, %d in a result", compact, len(inArgs), len(inResult))
+		}
+		v := gjson.ParseBytes(compact)
+		none := v.Type == gjson.Null || v.Type == gjson.String && v.Str == "" || v.IsArray()
+		if len(inArgs) == 0 && !none || len(inArgs) > 1 && !v.IsArray() {
+			t.Errorf("%s is %d subjects", compact, len(inArgs))
+		}
+		if len(found(compact, "symbolid", 2)) > 2 {
+			t.Error("more than the limit")
+		}
+	})
+}
+
+// FuzzFound: a result that is no JSON at all does no harm.
+func FuzzFound(f *testing.F) {
+	f.Add([]byte(`{"symbolId":`))
+	f.Add([]byte(`"symbolId":}`))
+	f.Add([]byte(`"symbolId":"\`))
+	f.Fuzz(func(_ *testing.T, result []byte) { found(result, "symbolid", 10) })
+}
+
+// TestDeepResults: the time to look through a result grows with its length, whatever its nesting. Were it otherwise, this
+// would take minutes.
+func TestDeepResults(t *testing.T) {
+	t.Parallel()
+	const n = 400_000
+	for _, deep := range []string{
+		strings.Repeat(`{"symbolId":`, n) + `"x"` + strings.Repeat(`}`, n),
+		strings.Repeat(`{"a":[`, n) + `{"symbolId":"x"}` + strings.Repeat(`]}`, n),
+		`[` + strings.Repeat(`{"symbolId":null},`, n) + `{"symbolId":"x"}]`,
+	} {
+		if got := found([]byte(deep), "symbolid", 10); len(got) != 1 {
+			t.Errorf("%.20s: %d subjects", deep, len(got))
+		}
+	}
+}

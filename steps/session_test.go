@@ -1,0 +1,37 @@
+package steps
+
+import (
+	"context"
+	"sync"
+	"testing"
+)
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	if SessionOf(t.Context()) != nil {
+		t.Error("a context has a session of itself")
+	}
+	s := &Session{}
+	ctx, cancel := context.WithCancel(WithSession(t.Context(), s))
+	defer cancel()
+	if SessionOf(ctx) != s {
+		t.Error("the session is lost")
+	}
+	type key struct{ n int }
+	made := map[int]int{} // guarded by the session
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			n := i % 4
+			if got := s.Value(key{n}, func() any { made[n]++; return n }); got != n {
+				t.Errorf("%d: %v", n, got)
+			}
+		})
+	}
+	all.Wait()
+	for n, times := range made {
+		if times != 1 {
+			t.Errorf("%d was made %d times", n, times)
+		}
+	}
+}

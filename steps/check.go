@@ -146,7 +146,7 @@ func (e *Entry) check(ctx context.Context, compact []byte, holes []hole) ([]*fau
 // fits tells whether compact arguments certainly fit the input schema; where it does not, they may.
 func (e *Entry) fits(compact []byte) bool {
 	p := e.plain()
-	return p != nil && p.accepts(gjson.ParseBytes(compact))
+	return compact[0] == '{' && p != nil && p.accepts(gjson.ParseBytes(compact))
 }
 
 // violations validates a compact value against a compiled schema, except for the holes.

@@ -401,6 +401,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"$ref":"#"}},"additionalProperties":{"nullable":true,"type":"string"}}`), []byte(`{"a":{"b":1}}`), "/a", "")
 	f.Add([]byte(`{"oneOf":[{"type":"file"},{"not":{}}],"exclusiveMinimum":true,"minimum":1e400}`), []byte(`{"a":1e400}`), "/~1", "integer")
 	f.Add([]byte(`{"$id":"http://x/y","$defs":{"a":{"$id":"z","$anchor":"q"}},"$ref":"z#q","$dynamicRef":"#q"}`), []byte(`{}`), "", "")
+	f.Add([]byte(`{"properties":{"":{}}}`), []byte(`0`), "A", "")
 	f.Add([]byte(`{"items":[{}],"additionalItems":false,"dependencies":{"a":["b"],"c":{}}}`), []byte(`{"a":[]}`), "/a/0", "null")
 	f.Fuzz(func(t *testing.T, schema, args []byte, at, word string) {
 		r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: schema, Output: schema}, Call: echo}}, nil)

@@ -58,15 +58,12 @@ func (s *Server) newFace(a Access, surface Surface) *face {
 // newSDK makes the protocol's server for clients with or without sessions.
 func (f *face) newSDK(sessions bool) *sdk.Server {
 	o := &f.server.o
-	own := &sdk.ServerCapabilities{
-		Tools:   &sdk.ToolCapabilities{ListChanged: true},
-		Logging: &sdk.LoggingCapabilities{},
-	}
 	options := &sdk.ServerOptions{
 		Instructions: instructions,
 		Logger:       o.Log,
 		PageSize:     pageSize,
-		Capabilities: f.capabilities(own),
+		// What upstreams add is told to each client as it is then.
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
 		// What one caller may see is no other's business.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}

@@ -66,9 +66,6 @@ func (f *face) passes() bool {
 	return len(f.server.o.Upstreams) > 0 && (f.surface == SurfaceFlat || f.surface == SurfaceHybrid)
 }
 
-// capabilities are those that the face is made with. What upstreams add is told to each client as it is then.
-func (f *face) capabilities(own *sdk.ServerCapabilities) *sdk.ServerCapabilities { return own }
-
 // passThrough answers what upstreams offer beside tools. It is made once for each of the face's servers.
 func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
 	if !f.passes() {

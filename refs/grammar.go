@@ -322,66 +322,6 @@ func (p *referenceParser) peekAt(n int) byte {
 	return 0
 }
 
-// unexpected is the fault of a reference that goes on with something that is none of its parts.
-func (p *referenceParser) unexpected() *fault.Error {
-	if what := p.computation(); what != "" {
-		return p.malformed(p.pos, "A reference cannot go on with %s. %s", what, computeElsewhere)
-	}
-	c, _ := utf8.DecodeRuneInString(p.text[p.pos:])
-	return p.malformed(p.pos, "A reference cannot go on with %q here. Keys with such characters are quoted: $0[\"a key\"].", c)
-}
-
-// computeElsewhere is told where an expression stands in the place of a reference.
-const computeElsewhere = "To compute, use select or expr.eval: args and return take references only."
-
-// computation names what makes an expression of a text in which a reference has ended; "" where it is none. A parser of
-// plain names is for texts that may be expressions, so that there it has nothing to tell.
-func (p *referenceParser) computation() string {
-	if p.plain {
-		return ""
-	}
-	rest := strings.TrimLeft(p.text[p.pos:], " \t\r\n")
-	switch c := rest[:min(1, len(rest))]; c {
-	case "+", "*", "%", "<", ">", "=", "&", "^":
-		return "the operator " + c
-	case "|":
-		return "a pipe"
-	case "?":
-		return "a condition"
-	case "!":
-		if strings.HasPrefix(rest, "!=") {
-			return "the operator !="
-		}
-	case "-", "/": // not in $HOME/bin and $100-$200
-		if p.text[p.pos-1] == ']' || strings.HasPrefix(rest[1:], " ") {
-			return "the operator " + c
-		}
-	case "\"", "'":
-		if strings.LastIndexByte(p.text[:p.pos], '(') > strings.LastIndexByte(p.text[:p.pos], ')') {
-			return "a call"
-		}
-		return "a text"
-	}
-	return ""
-}
-
-// Remedy says what to write instead where nothing is at the use's path and a part of it looks like a computation; "" where
-// none does.
-func (u *Use) Remedy() string {
-	for i := range u.Path {
-		if u.Path[i].Kind == Name && computes(u.Path[i].Key) {
-			return computeElsewhere
-		}
-	}
-	return ""
-}
-
-// computes tells whether a key that is not there looks like a part of an expression, as names may hold the characters of
-// some operators: `count - 1`, `trim()`.
-func computes(key string) bool {
-	return strings.HasSuffix(key, ")") && strings.Contains(key, "(") || strings.Contains(key, " - ") || strings.Contains(key, " / ")
-}
-
 func (p *referenceParser) malformed(at int, format string, args ...any) *fault.Error {
 	return atOffset(fault.New(fault.BadReference, format, args...), p.text, at)
 }

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -330,62 +329,6 @@ func (c *Catalog) status(m *member) Status {
 	status := m.live.Status()
 	status.Error = c.options.Scrubber.Fault(status.Error)
 	return status
-}
-
-// Pending tells whether a function of this name, which is not there, may still come: a source is starting, unless the name
-// begins with that of a source which is not.
-func Pending(p Provider, name string) bool {
-	if c, ok := p.(interface{ pending(name string) bool }); ok {
-		return c.pending(name)
-	}
-	return p.Starting() != nil
-}
-
-func (c *Catalog) pending(name string) bool {
-	original, starting, named := c.options.Settings.renamed(name), false, false
-	for _, m := range c.all() {
-		now := m.live != nil && m.live.Status().State == StateStarting
-		if beginsWith(name, m.name) || beginsWith(original, m.name) {
-			if now {
-				return true
-			}
-			named = true
-		}
-		starting = starting || now
-	}
-	return starting && !named
-}
-
-func (v *View) pending(name string) bool { return v.catalog.pending(name) }
-
-// Qualified tells whether a name begins with that of a source: no other can have a function of this name.
-func Qualified(p Provider, name string) bool {
-	c, ok := p.(interface{ qualified(name string) bool })
-	return ok && c.qualified(name)
-}
-
-func (c *Catalog) qualified(name string) bool {
-	original := c.options.Settings.renamed(name)
-	return slices.ContainsFunc(c.all(), func(m *member) bool { return beginsWith(name, m.name) || beginsWith(original, m.name) })
-}
-
-func (v *View) qualified(name string) bool { return v.catalog.qualified(name) }
-
-// Await gives the functions once enough says so, or no source is starting any more, or ctx is done. enough is asked of
-// each registry; nil waits for all sources.
-func Await(ctx context.Context, p Provider, enough func(*Registry) bool) *Registry {
-	for {
-		starting := p.Starting() // before the functions: what comes meanwhile is not missed
-		registry := p.Registry()
-		if starting == nil || enough != nil && enough(registry) {
-			return registry
-		}
-		select {
-		case <-starting:
-		case <-ctx.Done():
-			return registry
-		}
-	}
 }
 
 // closeTime bounds how long Close waits for the sources together.

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -45,9 +45,9 @@ type Settings struct {
 
 type setting struct {
 	Setting
-	pattern *regexp.Regexp // nil: the pattern is a name
-	literal int            // characters of the pattern that stand for themselves
-	at      int            // position in the list that was given
+	rank    int // 0: the pattern is a name
+	literal int // bytes of the pattern that stand for themselves
+	at      int // position in the list that was given
 }
 
 // NewSettings reads the settings. Of several that fit a function each thing is said by the most exact pattern that says
@@ -62,27 +62,43 @@ func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 		}
 		one := &setting{Setting: given, at: i, literal: len(given.Pattern)}
 		if stars := strings.Count(given.Pattern, "*") + strings.Count(given.Pattern, "?"); stars > 0 {
-			one.literal -= stars
-			quoted := regexp.QuoteMeta(given.Pattern)
-			quoted = strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(quoted)
-			one.pattern = regexp.MustCompile(`^(?s:` + quoted + `)$`)
+			one.rank, one.literal = 1, one.literal-stars
 		}
 		s.list = append(s.list, one)
 	}
 	slices.SortStableFunc(s.list, func(a, b *setting) int {
-		if named := cmp.Compare(rankOf(a), rankOf(b)); named != 0 {
-			return named
-		}
-		return cmp.Or(cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
 	})
 	return s, faults
 }
 
-func rankOf(s *setting) int {
-	if s.pattern == nil {
-		return 0
+// Fits tells whether a function's name fits a pattern: each * of the pattern stands for any characters, dots included, or
+// none, each ? for one. It takes no memory, and at most the product of both lengths in time.
+func Fits(pattern, name string) bool {
+	star, rest := -1, 0 // the last * so far, and what of the name comes after that which it stands for
+	for p, n := 0, 0; ; {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, rest = p, n
+			p++
+		case n == len(name):
+			return p == len(pattern)
+		case p < len(pattern) && pattern[p] == '?':
+			p, n = p+1, n+character(name[n:])
+		case p < len(pattern) && pattern[p] == name[n]:
+			p, n = p+1, n+1
+		case star >= 0: // only the last * needs to be tried again: what fits before it stays fitting
+			rest += character(name[rest:])
+			p, n = star+1, rest
+		default:
+			return false
+		}
 	}
-	return 1
+}
+
+func character(text string) (bytes int) {
+	_, bytes = utf8.DecodeRuneInString(text)
+	return bytes
 }
 
 func checkSetting(s *Setting) (faults []*fault.Error) {
@@ -124,7 +140,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	}
 	var c Setting
 	for _, one := range s.list {
-		if one.fits(fn.Name) {
+		if Fits(one.Pattern, fn.Name) {
 			s.mark(one)
 			c.fill(&one.Setting)
 		}
@@ -163,13 +179,6 @@ func (s *Setting) aliasesFor(input json.RawMessage) map[string]string {
 		return s.Aliases
 	}
 	return aliases
-}
-
-func (one *setting) fits(name string) bool {
-	if one.pattern == nil {
-		return one.Pattern == name
-	}
-	return one.pattern.MatchString(name)
 }
 
 // fill takes from a less exact setting what is not said yet.

@@ -1,0 +1,208 @@
+package rights
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// When keys of an issuer are fetched.
+const (
+	// fetchEvery is how old keys are when they are fetched again in the background: so long a key that the issuer has taken
+	// back may still be accepted.
+	fetchEvery = 5 * time.Minute
+	// fetchApart is the least between two fetches: whoever sends tokens signed with keys that do not exist does not make
+	// onecall ask its issuer more often, and a new key is known at the latest so long after its first token.
+	fetchApart = 10 * time.Second
+	// fetchTime bounds all of one attempt, metadata included.
+	fetchTime = 10 * time.Second
+	// tooOld is how long ago the last attempt may be when keys are used before the next has ended.
+	tooOld = time.Hour
+)
+
+// ring holds the issuer's keys, and loads them again when they are used: in the background when they have become old, and
+// at once when a token was signed with a key that is not there. At most one load runs at a time. Keys that are there stay
+// until others are: an issuer that cannot be reached does not lock out those whose tokens are signed with a known key.
+type ring struct {
+	load         func(ctx context.Context, have *keySet) (*keySet, error) // gives have itself where nothing is new
+	every, apart time.Duration
+	log          *slog.Logger
+
+	ctx    context.Context // of loads; ends with close
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	set     *keySet // nil: none yet
+	err     error   // of the last load
+	failed  int     // loads that have failed since the last that has not
+	ended   time.Time
+	running chan struct{} // closed at the end of the load that runs; nil: none does
+}
+
+// newRing makes the ring of an issuer; its fault is that of /jwt/keys. A file is read now, a URL is not.
+func newRing(o *Options, accepted []jose.SignatureAlgorithm) (*ring, *fault.Error) {
+	r := &ring{every: fetchEvery, apart: fetchApart, log: o.Log}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	switch where := o.JWT.Keys; {
+	case strings.Contains(where, "://"):
+		if problem := checkURL(where); problem != "" {
+			return nil, fault.New(fault.BadRequest, "the address of the issuer's keys %s", problem)
+		}
+		fallthrough
+	case where == "":
+		r.load = newIssuer(o, accepted).load
+	default:
+		file := &keyFile{name: where, accepted: accepted}
+		r.load, r.every, r.apart = file.load, checkFileEvery, checkFileEvery
+		set, err := file.load(r.ctx, nil)
+		if err != nil {
+			f := fault.New(fault.BadRequest, "the file of the issuer's keys cannot be used: %s. It must be a JSON Web Key Set with public keys", err)
+			f.Err = err
+			return nil, f
+		}
+		r.set, r.ended = set, time.Now()
+	}
+	return r, nil
+}
+
+// prefetch begins the first load.
+func (r *ring) prefetch() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.set == nil {
+		r.begin(0)
+	}
+}
+
+// current gives the keys that are there, nil where there are none, or they are too old. It begins a load where that is
+// due, and does not wait.
+func (r *ring) current() *keySet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begin(r.pause())
+	if r.running != nil && time.Since(r.ended) >= tooOld {
+		return nil
+	}
+	return r.set
+}
+
+// first gives the keys that are there, and waits for them where there are none, or they are too old. Errors: unavailable,
+// or that of ctx.
+func (r *ring) first(ctx context.Context) (*keySet, error) {
+	if set := r.current(); set != nil {
+		return set, nil
+	}
+	if err := r.wait(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.set == nil {
+		return nil, unavailable(r.err)
+	}
+	return r.set, nil
+}
+
+// newer gives the keys after a load, unless those that are there are others than the caller has anyway, or the last load
+// is not long ago: then those that are there. Errors: unavailable where the last load has failed, or that of ctx.
+func (r *ring) newer(ctx context.Context, than *keySet) (*keySet, error) {
+	r.mu.Lock()
+	if r.set != than {
+		defer r.mu.Unlock()
+		return r.set, nil
+	}
+	r.begin(r.apart)
+	r.mu.Unlock()
+	if err := r.wait(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return nil, unavailable(r.err)
+	}
+	return r.set, nil
+}
+
+// pause is how long after the last load the next begins by itself: a load that has failed is repeated sooner.
+func (r *ring) pause() time.Duration {
+	if r.failed == 0 {
+		return r.every
+	}
+	return min(time.Second<<min(r.failed-1, 10), r.apart)
+}
+
+// begin begins a load, unless one runs, or the last one ended less than pause ago. r.mu is held.
+func (r *ring) begin(pause time.Duration) {
+	if r.running != nil || r.ctx.Err() != nil || !r.ended.IsZero() && time.Since(r.ended) < pause {
+		return
+	}
+	done, have := make(chan struct{}), r.set
+	r.running = done
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(r.ctx, fetchTime)
+		defer cancel()
+		set, err := r.load(ctx, have)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.running = nil
+		r.end(set, err)
+	}()
+}
+
+// end takes what a load has given. r.mu is held.
+func (r *ring) end(set *keySet, err error) {
+	r.ended, r.err = time.Now(), err
+	switch {
+	case r.ctx.Err() != nil:
+		r.err = errors.New("the table of tokens is closed")
+	case err != nil:
+		if r.failed++; r.failed == 1 {
+			r.log.Warn("the keys of the tokens' issuer could not be read; tokens signed with a known key are still accepted",
+				"error", err, "known", r.set != nil)
+		}
+	default:
+		if r.failed > 0 || set != r.set {
+			r.log.Info("the keys of the tokens' issuer were read", "keys", len(set.keys), "left_out", set.reason())
+		}
+		r.set, r.failed = set, 0
+	}
+}
+
+// wait waits for the load that runs, if one does.
+func (r *ring) wait(ctx context.Context) error {
+	r.mu.Lock()
+	running := r.running
+	r.mu.Unlock()
+	if running == nil {
+		return nil
+	}
+	select {
+	case <-running:
+		return nil
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &fault.Error{Code: fault.Timeout, Message: "the keys of the token's issuer did not come in time", Err: ctx.Err()}
+	}
+	return &fault.Error{Code: fault.Cancelled, Message: "the request ended while the keys of the token's issuer were fetched", Err: ctx.Err()}
+}
+
+// close ends the load that runs, and waits for its end.
+func (r *ring) close() {
+	r.cancel()
+	_ = r.wait(context.Background())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = errors.New("the table of tokens is closed")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 // document is JSON of about that many bytes.
@@ -23,7 +24,7 @@ func document(size int) []byte {
 
 // BenchmarkStore keeps a result and reads it again, on a server of this machine and in memory.
 func BenchmarkStore(b *testing.B) {
-	server := startServer(b)
+	server := redistest.Start(b)
 	memory, err := memstore.New(nil)
 	if err != nil {
 		b.Fatal(err)
@@ -33,9 +34,9 @@ func BenchmarkStore(b *testing.B) {
 		d    budget.Driver
 	}{
 		{"baseline=memory", memory},
-		{"socket", open(b, redisstore.Options{URL: server.url(), Compress: -1})},
-		{"tcp", open(b, redisstore.Options{URL: "redis://" + server.address(), Compress: -1})},
-		{"compressed", open(b, redisstore.Options{URL: server.url(), Compress: 1})},
+		{"socket", open(b, redisstore.Options{URL: server.URL(), Compress: -1})},
+		{"tcp", open(b, redisstore.Options{URL: server.TCP(), Compress: -1})},
+		{"compressed", open(b, redisstore.Options{URL: server.URL(), Compress: 1})},
 	}
 	for _, size := range []int{2_000, 100_000, 1_000_000, 64 << 20} {
 		value := document(size)
@@ -61,9 +62,9 @@ func BenchmarkStore(b *testing.B) {
 
 // BenchmarkEvict keeps one large result in a full store, in place of many small ones.
 func BenchmarkEvict(b *testing.B) {
-	server := startServer(b)
+	server := redistest.Start(b)
 	const most = 32 << 20
-	s := open(b, redisstore.Options{URL: server.url(), MaxBytes: most, Compress: -1, Timeout: time.Minute})
+	s := open(b, redisstore.Options{URL: server.URL(), MaxBytes: most, Compress: -1, Timeout: time.Minute})
 	small := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(1500)}
 	large := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: document(most - 10_000)}
 	n := most / (len(small.Value) + 600)
@@ -79,7 +80,7 @@ func BenchmarkEvict(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if left := server.client(b).HLen(context.Background(), redisstore.DefaultPrefix+"sizes").Val(); left > 10 {
+	if left := server.Client(b).HLen(context.Background(), redisstore.DefaultPrefix+"sizes").Val(); left > 10 {
 		b.Fatalf("%d results are left", left)
 	}
 	b.ReportMetric(float64(n), "evicted/op")

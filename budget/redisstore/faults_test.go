@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 // unavailable checks that every operation fails with the code, the address and the words, and tells no secret.
@@ -47,11 +48,11 @@ func works(t *testing.T, s *redisstore.Store) {
 // down is there.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
-	server.kill()
-	s := open(t, redisstore.Options{URL: "redis://" + server.address()})
-	unavailable(t, s, server.address(), "cannot be reached", "refused")
-	server.start()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	server.Kill()
+	s := open(t, redisstore.Options{URL: server.TCP()})
+	unavailable(t, s, server.Address(), "cannot be reached", "refused")
+	server.Restart()
 	for round := range 3 {
 		var kept sync.Map
 		var users sync.WaitGroup
@@ -70,11 +71,11 @@ func TestKilled(t *testing.T) {
 			})
 		}
 		time.Sleep(50 * time.Millisecond) // of traffic, whose amount does not matter
-		server.kill()
+		server.Kill()
 		users.Wait()
-		unavailable(t, s, server.address())
-		server.start()
-		within(t, "the server to read its data", func() bool { return s.Ping(t.Context()) == nil })
+		unavailable(t, s, server.Address())
+		server.Restart()
+		redistest.Within(t, "the server to read its data", func() bool { return s.Ping(t.Context()) == nil })
 		n := 0
 		kept.Range(func(key, _ any) bool {
 			n++
@@ -92,9 +93,9 @@ func TestKilled(t *testing.T) {
 // Connections that the server closed meanwhile cost no operation.
 func TestClosedConnections(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	s := open(t, redisstore.Options{URL: "redis://" + server.address()})
-	client := server.client(t)
+	server := redistest.Start(t)
+	s := open(t, redisstore.Options{URL: server.TCP()})
+	client := server.Client(t)
 	for range 5 {
 		var users sync.WaitGroup
 		for range 30 {
@@ -108,38 +109,15 @@ func TestClosedConnections(t *testing.T) {
 	}
 }
 
-// forward is a proxy to the real server that passes what it answers in pieces, with a pause before each.
-func forward(tb testing.TB, to string, piece int, pause time.Duration) *proxy {
-	return newProxy(tb, func(client net.Conn) {
-		server, err := net.Dial("tcp", to)
-		if err != nil {
-			return
-		}
-		defer server.Close()
-		go func() {
-			_, _ = io.Copy(server, client)
-			_ = server.Close()
-		}()
-		buffer := make([]byte, piece)
-		for {
-			n, err := server.Read(buffer)
-			time.Sleep(pause)
-			if _, failed := client.Write(buffer[:n]); err != nil || failed != nil {
-				return
-			}
-		}
-	})
-}
-
 // A server that is silent too long is given up, one that answers slowly but steadily is not.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	direct := open(t, redisstore.Options{URL: server.url(), Compress: -1})
+	server := redistest.Start(t)
+	direct := open(t, redisstore.Options{URL: server.URL(), Compress: -1})
 	large := entry(time.Now(), incompressible(2<<20))
 	put(t, direct, "large", large)
 
-	steady := open(t, redisstore.Options{URL: "redis://" + forward(t, server.address(), 64<<10, 40*time.Millisecond).Addr().String(), Timeout: 800 * time.Millisecond})
+	steady := open(t, redisstore.Options{URL: "redis://" + redistest.Forward(t, server.Address(), 64<<10, 40*time.Millisecond).Address(), Timeout: 800 * time.Millisecond})
 	began := time.Now()
 	if e, err := steady.Get(t.Context(), "large"); err != nil || string(e.Value) != string(large.Value) {
 		t.Errorf("a large value in small pieces: %v", err)
@@ -149,15 +127,15 @@ func TestSlow(t *testing.T) {
 	}
 
 	// The pause is below what an operation may last in all: it is the silence that ends it.
-	silent := open(t, redisstore.Options{URL: forward(t, server.address(), 64<<10, 2*time.Second).url(), Timeout: 300 * time.Millisecond})
+	silent := open(t, redisstore.Options{URL: urlOf(redistest.Forward(t, server.Address(), 64<<10, 2*time.Second)), Timeout: 300 * time.Millisecond})
 	unavailable(t, silent, "did not answer within 300ms", "127.0.0.1:")
 }
 
 // A caller leaves when its context ends, whatever the server does.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
-	hanging := newProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	s := open(t, redisstore.Options{URL: hanging.url(), Timeout: time.Hour})
+	hanging := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})
 	cancelled, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	late, cancelLate := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -178,17 +156,17 @@ func TestLeaves(t *testing.T) {
 func TestCloseMeanwhile(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int32
-	hanging := newProxy(t, func(c net.Conn) {
+	hanging := redistest.NewProxy(t, func(c net.Conn) {
 		connected.Add(1)
 		_, _ = io.Copy(io.Discard, c)
 	})
-	s := open(t, redisstore.Options{URL: hanging.url(), Timeout: time.Hour})
+	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Get(context.Background(), "k")
 		failed <- err
 	}()
-	within(t, "a connection", func() bool { return connected.Load() > 0 })
+	redistest.Within(t, "a connection", func() bool { return connected.Load() > 0 })
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -215,7 +193,7 @@ func TestGarbage(t *testing.T) {
 		t.Run(fmt.Sprintf("%.12q", answer), func(t *testing.T) {
 			t.Parallel()
 			for _, closes := range []bool{true, false} {
-				babbler := newProxy(t, func(c net.Conn) {
+				babbler := redistest.NewProxy(t, func(c net.Conn) {
 					buffer := make([]byte, 1<<16)
 					for {
 						if _, err := c.Read(buffer); err != nil {
@@ -226,7 +204,7 @@ func TestGarbage(t *testing.T) {
 						}
 					}
 				})
-				unavailable(t, open(t, redisstore.Options{URL: babbler.url(), Timeout: 200 * time.Millisecond}), "127.0.0.1:")
+				unavailable(t, open(t, redisstore.Options{URL: urlOf(babbler), Timeout: 200 * time.Millisecond}), "127.0.0.1:")
 			}
 		})
 	}
@@ -235,21 +213,21 @@ func TestGarbage(t *testing.T) {
 // What the server refuses is told in words, and no error tells a secret.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	secured := startServer(t, strings.Fields("--requirepass other"+
+	secured := redistest.Start(t, strings.Fields("--requirepass other"+
 		" --user onecall on >s3cr3t-word ~onecall:results:* resetchannels -@all +@connection +multi"+
 		" --user enough on >s3cr3t-word ~onecall:results:* resetchannels -@all "+needed)...)
-	full := startServer(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
-	copied := startServer(t, "--replicaof", "127.0.0.1", freePort(t))
-	clustered := startServer(t, "--cluster-enabled", "yes")
-	renamed := startServer(t, "--rename-command", "PEXPIRETIME", "", "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "PING", "")
+	full := redistest.Start(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
+	copied := redistest.Start(t, "--replicaof", "127.0.0.1", redistest.FreePort(t))
+	clustered := redistest.Start(t, "--cluster-enabled", "yes")
+	renamed := redistest.Start(t, "--rename-command", "PEXPIRETIME", "", "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "", "--rename-command", "PING", "")
 
-	works(t, open(t, redisstore.Options{URL: "redis://enough:s3cr3t-word@" + secured.address()}))
+	works(t, open(t, redisstore.Options{URL: "redis://enough:s3cr3t-word@" + secured.Address()}))
 	for name, test := range map[string]struct{ url, want string }{
-		"wrong password": {"redis://:s3cr3t-word@" + secured.address(), "refuses the user or the password"},
-		"wrong user":     {"redis://nobody:s3cr3t-word@" + secured.address(), "refuses the user or the password"},
-		"no password":    {"redis://" + secured.address(), "refuses the user or the password"},
-		"socket":         {"unix://nobody:s3cr3t-word@" + secured.socket(), secured.socket() + " refuses the user"},
-		"database":       {"redis://" + full.address() + "/99", "has no database of that number"},
+		"wrong password": {"redis://:s3cr3t-word@" + secured.Address(), "refuses the user or the password"},
+		"wrong user":     {"redis://nobody:s3cr3t-word@" + secured.Address(), "refuses the user or the password"},
+		"no password":    {"redis://" + secured.Address(), "refuses the user or the password"},
+		"socket":         {"unix://nobody:s3cr3t-word@" + secured.Socket(), secured.Socket() + " refuses the user"},
+		"database":       {"redis://" + full.Address() + "/99", "has no database of that number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,11 +238,11 @@ func TestRefused(t *testing.T) {
 		url, want string
 		get       bool // a Get fails too
 	}{
-		"rights":  {"redis://onecall:s3cr3t-word@" + secured.address(), "does not grant", true},
-		"memory":  {"redis://" + full.address(), "has no memory left", false},
-		"copy":    {"redis://" + copied.address(), "is a copy", false},
-		"cluster": {"redis://" + clustered.address(), "is part of a cluster", true},
-		"renamed": {"redis://" + renamed.address(), "lacks a command", true},
+		"rights":  {"redis://onecall:s3cr3t-word@" + secured.Address(), "does not grant", true},
+		"memory":  {"redis://" + full.Address(), "has no memory left", false},
+		"copy":    {"redis://" + copied.Address(), "is a copy", false},
+		"cluster": {"redis://" + clustered.Address(), "is part of a cluster", true},
+		"renamed": {"redis://" + renamed.Address(), "lacks a command", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -20,22 +21,19 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient"
 )
 
 // Defaults of Options.
 const (
 	DefaultPrefix   = "onecall:results:"
-	DefaultTimeout  = 2 * time.Second
+	DefaultTimeout  = redisclient.DefaultTimeout
 	DefaultCompress = 4 << 20
 )
 
 const (
-	longest   = 15        // times Timeout: the most that one operation's reading or writing lasts
 	overhead  = 512       // bytes that an entry counts beside its own: its key, its places in the index
 	maxStored = 512 << 20 // bytes of a string, the server's bound (proto-max-bulk-len) where it was not changed
-	maxPrefix = 200       // bytes
-	pooled    = 32        // connections at once
-	idle      = 8         // connections that stay open unused
 )
 
 // Options are the settings of a Store; a zero field but URL stands for its default.
@@ -70,14 +68,10 @@ type Options struct {
 // Store is a budget.Driver. Where MaxBytes is passed, the results that would expire first go first: those not used for the
 // longest time.
 type Store struct {
-	o       Options
-	address string // as errors name it
-	client  *redis.Client
-	codec   *codec
-
-	mu     sync.RWMutex
-	closed bool
-	users  sync.WaitGroup // operations, which may go on after their callers left
+	o      Options
+	client *redisclient.Client
+	codec  *codec
+	close  func()
 }
 
 var (
@@ -105,15 +99,18 @@ func New(o *Options) (*Store, error) {
 	if err := s.o.complete(); err != nil {
 		return nil, err
 	}
-	client, err := clientOptions(&s.o)
+	var err error
+	s.client, err = redisclient.New(&redisclient.Options{Name: "result store", URL: s.o.URL, Prefix: s.o.Prefix, Timeout: s.o.Timeout, TLS: s.o.TLS})
 	if err != nil {
 		return nil, err
 	}
 	if s.codec, err = newCodec(s.o.Compress); err != nil {
 		return nil, err
 	}
-	s.address = client.Addr
-	s.client = newClient(client)
+	s.close = sync.OnceFunc(func() {
+		s.client.Close()
+		s.codec.close()
+	})
 	return s, nil
 }
 
@@ -132,12 +129,8 @@ func (o *Options) complete() error {
 		o.Now = time.Now
 	}
 	switch {
-	case len(o.Prefix) > maxPrefix:
-		return fault.New(fault.BadRequest, "The prefix of the result store's keys has %d bytes and may have %d.", len(o.Prefix), maxPrefix)
 	case o.MaxBytes < -1:
 		return fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", o.MaxBytes)
-	case o.Timeout < time.Millisecond:
-		return fault.New(fault.BadRequest, "The timeout of the result store must be at least 1ms, not %v.", o.Timeout)
 	case o.Compress < -1:
 		return fault.New(fault.BadRequest, "The size from which on results are compressed must be a number of bytes, or -1 for never, not %d.", o.Compress)
 	}
@@ -158,12 +151,12 @@ func idOf(key string) string {
 
 // keys are the keys on the server that a script about an entry uses: that of the entry and those of the index.
 func (s *Store) keys(id string) []string {
-	return []string{s.o.Prefix + id, s.o.Prefix + "by-expiry", s.o.Prefix + "sizes"}
+	return []string{s.client.Key(id), s.client.Key("by-expiry"), s.client.Key("sizes")}
 }
 
 // arguments are what every script is given about an entry.
 func (s *Store) arguments(id string, more ...any) []any {
-	return append([]any{s.o.Prefix, id, micros(s.o.Now()), s.o.Timeout.Microseconds()}, more...)
+	return append([]any{s.client.Key(""), id, micros(s.o.Now()), s.o.Timeout.Microseconds()}, more...)
 }
 
 // Put implements budget.Driver.
@@ -175,20 +168,21 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	if life < time.Millisecond {
 		return s.Delete(ctx, key) // it has expired, and so has what it replaces
 	}
-	return s.do(ctx, func(ctx context.Context) error {
-		id := idOf(key)
-		whole := s.codec.encode(id, e)
+	id := idOf(key)
+	var whole []byte
+	return s.do(ctx, func(ctx context.Context, server *redis.Client) error {
+		if whole == nil {
+			whole = s.codec.encode(id, e)
+		}
 		size := int64(len(whole)) + overhead
 		if most := min(s.o.MaxBytes, maxStored); size > most {
 			return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d of it. Ask for less of it.", size, most)
 		}
 		// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
 		// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
-		return s.again(ctx, func() error {
-			return s.transaction(ctx, func(tx redis.Pipeliner) {
-				tx.Set(ctx, s.o.Prefix+id, whole, life+2*s.o.Timeout)
-				tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, s.o.MaxBytes, micros(e.Created), micros(e.Expires), overhead)...)
-			})
+		return redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
+			tx.Set(ctx, s.client.Key(id), whole, life+2*s.o.Timeout)
+			tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, s.o.MaxBytes, micros(e.Created), micros(e.Expires), overhead)...)
 		})
 	})
 }
@@ -197,19 +191,15 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
 	id := idOf(key)
 	var found budget.Entry
-	err := s.do(ctx, func(ctx context.Context) error {
+	err := s.do(ctx, func(ctx context.Context, server *redis.Client) error {
 		var value *redis.StringCmd
 		var expires *redis.DurationCmd
 		var clock *redis.TimeCmd
-		var sent, came time.Time
-		err := s.again(ctx, func() error {
-			sent = s.o.Now()
-			err := s.transaction(ctx, func(tx redis.Pipeliner) {
-				value, expires, clock = tx.Get(ctx, s.o.Prefix+id), tx.PExpireTime(ctx, s.o.Prefix+id), tx.Time(ctx)
-			})
-			came = s.o.Now()
-			return err
+		sent := s.o.Now()
+		err := redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
+			value, expires, clock = tx.Get(ctx, s.client.Key(id)), tx.PExpireTime(ctx, s.client.Key(id)), tx.Time(ctx)
 		})
+		came := s.o.Now()
 		if err != nil {
 			return err
 		}
@@ -219,7 +209,7 @@ func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
 		}
 		e, err := s.codec.decode(id, whole)
 		if err != nil || expires.Val() < 0 {
-			return budget.ErrNotFound
+			return redis.Nil
 		}
 		e.Expires = time.UnixMilli(expires.Val().Milliseconds())
 		shift := s.drift(clock.Val(), sent, came)
@@ -247,46 +237,41 @@ func (s *Store) drift(server, sent, came time.Time) time.Duration {
 
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
-	return s.do(ctx, func(ctx context.Context) error {
-		id := idOf(key)
-		return s.again(ctx, func() error {
-			there, err := touch.Run(ctx, s.client, s.keys(id), s.arguments(id, micros(expires))...).Bool()
-			if err == nil && !there {
-				err = budget.ErrNotFound
-			}
-			return err
-		})
+	id := idOf(key)
+	return s.do(ctx, func(ctx context.Context, server *redis.Client) error {
+		there, err := touch.Run(ctx, server, s.keys(id), s.arguments(id, micros(expires))...).Bool()
+		if err == nil && !there {
+			err = redis.Nil
+		}
+		return err
 	})
 }
 
 // Delete implements budget.Driver.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.do(ctx, func(ctx context.Context) error {
-		id := idOf(key)
-		return s.again(ctx, func() error {
-			return forget.Run(ctx, s.client, s.keys(id), s.arguments(id)...).Err()
-		})
+	id := idOf(key)
+	return s.do(ctx, func(ctx context.Context, server *redis.Client) error {
+		return forget.Run(ctx, server, s.keys(id), s.arguments(id)...).Err()
 	})
 }
 
 // Ping tells whether the server can be used, with the error that an operation would have.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, func(ctx context.Context) error {
-		return s.again(ctx, func() error { return s.client.Ping(ctx).Err() })
-	})
-}
+func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx) }
 
 // Close implements budget.Driver. The results stay on the server until they expire.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	before := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if before {
-		return nil
-	}
-	_ = s.client.Close() // of connections, which cannot be used any more either way
-	s.users.Wait()
-	s.codec.close()
+	s.close()
 	return nil
+}
+
+// do runs an operation on the server, which may be run twice.
+func (s *Store) do(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
+	err := s.client.Do(ctx, operation)
+	switch {
+	case errors.Is(err, redis.Nil):
+		return budget.ErrNotFound
+	case errors.Is(err, redisclient.ErrClosed):
+		return budget.ErrClosed
+	}
+	return err
 }

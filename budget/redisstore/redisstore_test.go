@@ -21,6 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/budget/storetest"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 func TestDriver(t *testing.T) {
@@ -36,9 +37,9 @@ func TestDriver(t *testing.T) {
 	for name, compress := range map[string]int{"server": -1, "server, all compressed": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := startServer(t)
+			server := redistest.Start(t)
 			storetest.Run(t, func(t *testing.T) budget.Driver {
-				return open(t, redisstore.Options{URL: server.url(), Prefix: t.Name(), Compress: compress, Timeout: time.Minute})
+				return open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name(), Compress: compress, Timeout: time.Minute})
 			})
 		})
 	}
@@ -46,9 +47,9 @@ func TestDriver(t *testing.T) {
 
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	one, other := open(t, redisstore.Options{URL: server.url()}), open(t, redisstore.Options{URL: "redis://" + server.address()})
-	apart := open(t, redisstore.Options{URL: server.url(), Prefix: "apart:"})
+	server := redistest.Start(t)
+	one, other := open(t, redisstore.Options{URL: server.URL()}), open(t, redisstore.Options{URL: server.TCP()})
+	apart := open(t, redisstore.Options{URL: server.URL(), Prefix: "apart:"})
 	now := time.Now()
 	put(t, one, "k", entry(now, `{"a":1}`))
 	if e, err := other.Get(t.Context(), "k"); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
@@ -72,7 +73,7 @@ func TestReplicas(t *testing.T) {
 	if err := other.Delete(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
-	if left := server.client(t).Keys(t.Context(), "*").Val(); len(left) != 0 {
+	if left := server.Client(t).Keys(t.Context(), "*").Val(); len(left) != 0 {
 		t.Errorf("left on the server: %q", left)
 	}
 }
@@ -80,7 +81,7 @@ func TestReplicas(t *testing.T) {
 // A replica whose clock is wrong, or jumps, sees lives of the right length, and so do the others.
 func TestClocks(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
+	server := redistest.Start(t)
 	near := func(got, want time.Duration) bool { return (got - want).Abs() < 30*time.Second }
 	for _, skew := range []time.Duration{-1000 * time.Hour, -time.Hour, 0, time.Hour, 1000 * time.Hour} {
 		for _, jump := range []time.Duration{-time.Hour, 0, time.Hour} {
@@ -88,8 +89,8 @@ func TestClocks(t *testing.T) {
 				t.Parallel()
 				is := skew
 				wrong := func() time.Time { return time.Now().Add(is) }
-				one := open(t, redisstore.Options{URL: server.url(), Prefix: t.Name(), Now: wrong})
-				other := open(t, redisstore.Options{URL: server.url(), Prefix: t.Name()})
+				one := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name(), Now: wrong})
+				other := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name()})
 				e := entry(wrong(), "1")
 				e.Created = e.Created.Add(-time.Minute)
 				put(t, one, "k", e)
@@ -124,9 +125,9 @@ func incompressible(n int) string {
 
 func TestLeastUsedGiveWay(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	client := server.client(t)
-	s := open(t, redisstore.Options{URL: server.url(), MaxBytes: 20_000})
+	server := redistest.Start(t)
+	client := server.Client(t)
+	s := open(t, redisstore.Options{URL: server.URL(), MaxBytes: 20_000})
 	now := time.Now()
 	for i := range 50 {
 		e := entry(now, incompressible(1000+i))
@@ -210,14 +211,14 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, most int) e
 // Whatever is done, the index tells what is there, the bound holds, and the newest is there.
 func TestIndexProperty(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	client := server.client(t)
+	server := redistest.Start(t)
+	client := server.Client(t)
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
 		prefix := fmt.Sprint("p", runs, ":")
 		const most = 10_000
-		s := open(t, redisstore.Options{URL: server.url(), Prefix: prefix, MaxBytes: most})
+		s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: most})
 		newest := map[string]string{} // what was put and not deleted; it may have given way
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			key := rapid.StringMatching("[a-h]").Draw(rt, "key")
@@ -265,8 +266,8 @@ func TestIndexProperty(t *testing.T) {
 // Where the server has given up part of the index, or somebody changed it, the store goes on and comes right.
 func TestIndexLost(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	client := server.client(t)
+	server := redistest.Start(t)
+	client := server.Client(t)
 	for name, lose := range map[string]func(prefix string) error{
 		"order":  func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry").Err() },
 		"sizes":  func(prefix string) error { return client.Del(t.Context(), prefix+"sizes").Err() },
@@ -277,7 +278,7 @@ func TestIndexLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := name + ":"
-			s := open(t, redisstore.Options{URL: server.url(), Prefix: prefix, MaxBytes: 10_000})
+			s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: 10_000})
 			for i := range 5 {
 				put(t, s, fmt.Sprint("before", i), entry(time.Now(), incompressible(1000)))
 			}
@@ -310,20 +311,20 @@ func TestIndexLost(t *testing.T) {
 // What has expired on the server counts no more once something is kept.
 func TestExpiredCountsNoMore(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
-	s := open(t, redisstore.Options{URL: server.url()})
+	server := redistest.Start(t)
+	s := open(t, redisstore.Options{URL: server.URL()})
 	put(t, s, "long", entry(time.Now(), "1")) // the index ends with the last
 	for i := range 600 {                      // more than one batch of the script
 		e := entry(time.Now(), "1")
 		e.Expires = time.Now().Add(100 * time.Millisecond)
 		put(t, s, fmt.Sprint(i), e)
 	}
-	within(t, "the last to expire", func() bool {
+	redistest.Within(t, "the last to expire", func() bool {
 		_, err := s.Get(t.Context(), "599")
 		return errors.Is(err, budget.ErrNotFound)
 	})
 	put(t, s, "k", entry(time.Now(), "1"))
-	client := server.client(t)
+	client := server.Client(t)
 	if err := checkIndex(t.Context(), client, redisstore.DefaultPrefix, 2_000); err != nil {
 		t.Error(err)
 	}

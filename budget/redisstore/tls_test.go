@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 // certificate writes a self-signed certificate for a host and its key to a folder.
@@ -54,8 +55,8 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	trusted := certificate(t, dir, "127.0.0.1")
-	port := freePort(t)
-	server := startServer(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file", filepath.Join(dir, "key"), "--tls-auth-clients", "no")
+	port := redistest.FreePort(t)
+	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file", filepath.Join(dir, "key"), "--tls-auth-clients", "no")
 	url := "rediss://127.0.0.1:" + port
 
 	s := open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted}})
@@ -65,8 +66,8 @@ func TestTLS(t *testing.T) {
 			users.Go(func() { works(t, s) })
 		}
 		users.Wait()
-		server.kill()
-		server.start()
+		server.Kill()
+		server.Restart()
 		works(t, s)
 	}
 	large := entry(time.Now(), incompressible(5<<20))
@@ -77,6 +78,6 @@ func TestTLS(t *testing.T) {
 
 	unavailable(t, open(t, redisstore.Options{URL: url}), "not from an authority")
 	unavailable(t, open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted, ServerName: "elsewhere.example"}}), "for another host")
-	unavailable(t, open(t, redisstore.Options{URL: "rediss://" + server.address(), TLS: &tls.Config{RootCAs: trusted}, Timeout: 200 * time.Millisecond}), server.address())
+	unavailable(t, open(t, redisstore.Options{URL: "rediss://" + server.Address(), TLS: &tls.Config{RootCAs: trusted}, Timeout: 200 * time.Millisecond}), server.Address())
 	unavailable(t, open(t, redisstore.Options{URL: "redis://127.0.0.1:" + port, Timeout: 200 * time.Millisecond}), port)
 }

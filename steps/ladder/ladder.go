@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"cmp"
+	"log/slog"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -14,7 +15,7 @@ type Mode uint8
 // The modes.
 const (
 	Off     Mode = iota // "off": nothing is looked at
-	Warn                // "warn": it is made, and its caller is warned (Warn of steps.Attendant)
+	Warn                // "warn": it is made, and its caller is warned (Warn of steps.Attendant); it is logged too (Options.Log)
 	Enforce             // "enforce": it is refused with denied, and the function is not called
 )
 
@@ -48,29 +49,40 @@ type Options struct {
 	Rungs   []string // whole names of functions from cheap to costly, in any case and with any separators; 2 to 100
 
 	// MaxSubjects bounds what a session remembers; the subject that was not called for longest is forgotten first, and
-	// begins at the foot of the ladder again. 0: DefaultMaxSubjects.
+	// begins at the foot of the ladder again. Where replicas share a session it bounds the subjects of one call. 0:
+	// DefaultMaxSubjects.
 	MaxSubjects int
+
+	// Log gets each call that Warn mode lets pass, at the level of warnings and without its subject: a caller may be told of
+	// it in no other way, as one whose answer has no room for warnings. nil: nothing is logged.
+	Log *slog.Logger
 }
 
 // Ladder is an order of functions. It is not changed after New and may be used by many goroutines. nil is no ladder.
 type Ladder struct {
+	id      string // of its rungs and its subject: another ladder of the same is the same to a session
 	enforce bool
 	subject string
 	written []string       // the rungs as they were named
 	rungs   map[string]int // by folded name
 	max     int
+	log     *slog.Logger
 }
 
 // New makes a ladder; nil where its mode is Off. All that is wrong is told at once, as bad_request, with places in Options
 // as a configuration spells them (/subject, /rungs/2). With Off, what is given is checked, and nothing needs to be given.
 func New(o *Options) (*Ladder, []*fault.Error) {
-	l := &Ladder{enforce: o.Mode == Enforce, subject: o.Subject, written: o.Rungs, rungs: map[string]int{}, max: cmp.Or(o.MaxSubjects, DefaultMaxSubjects)}
+	l := &Ladder{enforce: o.Mode == Enforce, subject: o.Subject, written: o.Rungs, rungs: map[string]int{}, max: cmp.Or(o.MaxSubjects, DefaultMaxSubjects), log: o.Log}
 	var faults []*fault.Error
 	wrong := func(at, format string, args ...any) {
 		faults = append(faults, fault.New(fault.BadRequest, format, args...).Under(at))
 	}
 	on := o.Mode != Off
-	if o.Subject == "" && (on || len(o.Rungs) > 0) {
+	switch {
+	case fold(o.Subject) != "":
+	case o.Subject != "":
+		wrong("/subject", "%.60q is the name of no argument: it needs more than _ and -", o.Subject)
+	case on || len(o.Rungs) > 0:
 		wrong("/subject", "a ladder needs a subject: the argument that says what a call is about, such as symbolId")
 	}
 	if n := len(o.Rungs); n < 2 && (on || n > 0) || n > maxRungs {
@@ -79,7 +91,9 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	if o.MaxSubjects < 0 {
 		wrong("/maxSubjects", "MaxSubjects is %d: it cannot be below zero", o.MaxSubjects)
 	}
+	folds := []string{fold(o.Subject)}
 	for i, name := range o.Rungs {
+		folds = append(folds, steps.FoldName(name))
 		folded, at := steps.FoldName(name), fault.Index("/rungs", i)
 		first, twice := l.rungs[folded]
 		switch {
@@ -94,6 +108,7 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	if len(faults) > 0 || !on {
 		return nil, faults
 	}
+	l.id = identity(folds)
 	return l, nil
 }
 

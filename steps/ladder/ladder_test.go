@@ -215,9 +215,17 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s knows what the first has called", name)
 		}
 	}
-	// Another ladder's rungs mean something else.
-	if f := call(one, t, newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t)), code[2], `{"symbolId":"a"}`); f == nil {
-		t.Error("a changed ladder goes on with what was reached on the old one")
+	// Another ladder's rungs mean something else, and the same ladder made again is the same.
+	if f := call(one, t, newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t)), code[2], `{"symbolId":"a"}`); f != nil {
+		t.Errorf("the same ladder made again does not know what was reached: %v", f)
+	}
+	swapped := []string{code[0], code[1], code[3], code[2], code[4]}
+	for name, o := range map[string]Options{"rungs": {Mode: Enforce, Rungs: swapped}, "subject": {Mode: Enforce, Subject: "other"}} {
+		ctx := session(t)
+		call(ctx, t, r, code[1], `{"symbolId":"a","other":"a"}`)
+		if f := call(ctx, t, newLadder(t, o).Wrap((&world{}).registry(t)), code[4], `{"symbolId":"a","other":"a"}`); f == nil || !strings.Contains(f.Message, "call "+code[1]) {
+			t.Errorf("a ladder of other %s goes on with what was reached on the old one: %v", name, f)
+		}
 	}
 }
 
@@ -235,7 +243,7 @@ func TestForgetting(t *testing.T) {
 		}
 	}
 	call(ctx, t, r, code[0], `{"query":[`+strings.Repeat(`{"symbolId":1},`, 10)+`{"symbolId":9}]}`)
-	if n := l.memory(ctx).seen.Len(); n != 3 {
+	if n := l.memory(ctx).(*recent).seen.Len(); n != 3 {
 		t.Errorf("%d subjects are kept, 3 may be", n)
 	}
 }
@@ -254,6 +262,8 @@ func TestOptions(t *testing.T) {
 		"one rung":       {Options{Mode: Enforce, Subject: "x", Rungs: []string{"a.b"}}, []string{"/rungs"}},
 		"twice":          {Options{Mode: Enforce, Subject: "x", Rungs: []string{"a.b", "c", "A_b", ""}}, []string{"/rungs/2", "/rungs/3"}},
 		"too many":       {Options{Mode: Enforce, Subject: "x", Rungs: strings.Fields(numbers(101))}, []string{"/rungs"}},
+		"no letter":      {Options{Mode: Enforce, Subject: "_", Rungs: code}, []string{"/subject"}},
+		"off, no letter": {Options{Subject: "-_-"}, []string{"/subject"}},
 		"negative":       {Options{Mode: Enforce, Subject: "x", Rungs: code, MaxSubjects: -1}, []string{"/maxSubjects"}},
 	} {
 		l, faults := New(&test.o)
@@ -331,7 +341,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := l.memory(ctx).seen.Len(); n != 1600 {
+	if n := l.memory(ctx).(*recent).seen.Len(); n != 1600 {
 		t.Errorf("%d subjects", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -180,7 +181,7 @@ var separators = strings.NewReplacer("_", "", "-", "")
 // spells tells whether a quoted key is the folded name. It is called for every key of a result, few of which are worth a
 // fold.
 func spells(quoted []byte, folded string) bool {
-	if len(quoted)-2 < len(folded) {
+	if len(quoted)-2 < utf8.RuneCountInString(folded) { // in lower case a character may have more bytes, or fewer
 		return false
 	}
 	if bytes.IndexByte(quoted, '\\') < 0 && quoted[1]|0x20 != folded[0]|0x20 && quoted[1] != '_' && quoted[1] != '-' && quoted[1] < 0x80 && folded[0] < 0x80 {

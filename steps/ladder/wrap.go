@@ -11,7 +11,8 @@ import (
 // recordings, whose answers count too. Calls of functions that are on no rung are not touched.
 //
 // Where the mode is Enforce, a call that skips too much fails with denied: the message names the rung to call first,
-// Available those that may be called now, At the place of the subject in the arguments.
+// Available those that may be called now, At the place of the subject in the arguments. Where replicas share the session and
+// what was called before cannot be had, it fails with unavailable if it may skip too much; where the mode is Warn it is made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
 		return r
@@ -53,37 +54,49 @@ func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) (
 	if argument != "" {
 		subjects = subjectsOf(args, argument)
 	}
-	if f := c.judge(ctx, memory, i, subjects); f != nil {
+	keys := make([]key, len(subjects))
+	for n, subject := range subjects {
+		keys[n] = subject.key
+	}
+	if f := c.judge(ctx, memory, i, subjects, keys); f != nil {
 		if c.enforce {
 			return nil, f
 		}
-		if warn := steps.AttendantOf(ctx).Warn; warn != nil {
-			warn(f)
-		}
+		c.warn(ctx, i, f)
 	}
 	result, err := next(ctx, args)
 	if err != nil && fault.CodeOf(err) != fault.FunctionFailed {
 		return nil, err
 	}
-	keys := make([]key, len(subjects))
-	for n, subject := range subjects {
-		keys[n] = subject.key
-	}
 	if err == nil && (i == 0 || argument == "") {
 		keys = append(keys, found(result, c.folded, c.max)...)
 	}
-	memory.reach(c.Ladder, i, keys)
+	_ = memory.reach(ctx, c.Ladder, i, keys) // the answer is there; at worst a cheap function is asked for once more
 	return result, err
 }
 
-// judge gives what is wrong with a call at rung i for these subjects; nil: it may be made.
-func (c *climb) judge(ctx context.Context, m *memory, i int, subjects []named) *fault.Error {
-	if i < 2 {
+// warn tells of a call that is made nevertheless.
+func (c *climb) warn(ctx context.Context, i int, f *fault.Error) {
+	if warn := steps.AttendantOf(ctx).Warn; warn != nil {
+		warn(f)
+	}
+	if c.log != nil {
+		c.log.WarnContext(ctx, "a call skips cheaper functions", "function", c.rungs[i].name, "first", f.Available)
+	}
+}
+
+// judge gives what is wrong with a call at rung i for these subjects, whose keys are given too; nil: it may be made.
+func (c *climb) judge(ctx context.Context, m memory, i int, subjects []named, keys []key) *fault.Error {
+	if len(subjects) == 0 || len(c.between(ctx, foot, i)) < 2 {
 		return nil // nobody can skip two rungs on the way there
 	}
+	stands, err := m.stands(ctx, c.Ladder, keys)
+	if err != nil {
+		return c.unknown(i, err)
+	}
 	lowest, where := i, named{}
-	for _, subject := range subjects {
-		if at := m.stands(c.Ladder, subject.key); at < lowest {
+	for n, subject := range subjects {
+		if at := stands[n]; at < lowest {
 			lowest, where = at, subject
 		}
 	}
@@ -91,7 +104,21 @@ func (c *climb) judge(ctx context.Context, m *memory, i int, subjects []named) *
 	if len(skipped) < 2 {
 		return nil
 	}
-	return c.complain(i, where, skipped)
+	return c.complain(ctx, i, where, skipped)
+}
+
+// unknown is what becomes of a call that cannot be judged: only a ladder that is enforced stops it.
+func (c *climb) unknown(i int, err error) *fault.Error {
+	if !c.enforce {
+		return nil
+	}
+	why := err.Error()
+	if f, ok := fault.As(err); ok {
+		why = f.Message
+	}
+	f := fault.New(fault.Unavailable, "%s is not called, as it cannot be known what was called before for this %s: %s", c.rungs[i].name, c.subject, why)
+	f.Err = err
+	return f
 }
 
 // between are the rungs above one and below another that the caller has.
@@ -110,7 +137,7 @@ func (c *climb) between(ctx context.Context, low, high int) (list []rung) {
 
 // complain says what to call first: one of the two rungs that may be called now, and of these the first that takes the
 // subject, as the caller knows it already.
-func (c *climb) complain(i int, subject named, skipped []rung) *fault.Error {
+func (c *climb) complain(ctx context.Context, i int, subject named, skipped []rung) *fault.Error {
 	first, how := skipped[0].name, "which may find it"
 	for _, r := range skipped[:2] {
 		if r.argument != "" {
@@ -121,9 +148,21 @@ func (c *climb) complain(i int, subject named, skipped []rung) *fault.Error {
 	self := c.rungs[i].name
 	f := fault.New(fault.BadRequest, "%s skips %d cheaper functions for this %s: %s first may be enough", self, len(skipped), c.subject, first)
 	if c.enforce {
-		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s", self, len(skipped), c.subject, first, how)
+		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, len(skipped), c.subject, first, how, c.together(ctx))
 	}
 	f.At = subject.at
 	f.Available = []string{skipped[0].name, skipped[1].name}
 	return f
+}
+
+// together tells a caller without a session that a call counts in its own chain only. The session of a chain whose caller has
+// none cannot be told from another of this process, where it is said with its condition.
+func (c *climb) together(ctx context.Context) string {
+	switch session := steps.SessionOf(ctx); {
+	case session == nil:
+		return ", both in one chain"
+	case session.Shared() == nil:
+		return " (both in one chain, where no session is kept)"
+	}
+	return ""
 }

@@ -1,0 +1,164 @@
+package redisclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+)
+
+func open(t *testing.T, o redisclient.Options) *redisclient.Client {
+	t.Helper()
+	o.Name = "larder"
+	if o.Timeout == 0 {
+		o.Timeout = redisclient.DefaultTimeout
+	}
+	c, err := redisclient.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Errors name what the server is for, and tell nothing of the URL.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, o := range []redisclient.Options{
+		{}, {URL: "s3cr3t-word"}, {URL: "http://onecall:s3cr3t-word@h"}, {URL: "redis://onecall:s3cr3t-word@h:port"},
+		{URL: "redis://onecall:s3cr3t-word#1@h"}, {URL: "redis://onecall:s3cr3t-word%zz@h"}, {URL: "redis://h?password=s3cr3t-word"},
+		{URL: "unix://onecall:s3cr3t-word@host/s"}, {URL: "redis://h", Timeout: time.Microsecond}, {URL: "redis://h", Timeout: -1},
+		{URL: "redis://h", Longest: time.Millisecond}, {URL: "redis://h", Prefix: strings.Repeat("p", 201)},
+	} {
+		o.Name = "larder"
+		if o.Timeout == 0 {
+			o.Timeout = time.Second
+		}
+		c, err := redisclient.New(&o)
+		if fault.CodeOf(err) != fault.BadRequest || c != nil || !strings.Contains(err.Error(), "larder") || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("New(%+v): %v, want bad_request", o, err)
+		}
+	}
+	if c := open(t, redisclient.Options{URL: "redis://h", Prefix: "p:"}); c.Key("k") != "p:k" {
+		t.Errorf("a key is %q", c.Key("k"))
+	}
+}
+
+// What an operation gives of its own is passed on; what the server or the way to it does is unavailable, with the name and
+// the address.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := open(t, redisclient.Options{URL: server.TCP()})
+	own := fault.New(fault.LimitExceeded, "too much")
+	for name, test := range map[string]struct {
+		operation func(context.Context, *redis.Client) error
+		is        error
+		words     string
+	}{
+		"done":    {func(ctx context.Context, s *redis.Client) error { return s.Set(ctx, "k", "v", 0).Err() }, nil, ""},
+		"nothing": {func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "none").Err() }, redis.Nil, ""},
+		"coded":   {func(context.Context, *redis.Client) error { return own }, own, ""},
+		"refused": {func(ctx context.Context, s *redis.Client) error { return s.Do(ctx, "s3cr3t").Err() }, nil, "lacks a command"},
+		"panic":   {func(context.Context, *redis.Client) error { panic("s3cr3t") }, nil, "does not answer as Redis does"},
+		"strange": {func(context.Context, *redis.Client) error { return errors.New("s3cr3t") }, nil, "does not answer as Redis does"},
+	} {
+		err := c.Do(t.Context(), test.operation)
+		switch {
+		case test.words == "" && !errors.Is(err, test.is):
+			t.Errorf("%s: %v, want %v", name, err, test.is)
+		case test.words != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "The larder at "+server.Address()+" "+test.words)):
+			t.Errorf("%s: %v, want unavailable: %s", name, err, test.words)
+		case err != nil && strings.Contains(fmt.Sprintf("%+v", err), "s3cr3t"):
+			t.Errorf("%s tells a secret: %v", name, err)
+		}
+	}
+}
+
+// A transaction tells of the command that was refused, and does none of them.
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := open(t, redisclient.Options{URL: server.URL()})
+	err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error {
+		return redisclient.Transaction(ctx, s, func(tx redis.Pipeliner) {
+			tx.Set(ctx, "k", "v", 0)
+			tx.Do(ctx, "NOSUCHCOMMAND")
+		})
+	})
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "lacks a command") {
+		t.Errorf("%v, want that a command is lacking", err)
+	}
+	if n := server.Client(t).Exists(t.Context(), "k").Val(); n != 0 {
+		t.Error("half of it was done")
+	}
+}
+
+// An operation lasts no longer than Longest, also where the server is never silent for long.
+func TestLongest(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	trickle := redistest.Forward(t, server.Address(), 16, 100*time.Millisecond)
+	for longest, want := range map[time.Duration]fault.Code{200 * time.Millisecond: fault.Unavailable, 0: ""} {
+		c := open(t, redisclient.Options{URL: "redis://" + trickle.Address(), Timeout: 200 * time.Millisecond, Longest: longest})
+		began := time.Now()
+		if err := c.Ping(t.Context()); fault.CodeOf(err) != want {
+			t.Errorf("at the most %v: %v, want %q", longest, err, want)
+		}
+		if took := time.Since(began); longest == 0 && took < 200*time.Millisecond {
+			t.Errorf("it took %v: the test proves nothing", took)
+		}
+	}
+}
+
+// A caller leaves with its context, Close ends what is under way, and nothing goes on after it.
+func TestLeaveAndClose(t *testing.T) {
+	t.Parallel()
+	var connected atomic.Int32
+	hanging := redistest.NewProxy(t, func(c net.Conn) {
+		connected.Add(1)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	c := open(t, redisclient.Options{URL: "redis://" + hanging.Address(), Timeout: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if err := c.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Ping: %v, want what ended its context", err)
+	}
+	var all sync.WaitGroup
+	var running atomic.Int32
+	for range 5 {
+		all.Go(func() {
+			err := c.Do(context.Background(), func(ctx context.Context, s *redis.Client) error {
+				running.Add(1)
+				defer running.Add(-1)
+				return s.Ping(ctx).Err()
+			})
+			if !errors.Is(err, redisclient.ErrClosed) {
+				t.Errorf("an operation under way: %v, want ErrClosed", err)
+			}
+		})
+	}
+	redistest.Within(t, "connections", func() bool { return connected.Load() > 5 })
+	c.Close()
+	if n := running.Load(); n != 0 {
+		t.Errorf("%d operations go on after Close", n)
+	}
+	all.Wait()
+	c.Close()
+	if err := c.Ping(t.Context()); !errors.Is(err, redisclient.ErrClosed) {
+		t.Errorf("Ping after Close: %v, want ErrClosed", err)
+	}
+}

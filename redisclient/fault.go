@@ -1,0 +1,111 @@
+package redisclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var errNonsense = errors.New("not an answer of Redis")
+
+// gone tells whether an attempt found its connection closed.
+func gone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// fault is the error of an operation for its caller.
+func (c *Client) fault(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, redis.Nil) {
+		return err
+	}
+	if _, ok := fault.As(err); ok {
+		return err
+	}
+	switch {
+	case c.isClosed():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) { // the connection may have noticed it first
+		return context.DeadlineExceeded
+	}
+	return fault.New(fault.Unavailable, "The %s at %s %s.", c.o.Name, c.address, c.reason(err))
+}
+
+// reason says what is wrong, with nothing in it that the server wrote but a code.
+func (c *Client) reason(err error) string {
+	var said redis.Error
+	var dial *net.OpError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &said):
+		return refusal(said.Error())
+	case certificate(err) != "":
+		return "cannot be trusted: " + certificate(err)
+	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("did not answer within %v; try again in a moment", c.o.Timeout)
+	case errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
+		return fmt.Sprintf("is busy: no connection was free within %v; try again in a moment", c.o.Timeout)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return "cannot be reached: " + dial.Err.Error() + "; try again when it is up"
+	case gone(err):
+		return "closed the connection; try again in a moment"
+	}
+	return "does not answer as Redis does: is another server there, or does it want TLS (rediss://)?"
+}
+
+// certificate says why a server's certificate is not accepted.
+func certificate(err error) string {
+	var verification *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	var host x509.HostnameError
+	switch {
+	case errors.As(err, &host):
+		return "its certificate is for another host"
+	case errors.As(err, &verification):
+		return "its certificate is not from an authority that this machine knows, or not valid now"
+	case errors.As(err, &header):
+		return "it does not speak TLS"
+	}
+	return ""
+}
+
+// refusal explains an error that the server answered.
+func refusal(said string) string {
+	code, rest, _ := strings.Cut(said, " ")
+	switch {
+	case code == "NOAUTH" || code == "WRONGPASS" || strings.HasPrefix(rest, "invalid password") || strings.HasPrefix(rest, "AUTH "),
+		strings.HasPrefix(rest, "Protocol error: unauthenticated"): // to a command with many arguments
+		return "refuses the user or the password"
+	case code == "NOPERM":
+		return "does not grant the user the commands or keys that are needed"
+	case code == "OOM":
+		return "has no memory left; raise its maxmemory, or lower what may be kept"
+	case code == "LOADING":
+		return "is still reading its data"
+	case code == "READONLY" || code == "MASTERDOWN":
+		return "is a copy that takes no writes; name the primary"
+	case code == "MOVED" || code == "ASK" || code == "CLUSTERDOWN" || code == "CROSSSLOT":
+		return "is part of a cluster, which cannot be used; name a server of its own"
+	case strings.HasPrefix(rest, "unknown command"):
+		return "lacks a command that is needed; it must be Redis 7.0, Valkey 7.2 or later, with none renamed"
+	case strings.HasPrefix(rest, "DB index is out of range"):
+		return "has no database of that number"
+	case strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && len(code) <= 20:
+		return "refused a command (" + code + ")"
+	}
+	return "refused a command"
+}

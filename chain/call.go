@@ -3,6 +3,8 @@ package chain
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -15,11 +17,13 @@ import (
 func (r *run) step(ctx context.Context, p *plannedStep, scope refs.Scope) (s stepRun) {
 	started := time.Now()
 	s.index, s.count = -1, -1
+	ctx, ended := r.beginStep(ctx, p)
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			s.fail(p, defect(p))
+			s.fail(p, defect(p, panicked))
 		}
 		s.took = time.Since(started)
+		s.endStep(p, ended)
 	}()
 	if p.when != nil {
 		yes, err := p.when.True(ctx, &scope)
@@ -79,8 +83,11 @@ func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
 	}
 }
 
-func defect(p *plannedStep) *fault.Error {
-	return fault.New(fault.Internal, "a defect of onecall stopped this step; the chain's other results stand").Under(p.at)
+// defect is what is told of a panic; only logs have its cause.
+func defect(p *plannedStep, panicked any) *fault.Error {
+	f := fault.New(fault.Internal, "a defect of onecall stopped this step; the chain's other results stand").Under(p.at)
+	f.Err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+	return f
 }
 
 // coded makes err a coded error that has a place: its own, or at.

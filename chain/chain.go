@@ -32,8 +32,10 @@ func New(o *Options) (*Engine, error) {
 // ctx ends, the running calls are cancelled and the answer carries what had ended.
 func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer) {
 	s := e.newExchange(c)
+	defer s.conclude(ctx, KindChain, &a)
 	defer s.rescue(ctx, &a)
 	r, faults := s.decode(request)
+	ctx = s.begins(ctx, s.kind(r), r, len(request))
 	return s.carryOut(ctx, request, r, faults)
 }
 

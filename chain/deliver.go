@@ -19,7 +19,9 @@ type Delivery struct {
 // JSON.
 func (e *Engine) Deliver(ctx context.Context, value []byte, d *Delivery, caller *Caller) (a *Answer) {
 	s := e.newExchange(caller)
+	defer s.conclude(ctx, KindDeliver, &a)
 	defer s.rescue(ctx, &a)
+	ctx = s.begins(ctx, KindDeliver, nil, 0)
 	s.lite, s.trace = true, "none"
 	if d != nil && d.MaxTotalTokens != 0 {
 		if f := s.tokenBudget(&budgetRequest{MaxTotalTokens: &d.MaxTotalTokens}); f != nil {

@@ -38,6 +38,7 @@ type exchange struct {
 	single      *Call  // the one call that is made; nil: a chain or a fetch
 	warnings    []*fault.Error
 	notices     []*fault.Error // of the door, told before the warnings
+	observation *observation   // nil: nobody observes
 }
 
 func (e *Engine) newExchange(c *Caller) *exchange {
@@ -48,6 +49,9 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if s.provider == nil {
 		s.provider = e.o.Functions
+	}
+	if e.o.Observer != nil {
+		s.observation = &observation{observer: e.o.Observer}
 	}
 	most := e.o.MaxTotalTokens
 	if n := c.MaxTotalTokens; n > 0 {

@@ -75,6 +75,9 @@ type elementFault struct {
 func (s *exchange) execute(ctx context.Context, p *plan) *run {
 	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1),
 		listens: s.progress != nil || s.log != nil}
+	if s.observation != nil {
+		s.observation.run = r
+	}
 	defer r.silence()
 	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
 	defer cancel()

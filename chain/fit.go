@@ -2,10 +2,14 @@ package chain
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"sort"
+	"unicode/utf8"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -17,6 +21,7 @@ type trim struct {
 	schema      schemaLevel
 	noAvailable bool   // nor the body of a failed call
 	probe       []byte // in the place of the result
+	lost        bool   // probe is a preview of a result that is not kept
 	faults      int    // how many are told
 	elements    int    // likewise
 	longest     int    // characters of a message
@@ -24,6 +29,13 @@ type trim struct {
 	label       int  // characters of the door's label
 	bare        bool // nor the place and the function of the error
 	noResult    bool // not even the probe
+
+	unkept *fault.Error // why the result could not be kept; nil: it was not tried, or it was kept
+}
+
+// nothing is the trim that gives up nothing of a draft.
+func (d *draft) nothing() *trim {
+	return &trim{faults: len(d.faults), elements: math.MaxInt, longest: math.MaxInt, label: math.MaxInt}
 }
 
 type traceLevel int
@@ -81,17 +93,25 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 
 // answer writes the draft, giving up what does not fit.
 func (d *draft) answer(ctx context.Context) *Answer {
-	d.ms = d.millis()
-	t := &trim{faults: len(d.faults), elements: math.MaxInt, longest: math.MaxInt, label: math.MaxInt}
+	t := d.nothing()
 	if d.heavy() {
 		d.heavyProbe(ctx, t)
 	}
+	return d.fit(ctx, t)
+}
+
+// fit writes the draft, giving up what does not fit beside what t gives up already.
+func (d *draft) fit(ctx context.Context, t *trim) *Answer {
+	d.ms = d.millis()
 	json, fits := d.render(t)
-	for _, reduce := range reductions {
-		if fits {
-			break
+	for i := 0; i < len(reductions) && !fits; i++ {
+		lost := t.lost
+		reductions[i](ctx, d, t)
+		if t.lost && !lost { // what was given up for the result's sake may have room now
+			again := d.nothing()
+			again.probe, again.lost = t.probe, true
+			t, i = again, -1
 		}
-		reduce(ctx, d, t)
 		json, fits = d.render(t)
 	}
 	if !fits {
@@ -99,6 +119,7 @@ func (d *draft) answer(ctx context.Context) *Answer {
 		d.last = true
 		json, _ = d.render(t)
 	}
+	d.tellKept(t.probe != nil && !t.lost)
 	return &Answer{OK: d.err == nil, JSON: json, Error: d.err, Warnings: d.warnings, Warned: d.noticed(t)}
 }
 
@@ -113,17 +134,30 @@ func (d *draft) shorterMessage(t *trim) {
 	t.longest = max(tooLong-1, 0)
 }
 
-// bareAnswer answers a success in its lite form: the result and nothing else.
+// bareAnswer answers a success in its lite form: the result and nothing else. A result that neither fits nor can be kept is
+// a failure, which tells what has run.
 func (d *draft) bareAnswer(ctx context.Context) *Answer {
 	fits := func(result []byte) bool { return d.meter.Fits(d.bare(result)) }
-	if !d.heavy() && fits(d.result) {
-		return &Answer{OK: true, JSON: d.bare(d.result), Warnings: d.warnings}
+	answer := func(result []byte, probe bool) *Answer {
+		d.tellKept(probe)
+		return &Answer{OK: true, JSON: d.bare(result), Warnings: d.warnings}
+	}
+	heavy := d.heavy()
+	if !heavy && fits(d.result) {
+		return answer(d.result, false)
 	}
 	probe, f := d.keep(ctx, fits)
-	if f != nil {
-		return d.exchange.failure(ctx, f)
+	switch {
+	case f == nil:
+		return answer(probe, true)
+	case heavy && fits(d.result):
+		return answer(d.result, false)
+	case d.run != nil:
+		d.measure()
 	}
-	return &Answer{OK: true, JSON: d.bare(probe), Warnings: d.warnings}
+	t := d.nothing()
+	d.lose(t, f)
+	return d.fit(ctx, t)
 }
 
 // bare is the lite form of a result: its bytes and nothing else, but for the label that a door has asked for.
@@ -159,26 +193,21 @@ func (d *draft) heavy() bool {
 }
 
 // heavyProbe puts a probe in the place of a result that may fit; what does not fit then is given up in the same order as
-// ever.
+// ever. A result that cannot be kept stays, as long as it fits.
 func (d *draft) heavyProbe(ctx context.Context, t *trim) {
-	probe, f := d.keep(ctx, func([]byte) bool { return true })
-	if f == nil {
-		t.probe = probe
-	}
+	t.probe, t.unkept = d.keep(ctx, func([]byte) bool { return true })
 }
 
-// probe puts a probe in the place of the result, with as much of a preview as fits. A result that cannot be kept is an
-// error of its own, unless there is one already.
+// probe puts a probe in the place of the result, with as much of a preview as fits.
 func (d *draft) probe(ctx context.Context, t *trim) {
-	if d.result == nil || d.leaned || d.member != "result" || len(d.result) <= smallResult && d.err != nil {
+	if t.lost || d.result == nil || d.leaned || d.member != "result" || len(d.result) <= smallResult && d.err != nil {
 		return
 	}
-	fits := func(result []byte) bool {
-		with := *t
-		with.probe = result
-		_, ok := d.render(&with)
-		return ok
+	if t.unkept != nil { // it was tried
+		d.lose(t, t.unkept)
+		return
 	}
+	fits := d.fitsInPlace(t)
 	probe, f := d.keep(ctx, fits)
 	if f != nil && f.Code == fault.BudgetTooSmall && d.noticed(t) {
 		t.noNotices = true
@@ -187,20 +216,87 @@ func (d *draft) probe(ctx context.Context, t *trim) {
 	if f != nil && f.Code == fault.BudgetTooSmall {
 		probe, f = d.keep(ctx, nil)
 	}
-	if f == nil {
-		t.probe = probe
+	if f != nil {
+		d.lose(t, f)
 		return
 	}
+	t.probe = probe
+}
+
+// fitsInPlace tells whether the answer fits with something else in the place of its result.
+func (d *draft) fitsInPlace(t *trim) budget.Fits {
+	return func(result []byte) bool {
+		with := *t
+		with.probe = result
+		_, ok := d.render(&with)
+		return ok
+	}
+}
+
+// lose gives up a result that does not fit and could not be kept, as f says: what there is room for is a preview of it. It
+// is an error of its own, unless there is one already.
+func (d *draft) lose(t *trim, f *fault.Error) {
 	if d.err == nil {
-		d.err = f
+		d.err = d.lost(f)
+	}
+	with := *t
+	with.trace, with.noWarnings = traceNone, true
+	fits := d.fitsInPlace(&with)
+	t.probe, t.lost = nil, true
+	tooLong := sort.Search(maxLost+1, func(n int) bool { return !fits(d.preview(n)) })
+	if tooLong > leastLost {
+		t.probe = d.preview(tooLong - 1)
+		return
 	}
 	d.result, d.fits = nil, nil
+}
+
+// Characters of the preview of a result that is lost: at most as many as a probe's, and so few that they tell nothing.
+const maxLost, leastLost = 200, 20
+
+// preview describes a result that cannot be fetched.
+func (d *draft) preview(characters int) []byte {
+	end := 0
+	for range characters {
+		_, size := utf8.DecodeRune(d.result[end:])
+		end += size
+	}
+	w := &writer{b: []byte{'{'}}
+	w.text("preview", string(d.result[:end]))
+	w.int("total_size", int64(len(d.result)))
+	w.close('}')
+	return w.b
+}
+
+// tryAgain is what the end of a store's message advises to whoever uses the store alone.
+var tryAgain = regexp.MustCompile(`[;.] [Tt]ry again[^.]*\.?$`)
+
+// lost is the fault of a result that neither fits nor could be kept, as f says. It begins with what ran, as a message may be
+// cut; whoever has had something written is not told to try again.
+func (d *draft) lost(f *fault.Error) *fault.Error {
+	what := "the result"
+	switch {
+	case d.run == nil:
+	case d.single != nil:
+		what = d.run.plan.steps[0].name() + " has run; its result"
+	default:
+		what = "the chain ran to its end; its result"
+	}
+	own := f.Under("") // a copy
+	own.Message = fmt.Sprintf("%s, of about %d tokens, does not fit and is not kept. %s", what, d.meter.Estimate(d.result), tryAgain.ReplaceAllString(f.Message, "."))
+	switch {
+	case d.run != nil && d.run.wrote.Load():
+		own.Message += " What was to be done is done: do not send it again."
+	case f.Code.Retryable():
+		own.Message += " Ask for less, or send it again later."
+	}
+	return own
 }
 
 // keep keeps the result for its caller and describes it; fits nil: without a preview.
 func (d *draft) keep(ctx context.Context, fits func([]byte) bool) (probe []byte, f *fault.Error) {
 	if d.o.Results == nil {
-		return nil, fault.New(fault.LimitExceeded, "the result has about %d tokens, more than the answer may have, and the engine has no store to keep it in (Options.Results): return less of it", d.meter.Estimate(d.result))
+		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
 	var err error
 	// The answer is due even when the client's context has ended, and so is what it refers to.

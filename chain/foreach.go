@@ -218,7 +218,7 @@ func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			raw, f = nil, defect(e.step)
+			raw, f = nil, defect(e.step, panicked)
 		}
 	}()
 	raw, f = e.element(ctx, e.step, scope, s)

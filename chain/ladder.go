@@ -26,8 +26,13 @@ func (s *span) cover(other span) {
 	}
 }
 
-// climb has steps wait for the earlier ones that call functions of lower rungs. The plans of inline chains are made before
-// the one that they stand in.
+// one tells whether all functions stand on one rung.
+func (s *span) one() bool { return s.low == s.high }
+
+// climb has steps that call functions of different rungs run in the order written: what is decided of a call depends on what
+// was called before it, and not on which is faster. Those of one rung run side by side, as what one of them calls does not
+// let another pass. The elements of a forEach over several rungs run one after the other, whatever its concurrency. The
+// plans of inline chains are made before the one that they stand in.
 func (p *plan) climb(rung func(*steps.Spec) int) {
 	var earlier []*plannedStep
 	for _, s := range p.steps {
@@ -43,9 +48,12 @@ func (p *plan) climb(rung func(*steps.Spec) int) {
 		if !s.rungs.any {
 			continue
 		}
+		if !s.rungs.one() {
+			s.concurrency = 1
+		}
 		before := s.after
 		for _, e := range earlier {
-			if e.rungs.low < s.rungs.high && !slices.Contains(before, e.number) {
+			if alike := e.rungs == s.rungs && s.rungs.one(); !alike && !slices.Contains(before, e.number) {
 				s.after = append(s.after, e.number)
 			}
 		}
@@ -55,10 +63,9 @@ func (p *plan) climb(rung func(*steps.Spec) int) {
 
 // notes are what functions warn of while a chain runs.
 type notes struct {
-	mu     sync.Mutex
-	list   []*fault.Error
-	told   map[string]bool // by place and message: the elements of a forEach share theirs
-	closed bool
+	mu   sync.Mutex
+	list []*fault.Error
+	told map[string]bool // by place and message: the elements of a forEach share theirs
 }
 
 // noting has what the functions of a step warn of taken down, with its place.
@@ -75,7 +82,7 @@ func (n *notes) add(f *fault.Error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	is := f.At + " " + f.Message
-	if n.closed || n.told[is] || len(n.list) == maxWarnings {
+	if n.told[is] || len(n.list) == maxWarnings {
 		return
 	}
 	if n.told == nil {
@@ -84,12 +91,11 @@ func (n *notes) add(f *fault.Error) {
 	n.told[is], n.list = true, append(n.list, f)
 }
 
-// close adds what was taken down to the warnings, in the order of the steps. A function that was abandoned may still run:
-// what it warns of after that is lost.
+// close adds what was taken down to the warnings, in the order of the steps. A function that was abandoned may still run: what
+// it warns of after that is never read.
 func (n *notes) close(s *exchange) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.closed = true
 	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
 		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
 			return d

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 )
 
 // climbing is an engine over a ladder of a search, a card, a skeleton and a window; the cheaper a function, the longer it takes.
+// other.wait, on no rung, takes as many seconds as it is told to.
 func climbing(t *testing.T, mode ladder.Mode) (*chain.Engine, *steps.Registry) {
 	t.Helper()
 	rungs := []string{"code.search", "code.card", "code.skeleton", "code.window"}
@@ -42,6 +44,13 @@ func climbing(t *testing.T, mode ladder.Mode) (*chain.Engine, *steps.Registry) {
 			},
 		})
 	}
+	functions = append(functions, steps.Function{
+		Spec: steps.Spec{Name: "other.wait", Effect: steps.Read},
+		Call: func(_ context.Context, args []byte) ([]byte, error) {
+			time.Sleep(time.Duration(gjson.GetBytes(args, "seconds").Int()) * time.Second)
+			return args, nil
+		},
+	})
 	r, err := steps.NewRegistry(functions, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +63,7 @@ func climbing(t *testing.T, mode ladder.Mode) (*chain.Engine, *steps.Registry) {
 	return e, r
 }
 
-// TestLadderOrder: a step waits for the earlier steps of lower rungs, whatever the time that they take; those of one rung
+// TestLadderOrder: a step waits for the earlier steps of other rungs, whatever the time that they take; those of one rung
 // run side by side.
 func TestLadderOrder(t *testing.T) {
 	t.Parallel()
@@ -76,9 +85,56 @@ func TestLadderOrder(t *testing.T) {
 				t.Errorf("%s: %s", request, a.JSON)
 			}
 		}
-		// 3+2+1, 4+2 (the window is refused at once), 3, 3+1, 3+3+2, 4: side by side within a rung, one rung after the other.
-		if took := time.Since(began); took != 31*time.Second {
+		// 3+2+1, 4+2 (the window is refused at once), 0 (nothing starts after a refusal), 3+1, 3+3+2, 4: side by side within a
+		// rung, one rung after the other.
+		if took := time.Since(began); took != 28*time.Second {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestLadderAsWritten: what is decided of a call does not hang on how long what stands beside it takes: no later step, and no
+// other element of a forEach that stands after it, has been called before it.
+func TestLadderAsWritten(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ request, refused string }{
+		"a lower rung after it": {`{"onError":"continue","steps":[{"fn":"other.wait","args":{"seconds":%d,"id":"x"}},
+			{"fn":"code.skeleton","args":{"id":"$0.id"}},{"fn":"code.card","args":{"id":"x"}}]}`, "/steps/1/args/id"},
+		"in an inline chain after it": {`{"onError":"continue","steps":[{"fn":"other.wait","args":{"seconds":%d,"id":"x"}},
+			{"fn":"code.skeleton","args":{"id":"$0.id"}},{"chain":{"steps":[{"fn":"code.card","args":{"id":"x"}},{"fn":"code.skeleton","args":{"id":"x"}}]}}]}`, "/steps/1/args/id"},
+		"in an inline chain before it": {`{"onError":"continue","steps":[{"chain":{"steps":[{"fn":"other.wait","args":{"seconds":%d,"id":"x"}},
+			{"fn":"code.skeleton","args":{"id":"$0.id"}}]}},{"fn":"code.card","args":{"id":"x"}}]}`, "/steps/0/chain/steps/1/args/id"},
+		"in another inline chain of the same rungs": {`{"onError":"continue","steps":[{"chain":{"steps":[{"fn":"other.wait","args":{"seconds":%d,"id":"x"}},
+			{"fn":"code.skeleton","args":{"id":"$0.id"}},{"fn":"code.card","args":{"id":"y"}}]}},{"chain":{"steps":[{"fn":"code.card","args":{"id":"x"}},{"fn":"code.skeleton","args":{"id":"x"}}]}}]}`, "/steps/0/chain/steps/1/args/id"},
+		"another element after it": {`{"onError":"continue","input":{"list":[{"seconds":%d,"id":"x","next":"y"},{"seconds":0,"id":"x","next":"x"}]},
+			"steps":[{"forEach":"$input.list","concurrency":4,"args":{"of":"$item"},"chain":{"steps":[
+				{"fn":"other.wait","args":{"seconds":"$input.of.seconds","id":"$input.of.id"}},
+				{"fn":"code.skeleton","args":{"id":"$0.id"}},{"fn":"code.card","args":{"id":"$input.of.next"}}]}}]}`, "/steps/0/chain/steps/1/args/id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, seconds := range []int{0, 1, 10} {
+				synctest.Test(t, func(t *testing.T) {
+					e, _ := climbing(t, ladder.Enforce)
+					a := e.Run(t.Context(), fmt.Appendf(nil, test.request, seconds), nil)
+					if index := gjson.GetBytes(a.JSON, "error.index"); index.Exists() && index.Int() != 0 || a.OK || a.Error.Code != fault.Denied || a.Error.At != test.refused {
+						t.Errorf("with %d s: %s", seconds, a.JSON)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestLadderSideBySide: the elements of a forEach over one rung run side by side.
+func TestLadderSideBySide(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := climbing(t, ladder.Enforce)
+		began := time.Now()
+		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"code.card","forEach":"['a','b','c']","args":{"id":"$item"}},{"forEach":"['a','b','c']","chain":{"steps":[{"fn":"code.skeleton","args":{"id":"$item"}}]}}]}`), nil)
+		if took := time.Since(began); !a.OK || took != 5*time.Second {
+			t.Errorf("it took %v: %s", took, a.JSON)
 		}
 	})
 }
@@ -144,6 +200,37 @@ func TestLadderWarnings(t *testing.T) {
 			if lite && told != 0 || !lite && (told != 2 || !strings.Contains(gjson.GetBytes(a.JSON, "warnings.0.message").Str, "code.card first may be enough")) {
 				t.Errorf("lite %t: %s", lite, a.JSON)
 			}
+		}
+	})
+}
+
+// TestLadderLateWarning: what a function warns of after its chain has ended is not in the answer.
+func TestLadderLateWarning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		warned := make(chan struct{})
+		r, err := steps.NewRegistry([]steps.Function{{
+			Spec: steps.Spec{Name: "code.stubborn", Effect: steps.Read},
+			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				defer close(warned)
+				warn := steps.AttendantOf(ctx).Warn
+				warn(fault.New(fault.BadRequest, "in time"))
+				time.Sleep(time.Minute)
+				warn(fault.New(fault.BadRequest, "too late"))
+				return []byte("1"), nil
+			},
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := chain.New(&chain.Options{Functions: r, Rung: func(*steps.Spec) int { return 0 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"code.stubborn","timeoutMs":100}]}`), nil)
+		<-warned
+		if a.OK || len(a.Warnings) != 1 || a.Warnings[0].Message != "in time" || strings.Contains(string(a.JSON), "late") {
+			t.Errorf("%v: %s", a.Warnings, a.JSON)
 		}
 	})
 }

@@ -61,14 +61,18 @@ type Options struct {
 	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
 	LeanAbove int
 
-	// Rung places functions on a ladder from cheap, 0, to costly; below 0: the function is on none. A step waits for the
-	// earlier steps of lower rungs, so that what is decided of its call does not depend on which of them is faster; and what
-	// functions warn of (Warn of steps.Attendant) stands among the answer's warnings. nil: there is no ladder.
+	// Rung places functions on a ladder from cheap, 0, to costly; below 0: the function is on none. Steps of different rungs
+	// run in the order written, and so do the elements of a forEach over several rungs, so that what is decided of a call does
+	// not depend on which of them is faster; and what functions warn of (Warn of steps.Attendant) stands among the answer's
+	// warnings. nil: there is no ladder.
 	Rung func(*steps.Spec) int
 
 	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
 	// members of its `common`. A name that HoistFaults refuses is bad_request.
 	Hoist []string
+
+	// Observer is told of every request and its steps. nil: nobody is.
+	Observer Observer
 
 	// Lite is the answer's form where the request does not say it.
 	Lite bool

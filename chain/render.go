@@ -57,6 +57,7 @@ func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
 		return nil, false
 	}
 	n := d.meter.Settle(text[:split], text[split:])
+	d.observation.counted(n)
 	json = slices.Insert(text, split, []byte(strconv.Itoa(n))...)
 	return json, limit == 0 || n <= limit
 }
@@ -92,9 +93,7 @@ func (d *draft) renderUsage(w *writer) {
 	}
 	calls := int64(0)
 	if d.run != nil {
-		for i := range d.run.steps {
-			calls += d.run.steps[i].calls
-		}
+		calls = d.run.made()
 	}
 	w.b = append(w.b, `,"calls":`...)
 	w.b = strconv.AppendInt(w.b, calls, 10)

@@ -34,9 +34,11 @@ func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) 
 	s := e.newExchange(caller)
 	s.single = c
 	s.form(c.Lite, "none")
+	defer s.conclude(ctx, KindCall, &a)
 	defer s.rescue(ctx, &a)
 	s.override.Input, s.override.Set, s.override.Trace = nil, nil, ""
 	r, faults := s.decodeCall(c)
+	ctx = s.begins(ctx, s.kind(r), r, len(c.Args))
 	return s.carryOut(ctx, nil, r, faults)
 }
 
@@ -93,7 +95,9 @@ func (s *exchange) refuseCall(ctx context.Context, p *plan, list []*fault.Error,
 func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Caller) (a *Answer) {
 	s := e.newExchange(caller)
 	s.single = &Call{}
+	defer s.conclude(ctx, KindRefuse, &a)
 	defer s.rescue(ctx, &a)
+	ctx = s.begins(ctx, KindRefuse, nil, 0)
 	if len(faults) == 0 {
 		faults = []*fault.Error{fault.New(fault.Internal, "a defect of onecall: a request was refused without a fault")}
 	}

@@ -14,11 +14,17 @@ func Pending(p Provider, name string) bool {
 	return p.Starting() != nil
 }
 
-func (c *Catalog) pending(name string) bool {
-	original, starting, named := c.options.Settings.renamed(name), false, false
-	for _, m := range c.all() {
-		now := m.live != nil && m.live.Status().State == StateStarting
-		if beginsWith(name, m.name) || beginsWith(original, m.name) {
+func (c *Catalog) pending(name string) bool { return c.settings().pending(name, c.Sources()) }
+
+func (v *View) pending(name string) bool { return v.catalog.settings().pending(name, v.Sources()) }
+
+func (c *Catalog) settings() *Settings { return c.options.Settings }
+
+func (s *Settings) pending(name string, sources []SourceInfo) bool {
+	original, starting, named := s.renamed(name), false, false
+	for _, source := range sources {
+		now := source.State == StateStarting
+		if beginsWith(name, source.Name) || beginsWith(original, source.Name) {
 			if now {
 				return true
 			}
@@ -29,20 +35,22 @@ func (c *Catalog) pending(name string) bool {
 	return starting && !named
 }
 
-func (v *View) pending(name string) bool { return v.catalog.pending(name) }
-
 // Qualified tells whether a name begins with that of a source: no other can have a function of this name.
 func Qualified(p Provider, name string) bool {
 	c, ok := p.(interface{ qualified(name string) bool })
 	return ok && c.qualified(name)
 }
 
-func (c *Catalog) qualified(name string) bool {
-	original := c.options.Settings.renamed(name)
-	return slices.ContainsFunc(c.all(), func(m *member) bool { return beginsWith(name, m.name) || beginsWith(original, m.name) })
-}
+func (c *Catalog) qualified(name string) bool { return c.settings().qualified(name, c.Sources()) }
 
-func (v *View) qualified(name string) bool { return v.catalog.qualified(name) }
+func (v *View) qualified(name string) bool { return v.catalog.settings().qualified(name, v.Sources()) }
+
+func (s *Settings) qualified(name string, sources []SourceInfo) bool {
+	original := s.renamed(name)
+	return slices.ContainsFunc(sources, func(source SourceInfo) bool {
+		return beginsWith(name, source.Name) || beginsWith(original, source.Name)
+	})
+}
 
 // Await gives the functions once enough says so, or no source is starting any more, or ctx is done. enough is asked of
 // each registry; nil waits for all sources.

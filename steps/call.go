@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -82,6 +83,7 @@ func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 
 // deliver sends exactly one outcome, also when the function ends its goroutine (runtime.Goexit).
 func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
+	roomy()
 	var o outcome
 	returned := false
 	defer func() {
@@ -92,6 +94,14 @@ func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
 	}()
 	o.result, o.fault = e.perform(ctx, args)
 	returned = true
+}
+
+// roomy makes room on a new goroutine's stack for what a call goes through, while there is nothing on it that would be copied.
+//
+//go:noinline
+func roomy() {
+	var room [4 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // perform calls the function within its wrappings.

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -33,8 +34,14 @@ func (v *View) Registry() *Registry {
 	return v.view
 }
 
-// Starting implements Provider.
-func (v *View) Starting() <-chan struct{} { return v.catalog.Starting() }
+// Starting implements Provider. Nobody waits for a source that it may not know of.
+func (v *View) Starting() <-chan struct{} {
+	starting := v.catalog.Starting()
+	if starting == nil || !slices.ContainsFunc(v.Sources(), func(s SourceInfo) bool { return s.State == StateStarting }) {
+		return nil
+	}
+	return starting
+}
 
 // Down implements Provider.
 func (v *View) Down(name string) *fault.Error { return v.catalog.down(name, v.shows) }
@@ -71,9 +78,37 @@ func (v *View) showsOf(source SourceInfo, registry *Registry) bool {
 	return false
 }
 
+// HasAll tells whether the caller may use whatever functions a source has or may come to have: also one that destroys, by each
+// setting that could fit it. keep must look at the tier alone.
+func (v *View) HasAll(source string) bool {
+	worst := v.catalog.function(source, Destroy)
+	return v.keep(worst) && !slices.ContainsFunc(v.catalog.settings().tiers(source), func(t Tier) bool {
+		return !v.keep(&Spec{Name: worst.Name, Effect: Destroy, EffectDeclared: true, Tier: t})
+	})
+}
+
+// tiers are those that settings give to functions whose names may begin with that of a source.
+func (s *Settings) tiers(source string) (tiers []Tier) {
+	if s == nil {
+		return nil
+	}
+	for _, one := range s.list {
+		literal := one.Pattern
+		if wild := strings.IndexAny(literal, "*?"); wild >= 0 {
+			literal = literal[:wild]
+		}
+		if name := source + "."; one.Tier != nil && (strings.HasPrefix(literal, name) || strings.HasPrefix(name, literal)) {
+			tiers = append(tiers, *one.Tier)
+		}
+	}
+	return tiers
+}
+
 // sample is a function of a source that reads, as far as settings hold for all functions of the source.
-func (c *Catalog) sample(source string) *Spec {
-	fn, hidden := c.options.Settings.Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: Read, EffectDeclared: true}})
+func (c *Catalog) sample(source string) *Spec { return c.function(source, Read) }
+
+func (c *Catalog) function(source string, effect Effect) *Spec {
+	fn, hidden := c.options.Settings.Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})
 	if hidden {
 		fn.Tier = TierAdmin
 	}

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,5 +63,56 @@ func TestNarrowSources(t *testing.T) {
 	}
 	if len(c.Absent()) != 4 || c.Down("above.a") == nil {
 		t.Errorf("the catalogue itself tells of %v", c.Absent())
+	}
+}
+
+// TestHasAll: what a source may yet offer counts, by each setting that could fit it.
+func TestHasAll(t *testing.T) {
+	t.Parallel()
+	settings, faults := NewSettings([]Setting{
+		{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}, {Pattern: "bank.*", Tier: ptr(TierRead)}, {Pattern: "*.purge", Tier: ptr(TierReadWrite)}, {Pattern: "off.*", Hide: ptr(true)},
+	})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	c, err := NewCatalog(&CatalogOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for tier, has := range map[Tier]map[string]bool{
+		TierRead:      {"shop": false, "bank": false, "plain": false, "off": false},
+		TierReadWrite: {"shop": false, "bank": true, "plain": true, "off": false, "sho": true},
+		TierAdmin:     {"shop": true, "bank": true, "plain": true, "off": true},
+	} {
+		view := Narrow(c, func(s *Spec) bool { return s.MinimumTier() <= tier })
+		for source, want := range has {
+			if view.HasAll(source) != want {
+				t.Errorf("%s has all of %s: %v", tier, source, !want)
+			}
+		}
+	}
+}
+
+// TestNarrowStarting: nobody waits for a source that it may not know of, nor is its name told from one that there is not.
+func TestNarrowStarting(t *testing.T) {
+	t.Parallel()
+	settings, faults := NewSettings([]Setting{{Pattern: "above.*", Tier: ptr(TierAdmin)}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	c, err := NewCatalog(&CatalogOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Add("above", &downSource{nil, StateStarting}); err != nil {
+		t.Fatal(err)
+	}
+	for tier, knows := range map[Tier]bool{TierRead: false, TierAdmin: true} {
+		view := Narrow(c, func(s *Spec) bool { return s.MinimumTier() <= tier })
+		if got := []bool{view.Starting() != nil, Pending(view, "above.a"), Pending(view, "b"), Qualified(view, "above.a")}; !slices.Equal(got, []bool{knows, knows, knows, knows}) {
+			t.Errorf("%s: %v", tier, got)
+		}
 	}
 }

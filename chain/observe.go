@@ -1,0 +1,293 @@
+package chain
+
+import (
+	"context"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Observer is told of the requests that an Engine carries out and of their steps, for logs, metrics and traces. Many
+// goroutines call it at once, and what they run waits for it: it must return at once, and must change nothing that it is
+// given.
+//
+// Both methods give a context, which descends from theirs, and a function that is told of the end, once; either may be nil.
+// An observer that panics changes nothing of the chain, and is told nothing more of what it panicked about.
+type Observer interface {
+	// Request tells that a request begins. All that is done for it runs in the context that is given.
+	Request(ctx context.Context, r *Observed) (context.Context, func(*Ended))
+	// Step tells that a step begins, one of an inline chain too, but not each element of a forEach. Its calls run in the context
+	// that is given. ctx descends from what Request gave, and in an inline chain from what Step gave for the step around it.
+	Step(ctx context.Context, s *ObservedStep) (context.Context, func(*StepEnded))
+}
+
+// Kind is what a request asks for.
+type Kind string
+
+// The kinds.
+const (
+	KindChain   Kind = "chain"   // that a chain is run
+	KindPlan    Kind = "plan"    // that a chain is compiled, and nothing of it run: a dry run, a check
+	KindCall    Kind = "call"    // that one function is called (Engine.Call)
+	KindFetch   Kind = "fetch"   // more of a kept result
+	KindDeliver Kind = "deliver" // what the door has made, such as help, or what a search found (Engine.Deliver)
+	KindRefuse  Kind = "refuse"  // what the door could make no request of (Engine.Refuse)
+	KindPass    Kind = "pass"    // a call that the door makes by itself, and tells of by Engine.Observe
+)
+
+// Observed is a request that begins. Label and Name are words of its caller.
+type Observed struct {
+	Kind    Kind
+	Caller  string    // ID of the Caller
+	Label   string    // of the Caller
+	Name    string    // of the chain, "" where it has none
+	Steps   int       // of the outermost chain as it is written; 1 for a call
+	Bytes   int       // of the request
+	Started time.Time // when it came, which is before it was decoded
+}
+
+// Ended is what came of a request.
+type Ended struct {
+	Err      *fault.Error   // as in Answer; nil: ok
+	Faults   []*fault.Error // as in Answer
+	Function string         // the one that a call called, by its canonical name; "" where there is none of that name
+
+	Skipped  int   // steps of the outermost chain that did not run
+	Calls    int64 // of functions, repetitions and those of inline chains included
+	Cached   int64 // of these, calls that the call cache answered
+	Warnings int
+
+	Bytes  int  // of the answer
+	Tokens int  // of the answer; of one in its lite form estimated
+	Kept   int  // estimated: tokens of results that the answer does not hold, intermediate ones and what a probe or a lean form stands for
+	Probe  bool // the answer holds a probe in the place of the result
+	Lean   bool // or the lean form of a write
+
+	Took time.Duration
+}
+
+// ObservedStep is a step that begins.
+type ObservedStep struct {
+	Number   int    // in its own chain
+	At       string // its JSON Pointer in the request, such as /steps/1/chain/steps/0
+	Function string // by its canonical name; "": an inline chain
+	Effect   steps.Effect
+	ForEach  bool
+}
+
+// StepEnded is what came of a step.
+type StepEnded struct {
+	Status   string       // ok, failed or skipped
+	Reason   string       // of a skipped one
+	Err      *fault.Error // of a failed one; else nil
+	Function string       // the one that failed; not the step's own in an inline chain
+	Calls    int64        // of functions
+	Elements int          // of its forEach; -1: it has none
+	Took     time.Duration
+}
+
+// Observe tells the engine's Observer of a request that a door carries out by itself: r.Kind is KindPass. What it gives is
+// never nil; a zero r.Started is now, and a zero Ended.Took the time since. Without an observer nothing is done.
+func (e *Engine) Observe(ctx context.Context, r *Observed) (context.Context, func(*Ended)) {
+	if e.o.Observer == nil {
+		return ctx, func(*Ended) {}
+	}
+	own := *r
+	if own.Started.IsZero() {
+		own.Started = time.Now()
+	}
+	o := &observation{observer: e.o.Observer}
+	ctx = o.begin(ctx, &own)
+	return ctx, func(end *Ended) {
+		told := *end
+		if told.Took == 0 {
+			told.Took = time.Since(own.Started)
+		}
+		o.end(&told)
+	}
+}
+
+// observation is a request whose observer is told of it.
+type observation struct {
+	observer Observer
+	ended    func(*Ended)
+	begun    bool
+	told     Ended
+	run      *run // nil: nothing ran
+}
+
+// begin tells that the request begins.
+func (o *observation) begin(ctx context.Context, r *Observed) (own context.Context) {
+	o.begun = true
+	defer func() {
+		if recover() != nil || own == nil {
+			own = ctx
+		}
+	}()
+	own, o.ended = o.observer.Request(ctx, r)
+	return own
+}
+
+// end tells what came of it, once.
+func (o *observation) end(e *Ended) {
+	defer func() { _ = recover() }() // it is not worth an answer
+	if ended := o.ended; ended != nil {
+		o.ended = nil
+		ended(e)
+	}
+}
+
+// counted takes note of the tokens of the answer; nil: nobody wants to know.
+func (o *observation) counted(tokens int) {
+	if o != nil {
+		o.told.Tokens = tokens
+	}
+}
+
+// begins tells the observer of the request that was decoded.
+func (s *exchange) begins(ctx context.Context, kind Kind, r *request, bytes int) context.Context {
+	o := s.observation
+	if o == nil {
+		return ctx
+	}
+	about := &Observed{Kind: kind, Caller: s.owner, Label: s.label, Bytes: bytes, Started: s.started}
+	if r != nil {
+		about.Name, about.Steps = r.Name, len(r.Steps)
+	}
+	return o.begin(ctx, about)
+}
+
+// kind is what a decoded request asks for; nil: it could not be decoded.
+func (s *exchange) kind(r *request) Kind {
+	switch {
+	case r != nil && r.fetch != nil:
+		return KindFetch
+	case s.single != nil:
+		return KindCall
+	case s.override.Check || s.override.DryRun || r != nil && r.DryRun:
+		return KindPlan
+	}
+	return KindChain
+}
+
+// conclude tells the observer what came of the request; it is deferred before what rescues the request from a panic.
+func (s *exchange) conclude(ctx context.Context, kind Kind, a **Answer) {
+	o := s.observation
+	if o == nil {
+		return
+	}
+	defer func() { _ = recover() }() // it is not worth an answer
+	if !o.begun {
+		o.begin(ctx, &Observed{Kind: kind, Caller: s.owner, Label: s.label, Started: s.started})
+	}
+	e := &o.told
+	e.Err, e.Faults, e.Warnings, e.Bytes = (*a).Error, (*a).Faults, len((*a).Warnings), len((*a).JSON)
+	if e.Tokens == 0 {
+		e.Tokens = s.meter.Estimate((*a).JSON)
+	}
+	if r := o.run; r != nil {
+		e.Calls, e.Cached = r.made(), r.cached.Load()
+		for i := range r.steps {
+			if r.steps[i].status == statusSkipped {
+				e.Skipped++
+			}
+		}
+		if s.single != nil {
+			e.Function = r.plan.steps[0].name()
+		}
+	}
+	e.Took = time.Since(s.started)
+	o.end(e)
+}
+
+// made is the number of calls of functions.
+func (r *run) made() (calls int64) {
+	for i := range r.steps {
+		calls += r.steps[i].calls
+	}
+	return calls
+}
+
+// tellKept takes note of the results that an answer which was made does not hold.
+func (d *draft) tellKept(probe bool) {
+	o := d.observation
+	if o == nil {
+		return
+	}
+	e := &o.told
+	e.Probe, e.Lean = probe, d.leaned && !probe
+	switch {
+	case d.tokens != nil:
+		e.Kept = d.kept
+	case o.run != nil:
+		e.Kept = o.run.intermediate()
+	}
+	switch {
+	case e.Lean:
+		e.Kept += d.roughly(o.run.steps[len(o.run.steps)-1].raw)
+	case probe:
+		e.Kept += d.roughly(d.result)
+	}
+}
+
+// Bounds of what is counted of results for an estimate: pieces, and bytes of each. All of it takes about as long as a call.
+const maxPieces, pieceBytes = 16, 256
+
+// intermediate estimates the tokens of the results that are not returned, from pieces of the first of them.
+func (r *run) intermediate() int {
+	if r.single != nil {
+		return 0
+	}
+	var results [][]byte
+	for i := range r.steps {
+		if i < len(r.steps)-1 || r.plan.ret != nil {
+			results = append(results, r.steps[i].raw)
+		}
+	}
+	return r.roughly(results...)
+}
+
+// roughly estimates tokens from a few pieces of texts.
+func (s *exchange) roughly(texts ...[]byte) int {
+	size, sample := 0, make([]byte, 0, pieceBytes)
+	for i, text := range texts {
+		size += len(text)
+		if i < maxPieces {
+			sample = append(sample, text[:min(len(text), pieceBytes)]...)
+		}
+	}
+	if size == 0 || len(sample) == 0 {
+		return 0
+	}
+	tokens := s.meter.Estimate(sample)
+	return int(float64(tokens) * float64(size) / float64(len(sample)))
+}
+
+// beginStep tells the observer that a step begins; it gives what is called at its end, nil where nobody is to be told.
+func (r *run) beginStep(ctx context.Context, p *plannedStep) (own context.Context, ended func(*StepEnded)) {
+	if r.observation == nil {
+		return ctx, nil
+	}
+	defer func() {
+		if recover() != nil {
+			own, ended = ctx, nil
+		} else if own == nil {
+			own = ctx
+		}
+	}()
+	return r.observation.observer.Step(ctx, &ObservedStep{Number: p.number, At: p.at, Function: p.name(), Effect: p.effect, ForEach: p.forEach != nil})
+}
+
+// endStep tells it what came of the step.
+func (s *stepRun) endStep(p *plannedStep, ended func(*StepEnded)) {
+	if ended == nil {
+		return
+	}
+	defer func() { _ = recover() }() // it is not worth a step
+	e := &StepEnded{Status: s.status, Reason: s.reason, Err: s.err, Function: p.name(), Calls: s.calls, Elements: s.count, Took: s.took}
+	if s.fn != nil {
+		e.Function = s.fn.Spec().Name
+	}
+	ended(e)
+}

@@ -1,0 +1,434 @@
+package chain_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// watcher is an observer that remembers what it is told, and finds fault with the order of it.
+type watcher struct {
+	mu       sync.Mutex
+	requests []*watched
+	wrong    []string
+}
+
+type watched struct {
+	chain.Observed
+	end   *chain.Ended
+	steps []*watchedStep
+}
+
+type watchedStep struct {
+	chain.ObservedStep
+	within string // At of the step around it
+	end    *chain.StepEnded
+}
+
+type watchedKey struct{}
+
+// watchedPlace is what the contexts of a watcher carry.
+type watchedPlace struct {
+	request *watched
+	step    *watchedStep
+}
+
+func (w *watcher) mind(format string, args ...any) {
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+func (w *watcher) Request(ctx context.Context, r *chain.Observed) (context.Context, func(*chain.Ended)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := &watched{Observed: *r}
+	w.requests = append(w.requests, own)
+	return context.WithValue(ctx, watchedKey{}, watchedPlace{request: own}), func(e *chain.Ended) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if own.end != nil {
+			w.mind("a request ended twice")
+		}
+		own.end = e
+		for _, s := range own.steps {
+			if s.end == nil {
+				w.mind("%s has not ended before its request", s.At)
+			}
+		}
+	}
+}
+
+func (w *watcher) Step(ctx context.Context, s *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	place, ok := ctx.Value(watchedKey{}).(watchedPlace)
+	if !ok {
+		w.mind("%s runs in a context that the observer has not given", s.At)
+		return nil, nil
+	}
+	own := &watchedStep{ObservedStep: *s}
+	if place.step != nil {
+		own.within = place.step.At
+	}
+	if place.request.end != nil {
+		w.mind("%s began after its request had ended", s.At)
+	}
+	place.request.steps = append(place.request.steps, own)
+	place.step = own
+	return context.WithValue(ctx, watchedKey{}, place), func(e *chain.StepEnded) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if own.end != nil {
+			w.mind("%s ended twice", s.At)
+		}
+		own.end = e
+	}
+}
+
+// only is the one request that there was.
+func (w *watcher) only(t testing.TB) *watched {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.requests) != 1 || w.requests[0].end == nil || len(w.wrong) > 0 {
+		t.Fatalf("%d requests, wrong: %q", len(w.requests), w.wrong)
+	}
+	return w.requests[0]
+}
+
+// TestObservedTree tells of a chain with all that a step can be.
+func TestObservedTree(t *testing.T) {
+	t.Parallel()
+	w, o := &world{}, &watcher{}
+	e := engine(t, w, chain.Options{Observer: o})
+	answer := e.Run(context.Background(), []byte(`{"name":"nightly","onError":"continue","trace":"none","steps":[
+		{"fn":"test.items","args":{"n":3}},
+		{"forEach":"$0.items","args":{"item":"$item"},"chain":{"steps":[{"fn":"test.echo","args":{"id":"$input.item.id"}}]}},
+		{"fn":"test.echo","when":"false"},
+		{"fn":"test.failIf","args":{"fail":true}},
+		{"fn":"test.get","args":{"value":"$3"}},
+		{"chain":{"steps":[{"fn":"test.fail"}]}},
+		{"fn":"test.write","args":{"value":1}}],"return":"$0.total"}`), &chain.Caller{ID: "token:ci", Label: "a.jsonl:1"})
+	r := o.only(t)
+	if r.Kind != chain.KindChain || r.Caller != "token:ci" || r.Label != "a.jsonl:1" || r.Name != "nightly" || r.Steps != 7 || r.Bytes == 0 || r.Started.IsZero() {
+		t.Errorf("%+v", r.Observed)
+	}
+	var got []string
+	for _, s := range r.steps {
+		text := fmt.Sprintf("%s in %q: %s %s each=%t → %s%s calls=%d of=%d", s.At, s.within, cmp.Or(s.ObservedStep.Function, "chain"), s.Effect, s.ForEach, s.end.Status, s.end.Reason, s.end.Calls, s.end.Elements)
+		if s.end.Err != nil {
+			text += fmt.Sprintf(" %s by %s", s.end.Err.Code, s.end.Function)
+		}
+		got = append(got, text)
+	}
+	slices.Sort(got)
+	want := []string{
+		`/steps/0 in "": test.items read each=false → ok calls=1 of=-1`,
+		`/steps/1 in "": chain read each=true → ok calls=3 of=3`,
+		`/steps/1/chain/steps/0 in "/steps/1": test.echo read each=false → ok calls=1 of=-1`,
+		`/steps/1/chain/steps/0 in "/steps/1": test.echo read each=false → ok calls=1 of=-1`,
+		`/steps/1/chain/steps/0 in "/steps/1": test.echo read each=false → ok calls=1 of=-1`,
+		`/steps/2 in "": test.echo read each=false → skippedwhen calls=0 of=-1`,
+		`/steps/3 in "": test.failIf read each=false → failed calls=1 of=-1 function_failed by test.failIf`,
+		`/steps/5 in "": chain read each=false → failed calls=1 of=-1 function_failed by test.fail`,
+		`/steps/5/chain/steps/0 in "/steps/5": test.fail read each=false → failed calls=1 of=-1 function_failed by test.fail`,
+		`/steps/6 in "": test.write write each=false → ok calls=1 of=-1`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	end := r.end
+	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Skipped != 2 || end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
+		t.Errorf("%+v", end)
+	}
+	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) || end.Kept != int(usage.Get("kept").Int()) {
+		t.Errorf("%d tokens, %d kept, and the answer says %s", end.Tokens, end.Kept, usage.Raw)
+	}
+}
+
+// TestObservedContext holds that a function runs in what the observer gives for its step.
+func TestObservedContext(t *testing.T) {
+	t.Parallel()
+	o := &watcher{}
+	var mu sync.Mutex
+	var seen []string
+	note := steps.Function{Spec: steps.Spec{Name: "test.note", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		place, _ := ctx.Value(watchedKey{}).(watchedPlace)
+		if place.step != nil {
+			seen = append(seen, place.step.At)
+		}
+		return []byte("1"), nil
+	}}
+	e := engineOf(t, []steps.Function{note}, chain.Options{Observer: o}, false)
+	e.Run(context.Background(), []byte(`{"steps":[{"fn":"test.note"},{"fn":"test.note","forEach":"1..2"},{"chain":{"steps":[{"fn":"test.note"}]}}]}`), nil)
+	slices.Sort(seen)
+	if want := []string{"/steps/0", "/steps/1", "/steps/1", "/steps/2/chain/steps/0"}; !slices.Equal(seen, want) {
+		t.Errorf("%q, want %q", seen, want)
+	}
+	o.only(t)
+}
+
+// TestObservedKinds tells of each thing that an engine can be asked for.
+func TestObservedKinds(t *testing.T) {
+	t.Parallel()
+	ctx, yes := context.Background(), true
+	for name, test := range map[string]struct {
+		do   func(*chain.Engine) *chain.Answer
+		kind chain.Kind
+		code fault.Code
+		fn   string
+	}{
+		"a chain": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), nil) }, chain.KindChain, "", ""},
+		"no JSON": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{`), nil) }, chain.KindChain, fault.Compile, ""},
+		"faults":  {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"steps":[{"fn":"test.nope"}]}`), nil) }, chain.KindChain, fault.Compile, ""},
+		"a dry run": {func(e *chain.Engine) *chain.Answer {
+			return e.Run(ctx, []byte(`{"dryRun":true,"steps":[{"fn":"test.echo"}]}`), nil)
+		}, chain.KindPlan, "", ""},
+		"a check": {func(e *chain.Engine) *chain.Answer {
+			return e.Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), &chain.Caller{Override: chain.Override{Check: true}})
+		}, chain.KindPlan, "", ""},
+		"a fetch": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"continuation_token":"oc1_x"}`), nil) }, chain.KindFetch, fault.TokenExpired, ""},
+		"a call": {func(e *chain.Engine) *chain.Answer {
+			return e.Call(ctx, &chain.Call{Function: "echo", Lite: &yes}, nil)
+		}, chain.KindCall, "", "test.echo"},
+		"a failed call": {func(e *chain.Engine) *chain.Answer { return e.Call(ctx, &chain.Call{Function: "test.fail"}, nil) }, chain.KindCall, fault.FunctionFailed, "test.fail"},
+		"no function":   {func(e *chain.Engine) *chain.Answer { return e.Call(ctx, &chain.Call{Function: "test.nope"}, nil) }, chain.KindCall, fault.UnknownFunction, ""},
+		"a fetch by call": {func(e *chain.Engine) *chain.Answer {
+			return e.Call(ctx, &chain.Call{Function: "test.echo", Args: []byte(`{"continuation_token":"oc1_x"}`)}, nil)
+		}, chain.KindFetch, fault.TokenExpired, ""},
+		"a delivery": {func(e *chain.Engine) *chain.Answer { return e.Deliver(ctx, []byte(`{"a":1}`), nil, nil) }, chain.KindDeliver, "", ""},
+		"a refusal": {func(e *chain.Engine) *chain.Answer {
+			return e.Refuse(ctx, []*fault.Error{fault.New(fault.Busy, "later")}, nil)
+		}, chain.KindRefuse, fault.Busy, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &watcher{}
+			answer := test.do(engine(t, &world{}, chain.Options{Observer: o}))
+			r := o.only(t)
+			if r.Kind != test.kind || fault.CodeOf(asError(r.end.Err)) != test.code || r.end.Function != test.fn || r.end.Err != answer.Error || r.end.Tokens == 0 {
+				t.Errorf("%+v %+v: %s", r.Observed, r.end, answer.JSON)
+			}
+		})
+	}
+}
+
+func asError(f *fault.Error) error {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// TestObservedPass tells of what a door does without the engine.
+func TestObservedPass(t *testing.T) {
+	t.Parallel()
+	o := &watcher{}
+	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(), &chain.Observed{Kind: chain.KindPass, Caller: "http"})
+	if _, ok := ctx.Value(watchedKey{}).(watchedPlace); !ok {
+		t.Error("the context is not the observer's")
+	}
+	end(&chain.Ended{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
+	end(&chain.Ended{}) // of no effect
+	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout || r.end.Function != "test.echo" {
+		t.Errorf("%+v %+v", r.Observed, r.end)
+	}
+	plain := context.Background()
+	same, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.Observed{Kind: chain.KindPass})
+	if end(&chain.Ended{}); same != plain {
+		t.Error("without an observer the context is another")
+	}
+}
+
+// TestObservedTokens holds what is told of results that the answer does not hold, near to what they cost.
+func TestObservedTokens(t *testing.T) {
+	t.Parallel()
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := func(n int) []byte {
+		e := engine(t, &world{}, chain.Options{})
+		return e.Run(context.Background(), fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":"test.items","args":{"n":%d}}]}`, n), nil).JSON
+	}
+	whole := counter.Count(items(300), -1)
+	for name, test := range map[string]struct {
+		request     string
+		probe, lean bool
+		kept        int
+	}{
+		"nothing":              {`{"steps":[{"fn":"test.items","args":{"n":3}}]}`, false, false, 0},
+		"nothing, lite":        {`{"lite":true,"steps":[{"fn":"test.items","args":{"n":3}}]}`, false, false, 0},
+		"intermediate":         {`{"steps":[{"fn":"test.items","args":{"n":300}}],"return":"$0.total"}`, false, false, whole},
+		"intermediate, lite":   {`{"lite":true,"steps":[{"fn":"test.items","args":{"n":300}}],"return":"$0.total"}`, false, false, whole},
+		"a probe":              {`{"budget":{"maxTotalTokens":400},"steps":[{"fn":"test.items","args":{"n":300}}]}`, true, false, whole},
+		"a probe, lite":        {`{"lite":true,"budget":{"maxTotalTokens":400},"steps":[{"fn":"test.items","args":{"n":300}}]}`, true, false, whole},
+		"a probe and one more": {`{"lite":true,"budget":{"maxTotalTokens":400},"steps":[{"fn":"test.items","args":{"n":300}},{"fn":"test.echo","args":{"a":"$0"}}]}`, true, false, 2 * whole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &watcher{}
+			answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(test.request), nil)
+			end := o.only(t).end
+			if end.Probe != test.probe || end.Lean != test.lean || math.Abs(float64(end.Kept-test.kept)) > .2*float64(test.kept) {
+				t.Errorf("%+v, want %d kept", end, test.kept)
+			}
+			if exact := counter.Count(answer.JSON, -1); end.Tokens != exact {
+				t.Errorf("%d tokens, not %d: %s", end.Tokens, exact, answer.JSON)
+			}
+		})
+	}
+	o := &watcher{}
+	engineOf(t, writing(), chain.Options{Observer: o}, true).Run(context.Background(), []byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
+	cost := counter.Count([]byte(wide(`"id":7`)), -1)
+	if end := o.only(t).end; !end.Lean || end.Probe || math.Abs(float64(end.Kept-cost)) > .3*float64(cost) {
+		t.Errorf("%+v, want about %d kept", end, cost)
+	}
+}
+
+// saboteur is an observer that panics, or gives what cannot be used.
+type saboteur struct{ where string }
+
+func (s saboteur) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+	switch s.where {
+	case "request":
+		panic("observer")
+	case "nothing":
+		return nil, nil
+	}
+	return ctx, func(*chain.Ended) {
+		if s.where == "ended" {
+			panic("observer")
+		}
+	}
+}
+
+func (s saboteur) Step(ctx context.Context, _ *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+	switch s.where {
+	case "step":
+		panic("observer")
+	case "nothing":
+		return nil, nil
+	case "context":
+		return broken{ctx}, nil
+	}
+	return ctx, func(*chain.StepEnded) {
+		if s.where == "step ended" {
+			panic("observer")
+		}
+	}
+}
+
+// broken is a context of which nothing can be had.
+type broken struct{ context.Context }
+
+func (broken) Value(any) any { panic("a broken context") }
+
+// TestObserversChangeNothing holds for any chain: with an observer, also one that panics, the answer is the same, but for
+// the time that it tells; and what a good one is told adds up.
+func TestObserversChangeNothing(t *testing.T) {
+	t.Parallel()
+	plain := engine(t, &world{}, chain.Options{})
+	sabotaged := map[string]*chain.Engine{}
+	for _, where := range []string{"request", "step", "ended", "step ended", "nothing"} {
+		sabotaged[where] = engine(t, &world{}, chain.Options{Observer: saboteur{where}})
+	}
+	o := &watcher{}
+	good := engine(t, &world{}, chain.Options{Observer: o})
+	rapid.Check(t, func(t *rapid.T) {
+		request, _, lite := drawChain(t)
+		run := func(e *chain.Engine) (string, fault.Code) {
+			a := e.Run(context.Background(), request, nil)
+			if code := fault.CodeOf(asError(a.Error)); a.OK || code == fault.Compile || gjson.GetBytes(request, "onError").Str == "continue" {
+				return shapeOf(a.JSON, lite && a.OK), code
+			}
+			return "stopped by whichever step failed first", ""
+		}
+		want, code := run(plain)
+		for where, e := range sabotaged {
+			if got, c := run(e); got != want || c != code {
+				t.Fatalf("with a panic in %s: %s %s, not %s %s", where, c, got, code, want)
+			}
+		}
+		o.requests, o.wrong = nil, nil
+		if got, c := run(good); got != want || c != code {
+			t.Fatalf("with an observer: %s %s, not %s %s", c, got, code, want)
+		}
+		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.wrong) > 0 {
+			t.Fatalf("%d requests, wrong: %q", len(o.requests), o.wrong)
+		}
+		r := o.requests[0]
+		var calls int64
+		began := 0
+		for _, s := range r.steps {
+			calls += s.end.Calls
+			if s.end.Status != "skipped" {
+				began++
+			}
+		}
+		if calls != r.end.Calls || code != fault.Compile && began+r.end.Skipped != r.Steps {
+			t.Fatalf("%d calls of %d, %d steps and %d skipped of %d", calls, r.end.Calls, began, r.end.Skipped, r.Steps)
+		}
+	})
+}
+
+// shapeOf is what of an answer does not depend on which of several steps was faster, nor on how long they took.
+func shapeOf(answer []byte, bare bool) string {
+	if bare {
+		if token := gjson.GetBytes(answer, "continuation_token"); token.Exists() {
+			return gjson.GetBytes(answer, "total_size").Raw + gjson.GetBytes(answer, "shape").Raw
+		}
+		return string(answer)
+	}
+	of := gjson.ParseBytes(answer)
+	if !of.Get("ok").Bool() {
+		return of.Get("error.code").Raw + of.Get("error.step").Raw + of.Get("error.message").Raw
+	}
+	shape := of.Get("usage.calls").Raw + "|" + of.Get("usage.kept").Raw + "|"
+	if result := of.Get("result"); !result.Get("continuation_token").Exists() {
+		return shape + result.Raw
+	}
+	return shape + of.Get("result.shape").Raw
+}
+
+// TestDefectsHaveACause holds that the cause of a panic in the engine is there for logs, and not in the answer.
+func TestDefectsHaveACause(t *testing.T) {
+	t.Parallel()
+	var told *fault.Error
+	o := observing{step: func(ctx context.Context) (context.Context, func(*chain.StepEnded)) {
+		return broken{ctx}, func(e *chain.StepEnded) { told = e.Err }
+	}}
+	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
+	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
+		t.Fatalf("%s", answer.JSON)
+	}
+	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") || !strings.Contains(told.Err.Error(), "chain.(*run)") {
+		t.Errorf("the cause is not told: %v", told)
+	}
+}
+
+type observing struct {
+	step func(context.Context) (context.Context, func(*chain.StepEnded))
+}
+
+func (o observing) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+	return ctx, nil
+}
+
+func (o observing) Step(ctx context.Context, _ *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+	return o.step(ctx)
+}

@@ -1,0 +1,74 @@
+package telemetry_test
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/telemetry"
+)
+
+// TestAlerts holds that the example rules name metrics, labels and codes that there are.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, slog.LevelError, telemetry.Options{Sources: func() []steps.SourceInfo {
+		return []steps.SourceInfo{{Name: "files", Status: steps.Status{State: steps.StateReady}}}
+	}})
+	b.run(t.Context(), mixed)
+	b.Refused("token")
+	b.Stored("results", "get", 0, nil)
+	page, codes := page(t, b), map[string]bool{}
+	for _, code := range fault.Codes() {
+		codes[string(code)] = true
+	}
+	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 5 {
+		t.Fatalf("%d groups", len(file.Groups))
+	}
+	for _, rule := range file.Groups[0].Rules {
+		if rule.Labels["severity"] != "page" && rule.Labels["severity"] != "ticket" || rule.Annotations["summary"] == "" || strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
+			t.Errorf("%+v", rule)
+		}
+		metric := ""
+		for _, metric = range regexp.MustCompile(`onecall_\w+`).FindAllString(rule.Expr, -1) {
+			if !strings.Contains(page, "\n"+metric+"{") && !strings.Contains(page, "\n"+metric+" ") {
+				t.Errorf("%s: there is no metric %s", rule.Alert, metric)
+			}
+		}
+		for _, by := range regexp.MustCompile(`by \(([\w, ]+)\)`).FindAllStringSubmatch(rule.Expr, -1) {
+			for label := range strings.SplitSeq(by[1], ", ") {
+				if label != "instance" && !regexp.MustCompile(`(?m)^`+metric+`\{.*\b`+label+`="`).MatchString(page) {
+					t.Errorf("%s: %s has no label %s", rule.Alert, metric, label)
+				}
+			}
+		}
+		for _, match := range regexp.MustCompile(`code=~?"([^"]+)"`).FindAllStringSubmatch(rule.Expr, -1) {
+			for code := range strings.SplitSeq(match[1], "|") {
+				if !codes[code] {
+					t.Errorf("%s: there is no code %s", rule.Alert, code)
+				}
+			}
+		}
+	}
+}

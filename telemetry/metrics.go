@@ -1,0 +1,267 @@
+package telemetry
+
+import (
+	"cmp"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// metrics are what Prometheus reads. Each label has a bounded number of values, whatever callers send.
+type metrics struct {
+	registry *prometheus.Registry
+
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	tokens   *prometheus.CounterVec
+	kept     prometheus.Counter
+	probes   prometheus.Counter
+	lean     prometheus.Counter
+	cached   prometheus.Counter
+	byKind   map[chain.Kind]*kindParts
+	byStatus map[string]prometheus.Counter // of steps
+
+	calls        *prometheus.CounterVec
+	callDuration *prometheus.HistogramVec
+	callsRunning *prometheus.GaugeVec
+	sources      words
+	functions    words
+
+	refusals *prometheus.CounterVec
+	reasons  words
+
+	reloads    *prometheus.CounterVec
+	reloadGood prometheus.Gauge
+	reloadTime prometheus.Gauge
+
+	stored        *prometheus.CounterVec
+	storeDuration *prometheus.HistogramVec
+
+	spans, spansSent, spansFailed prometheus.Counter
+}
+
+const namespace = "onecall"
+
+// Buckets of the durations, in seconds: a chain of no-ops takes less than the first, and the longest chain five minutes where
+// nothing else is configured.
+var (
+	requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+	callBuckets    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	storeBuckets   = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+)
+
+// Bounds of labels: functions that were called and their sources, and words that the code names.
+const (
+	maxFunctions = 500
+	maxSources   = 100
+	maxReasons   = 30
+)
+
+const (
+	ok    = "ok"    // the code of what went well
+	other = "other" // the label of what is too many
+)
+
+func newMetrics(o *Options, running *atomic.Int64) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(),
+		sources: words{most: maxSources}, functions: words{most: maxFunctions}, reasons: words{most: maxReasons}}
+	m.requests = m.counters("requests_total", "Requests by what they ask for and the code that they ended with.", "kind", "code")
+	m.duration = m.histograms("request_duration_seconds", "How long requests took, by what they ask for.", requestBuckets, "kind")
+	m.tokens = m.counters("answer_tokens_total", "Tokens of answers, by what was asked for.", "kind")
+	m.kept = m.counter("kept_tokens_total", "Tokens of results that no answer held: intermediate ones, and what probes and lean forms stand for. Estimated.")
+	m.probes = m.counter("probes_total", "Answers that held a probe in the place of their result.")
+	m.lean = m.counter("lean_answers_total", "Answers that held the lean form of a write.")
+	m.cached = m.counter("cached_calls_total", "Calls that the call cache answered.")
+	m.calls = m.counters("calls_total", "Calls that reached a function, by its source, its name and the code that they ended with.", "source", "function", "code")
+	m.callDuration = m.histograms("call_duration_seconds", "How long calls of functions took, by source.", callBuckets, "source")
+	m.callsRunning = m.gauges("calls_running", "Calls of functions under way, by source; those that were abandoned and go on included.", "source")
+	m.refusals = m.counters("refused_total", "Requests that a door did not let in, by reason.", "reason")
+	m.reloads = m.counters("config_reloads_total", "Attempts to load the configuration, the first included, by what came of them.", "result")
+	m.reloadGood = m.gauge("config_last_reload_successful", "Whether the last attempt to load the configuration succeeded.")
+	m.reloadTime = m.gauge("config_last_reload_success_timestamp_seconds", "When the configuration that is served was loaded.")
+	m.stored = m.counters("store_operations_total", "Operations of stores, by the code that they ended with.", "store", "operation", "code")
+	m.storeDuration = m.histograms("store_operation_duration_seconds", "How long operations of stores took.", storeBuckets, "store", "operation")
+	m.spans = m.counter("trace_spans_total", "Spans of traces that ended. Those that were neither sent nor failed are waiting, or were dropped as too many waited.")
+	m.spansSent = m.counter("trace_spans_sent_total", "Spans of traces that the collector has taken.")
+	m.spansFailed = m.counter("trace_spans_failed_total", "Spans of traces that could not be sent, and are lost.")
+	m.prepare()
+	m.reloaded(nil, time.Now())
+	m.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newState(o, running),
+	)
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1; its labels tell which onecall this is.",
+		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "dev"), "go_version": runtime.Version()},
+	}, func() float64 { return 1 }))
+	return m
+}
+
+func (m *metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *metrics) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m *metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m *metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+	m.registry.MustRegister(h)
+	return h
+}
+
+// kindParts are the metrics that each request of a kind touches.
+type kindParts struct {
+	ok, tokens prometheus.Counter
+	duration   prometheus.Observer
+}
+
+// prepare makes the series that are touched most: they are there from the start, and need not be looked for each time.
+func (m *metrics) prepare() {
+	m.byKind = map[chain.Kind]*kindParts{}
+	for _, kind := range []chain.Kind{chain.KindChain, chain.KindPlan, chain.KindCall, chain.KindFetch, chain.KindDeliver, chain.KindRefuse, chain.KindPass} {
+		m.byKind[kind] = m.partsOf(kind)
+		m.requests.WithLabelValues(string(kind), string(fault.Internal)) // 0: the first one is seen as a growth
+	}
+	steps := m.counters("steps_total", "Steps that began, those of inline chains included, by their status.", "status")
+	m.byStatus = map[string]prometheus.Counter{}
+	for _, status := range []string{ok, "failed", "skipped", "reused"} {
+		m.byStatus[status] = steps.WithLabelValues(status)
+	}
+}
+
+func (m *metrics) partsOf(kind chain.Kind) *kindParts {
+	label := string(kind)
+	return &kindParts{ok: m.requests.WithLabelValues(label, ok), tokens: m.tokens.WithLabelValues(label), duration: m.duration.WithLabelValues(label)}
+}
+
+func (m *metrics) kindLabel(kind chain.Kind) string {
+	if m.byKind[kind] == nil {
+		return other
+	}
+	return string(kind)
+}
+
+func (m *metrics) request(o *chain.Observed, e *chain.Ended) {
+	parts := m.byKind[o.Kind]
+	if parts == nil { // a kind of which this package knows nothing
+		parts = m.partsOf(other)
+	}
+	if e.Err == nil {
+		parts.ok.Inc()
+	} else {
+		m.requests.WithLabelValues(m.kindLabel(o.Kind), codeOf(e.Err)).Inc()
+	}
+	parts.duration.Observe(e.Took.Seconds())
+	add(parts.tokens, e.Tokens)
+	add(m.kept, e.Kept)
+	add(m.cached, int(e.Cached))
+	if e.Probe {
+		m.probes.Inc()
+	}
+	if e.Lean {
+		m.lean.Inc()
+	}
+}
+
+func (m *metrics) step(e *chain.StepEnded) {
+	if counter := m.byStatus[e.Status]; counter != nil {
+		counter.Inc()
+	}
+}
+
+func (m *metrics) refused(reason string) {
+	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
+}
+
+func (m *metrics) reloaded(err error, now time.Time) {
+	if err != nil {
+		m.reloads.WithLabelValues("failed").Inc()
+		m.reloadGood.Set(0)
+		return
+	}
+	m.reloads.WithLabelValues(ok).Inc()
+	m.reloadGood.Set(1)
+	m.reloadTime.Set(float64(now.UnixMilli()) / 1000)
+}
+
+// add counts n; a counter only grows.
+func add(c prometheus.Counter, n int) {
+	if n > 0 {
+		c.Add(float64(n))
+	}
+}
+
+func codeOf(f *fault.Error) string {
+	if f == nil {
+		return ok
+	}
+	return string(f.Code)
+}
+
+// words bounds how many values a label has: those that come first have their own, and all others are "other".
+type words struct {
+	most  int
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+func (w *words) bounded(word string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known[word] {
+		return word
+	}
+	if len(w.known) >= w.most {
+		return other
+	}
+	if w.known == nil {
+		w.known = map[string]bool{}
+	}
+	w.known[word] = true
+	return word
+}
+
+// Bounds of the page of metrics: how long it may take, and how many may ask for it at once.
+const (
+	pageTime    = 10 * time.Second
+	pageReaders = 4
+)
+
+// Handler answers with the metrics, in the format that the reader asks for (Prometheus text, OpenMetrics). Who may read them
+// is for the door to say: they name functions and sources that callers may not know.
+func (t *Telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.metrics.registry, promhttp.HandlerOpts{
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: pageReaders,
+		Timeout:             pageTime,
+		EnableOpenMetrics:   true,
+	})
+}

@@ -1,0 +1,38 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestReporter holds that a failure to send is told at once and then once a minute, with how many spans are lost.
+func TestReporter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		none, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, secrets: steps.NewScrubber([]string{"the-api-key"})}
+		for range 10 * 60 {
+			r.sent(5, errors.New("no: the-api-key "+strings.Repeat("long ", 1000)))
+			r.sent(5, nil)
+			time.Sleep(time.Second)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 10 || !strings.Contains(lines[0], "spans=5 ") || !strings.Contains(lines[9], "spans=300 ") {
+			t.Errorf("%d lines: %.1000s", len(lines), out.String())
+		}
+		if strings.Contains(out.String(), "the-api-key") || len(lines[0]) > 1000 {
+			t.Errorf("%s", lines[0])
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// maxSpans is the most steps of a request that have spans: an inline chain in a forEach may have a million.
+const maxSpans = 1000
+
+// WithParent gives a context whose requests are part of their caller's trace. The values are those of W3C Trace Context, as
+// they come in the headers `traceparent` and `tracestate` of HTTP or in the members of those names in MCP's `_meta`. Where
+// traceparent is not valid, it is ctx. Whether the request is traced is for OTEL_TRACES_SAMPLER to say, which by default follows the
+// caller.
+func WithParent(ctx context.Context, traceparent, tracestate string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
+}
+
+// WithCall gives a context for a call of a tool over MCP whose client is part of a trace: WithTool and WithParent.
+func WithCall(ctx context.Context, tool, traceparent, tracestate string) context.Context {
+	return WithTool(WithParent(ctx, traceparent, tracestate), tool)
+}
+
+type toolKey struct{}
+
+// WithTool gives a context whose requests came as a call of this tool over MCP. Its name must be that of a tool that there is.
+func WithTool(ctx context.Context, tool string) context.Context {
+	return context.WithValue(ctx, toolKey{}, tool)
+}
+
+// Attributes of spans. Those of OpenTelemetry are of its conventions for generative AI and MCP, which are in development.
+const (
+	keyErrorType = attribute.Key("error.type")
+	keyOperation = attribute.Key("gen_ai.operation.name")
+	keyTool      = attribute.Key("gen_ai.tool.name")
+	keyMethod    = attribute.Key("mcp.method.name")
+
+	keyChainID  = attribute.Key("onecall.chain.id")
+	keyKind     = attribute.Key("onecall.request.kind")
+	keySteps    = attribute.Key("onecall.steps")
+	keySkipped  = attribute.Key("onecall.steps.skipped")
+	keyUntraced = attribute.Key("onecall.steps.untraced")
+	keyCalls    = attribute.Key("onecall.calls")
+	keyCached   = attribute.Key("onecall.calls.cached")
+	keyTokens   = attribute.Key("onecall.answer.tokens")
+	keyKept     = attribute.Key("onecall.kept.tokens")
+	keyProbe    = attribute.Key("onecall.answer.probe")
+	keyAt       = attribute.Key("onecall.step.at")
+	keyEffect   = attribute.Key("onecall.step.effect")
+	keyStatus   = attribute.Key("onecall.step.status")
+	keyReason   = attribute.Key("onecall.step.reason")
+	keyElements = attribute.Key("onecall.step.elements")
+	keyFailed   = attribute.Key("onecall.step.failed") // the function, in an inline chain
+
+	executeTool = "execute_tool"
+)
+
+// beginRequest starts the span of a request; nil: there are no traces.
+func (t *Telemetry) beginRequest(ctx context.Context, here *place, o *chain.Observed) (context.Context, trace.Span) {
+	if t.tracer == nil {
+		return ctx, nil
+	}
+	name, kind := string(o.Kind), trace.SpanKindInternal
+	attrs := append(make([]attribute.KeyValue, 0, 6), keyChainID.String(here.chain), keyKind.String(string(o.Kind)))
+	if o.Steps > 0 {
+		attrs = append(attrs, keySteps.Int(o.Steps))
+	}
+	if tool, _ := ctx.Value(toolKey{}).(string); tool != "" {
+		name, kind = "tools/call "+tool, trace.SpanKindServer
+		attrs = append(attrs, keyMethod.String("tools/call"), keyOperation.String(executeTool), keyTool.String(tool))
+	}
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(o.Started), trace.WithAttributes(attrs...))
+}
+
+func (t *Telemetry) endRequest(span trace.Span, r *request, o *chain.Observed, e *chain.Ended) {
+	if span == nil {
+		return
+	}
+	if span.IsRecording() {
+		attrs := append(make([]attribute.KeyValue, 0, 10), keyCalls.Int64(e.Calls), keyTokens.Int(e.Tokens))
+		for _, count := range []struct {
+			key attribute.Key
+			n   int64
+		}{{keyCached, e.Cached}, {keySkipped, int64(e.Skipped)}, {keyKept, int64(e.Kept)}, {keyUntraced, r.lost.Load()}} {
+			if count.n > 0 {
+				attrs = append(attrs, count.key.Int64(count.n))
+			}
+		}
+		if e.Probe {
+			attrs = append(attrs, keyProbe.Bool(true))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, keyErrorType.String(string(e.Err.Code)))
+			span.SetStatus(codes.Error, "")
+		}
+		span.SetAttributes(attrs...)
+		t.metrics.spans.Inc()
+	}
+	span.End(trace.WithTimestamp(o.Started.Add(e.Took)))
+}
+
+// beginStep starts the span of a step; nil: it has none.
+func (t *Telemetry) beginStep(ctx context.Context, r *request, s *chain.ObservedStep) (context.Context, trace.Span) {
+	if t.tracer == nil || r == nil {
+		return ctx, nil
+	}
+	if r.spans.Add(1) > maxSpans {
+		r.lost.Add(1)
+		return ctx, nil
+	}
+	attrs := append(make([]attribute.KeyValue, 0, 8), keyAt.String(s.At))
+	name := "chain"
+	if s.Function != "" {
+		name = executeTool + " " + s.Function
+		attrs = append(attrs, keyOperation.String(executeTool), keyTool.String(s.Function), keyEffect.String(s.Effect.String()))
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...))
+	if span.IsRecording() {
+		t.metrics.spans.Inc()
+	}
+	return ctx, span
+}
+
+func endStep(span trace.Span, s *chain.ObservedStep, e *chain.StepEnded) {
+	if span == nil {
+		return
+	}
+	if span.IsRecording() {
+		attrs := append(make([]attribute.KeyValue, 0, 6), keyStatus.String(e.Status), keyCalls.Int64(e.Calls))
+		if e.Reason != "" {
+			attrs = append(attrs, keyReason.String(e.Reason))
+		}
+		if e.Elements >= 0 {
+			attrs = append(attrs, keyElements.Int(e.Elements))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, keyErrorType.String(string(e.Err.Code)))
+			if e.Function != s.Function {
+				attrs = append(attrs, keyFailed.String(e.Function))
+			}
+			span.SetStatus(codes.Error, "")
+		}
+		span.SetAttributes(attrs...)
+	}
+	span.End()
+}
+
+// reporter tells the operator of traces that cannot be sent, once a minute at most: chains go on without them.
+type reporter struct {
+	log      *slog.Logger
+	scrubber *steps.Scrubber
+	secrets  *steps.Scrubber // what the exporter sends to say who it is
+	metrics  *metrics
+
+	mu     sync.Mutex
+	last   time.Time
+	failed int // spans since then
+}
+
+// reportEvery is how often a failure to send is told.
+const reportEvery = time.Minute
+
+func (r *reporter) sent(spans int, err error) {
+	if err == nil {
+		add(r.metrics.spansSent, spans)
+		return
+	}
+	add(r.metrics.spansFailed, spans)
+	r.mu.Lock()
+	r.failed += spans
+	failed, now := r.failed, time.Now()
+	due := r.last.IsZero() || now.Sub(r.last) >= reportEvery
+	if due {
+		r.last, r.failed = now, 0
+	}
+	r.mu.Unlock()
+	if due {
+		text := r.scrubber.Text(r.secrets.Text(err.Error()))
+		r.log.Warn("traces cannot be sent: they are lost until the collector takes them", "spans", failed, "error", clip(text))
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -59,7 +60,7 @@ func onecallServer(tb testing.TB, functions ...steps.Function) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeHTTP(ctx, l, mcp.Access{ID: "bench"}) }()
+	go func() { ended <- server.ServeHTTP(ctx, l, &mcp.Door{Access: rights.Caller{ID: "bench"}}) }()
 	tb.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -16,7 +16,9 @@ import (
 type call struct {
 	ctx     context.Context
 	face    *face
-	session *session // nil: the client has none
+	now     *generation // that it is served with
+	view    *steps.View // what the caller may use
+	session *session    // nil: the client has none
 	request *sdk.CallToolRequest
 	args    []byte // a JSON object where the client keeps to the protocol
 	caller  *chain.Caller
@@ -27,42 +29,80 @@ type call struct {
 // handler answers the calls of a tool, as the tool is at the moment of the call.
 func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
-		c := &call{ctx: ctx, face: f, request: req, args: req.Params.Arguments}
+		now, ended := f.server.begin()
+		defer ended()
+		c := &call{ctx: ctx, face: f, now: now, view: f.scene(now).view, request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
-		if sessions {
-			c.session = f.session(req.Session)
-		}
-		c.caller = &chain.Caller{ID: f.access.ID, Functions: f.view}
-		c.beginSpending()
+		c.session = f.sessionOf(ctx, req, sessions)
+		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Functions: c.view}
 		defer func() { c.spends.end(ctx, result) }()
 		defer func() {
 			if v := recover(); v != nil {
-				f.server.o.Log.Error("a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				now.Log.ErrorContext(ctx, "a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				result, err = c.refuse(fault.New(fault.Internal, "a defect of onecall stopped this call")), nil
 			}
 		}()
+		if refused := c.beginSpending(); refused != nil {
+			return c.refuse(refused), nil
+		}
 		t := f.tool(name)
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
-		running, end, refused := f.server.calls.start(ctx)
+		leave, refused := c.enter()
 		if refused != nil {
 			return c.refuse(refused), nil
 		}
-		defer end()
-		if c.session != nil {
-			var stop func()
-			running, stop = c.session.within(running)
-			defer stop()
-			running = steps.WithSession(running, &c.session.kept)
-		}
-		c.ctx = running
+		defer leave()
 		c.told = c.listen()
 		defer c.told.end()
 		return t.answer(c), nil
 	}
+}
+
+// enter gives the context that a call runs in, which ends with the server's patience and with the client's session.
+func (c *call) enter() (leave func(), refused *fault.Error) {
+	s := c.face.server
+	allowed, refused := s.callers.begin(c.caller.ID, c.now.Limits.Calls)
+	if refused != nil {
+		c.now.Refused(RefusedRate)
+		return nil, refused
+	}
+	running, end, refused := s.calls.start(c.ctx)
+	if refused != nil {
+		allowed()
+		return nil, refused
+	}
+	stop := func() {}
+	if c.session != nil {
+		running, stop = c.session.within(running)
+		running = steps.WithSession(running, c.session.kept)
+	}
+	c.ctx = c.traced(running)
+	return func() {
+		stop()
+		end()
+		allowed()
+	}, nil
+}
+
+// traced gives a call's context what traces need: what the message says of its client's trace wins over the header of HTTP.
+func (c *call) traced(ctx context.Context) context.Context {
+	if c.now.Trace == nil {
+		return ctx
+	}
+	said := func(name string) string {
+		if text, ok := c.request.Params.Meta[name].(string); ok {
+			return text
+		}
+		if c.request.Extra != nil {
+			return c.request.Extra.Header.Get(name)
+		}
+		return ""
+	}
+	return c.now.Trace(ctx, c.request.Params.Name, said("traceparent"), said("tracestate"))
 }
 
 // tool is a tool of the face by its name; nil where it is gone.
@@ -83,17 +123,17 @@ func (c *call) give(a *chain.Answer) *sdk.CallToolResult {
 
 // run answers a chain, or a fetch of an earlier large result.
 func (c *call) run(request []byte) *sdk.CallToolResult {
-	return c.give(c.face.server.o.Engine.Run(c.context(request), request, c.caller))
+	return c.give(c.now.Engine.Run(c.context(request), request, c.caller))
 }
 
 // call calls one function.
 func (c *call) call(one *chain.Call) *sdk.CallToolResult {
-	return c.give(c.face.server.o.Engine.Call(c.context(one.Args), one, c.caller))
+	return c.give(c.now.Engine.Call(c.context(one.Args), one, c.caller))
 }
 
 // context is that in which a request runs.
 func (c *call) context(request []byte) context.Context {
-	if make := c.face.server.o.Context; make != nil {
+	if make := c.now.Context; make != nil {
 		return make(c.ctx, request)
 	}
 	return c.ctx
@@ -101,7 +141,7 @@ func (c *call) context(request []byte) context.Context {
 
 // limit is the least of a bound of our own and what the answer may have, in tokens; asked 0: the request says nothing.
 func (c *call) limit(own, asked int) int {
-	for _, bound := range []int{asked, c.face.server.o.MaxTotalTokens, c.caller.MaxTotalTokens} {
+	for _, bound := range []int{asked, c.now.MaxTotalTokens, c.caller.MaxTotalTokens} {
 		if bound > 0 {
 			own = min(own, bound)
 		}
@@ -112,11 +152,11 @@ func (c *call) limit(own, asked int) int {
 // deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe where they do
 // not fit. whole tells whether the client has got all of it.
 func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, whole bool) {
-	answer := c.face.server.o.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
+	answer := c.now.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
 	return c.give(answer), answer.OK && len(answer.JSON) == len(value)
 }
 
 // refuse answers what is wrong with a call.
 func (c *call) refuse(faults ...*fault.Error) *sdk.CallToolResult {
-	return c.give(c.face.server.o.Engine.Refuse(c.ctx, faults, c.caller))
+	return c.give(c.now.Engine.Refuse(c.ctx, faults, c.caller))
 }

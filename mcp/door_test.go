@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -142,12 +143,16 @@ func serve(t testing.TB, change func(*Options)) *served {
 
 // reader is a caller that may read; writer one that may write too.
 var (
-	reader = Access{ID: "reader", Tier: steps.TierRead}
-	writer = Access{ID: "writer", Tier: steps.TierReadWrite}
+	reader = caller("reader", steps.TierRead)
+	writer = caller("writer", steps.TierReadWrite)
 )
 
+func caller(id string, tier steps.Tier) *rights.Caller {
+	return &rights.Caller{ID: id, Rights: rights.Rights{Tier: tier}}
+}
+
 // stdio connects a real client over stdio's transport.
-func (s *served) stdio(t testing.TB, a Access, o *sdk.ClientOptions) *sdk.ClientSession {
+func (s *served) stdio(t testing.TB, a *rights.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
@@ -169,7 +174,13 @@ func (s *served) stdio(t testing.TB, a Access, o *sdk.ClientOptions) *sdk.Client
 }
 
 // http serves over a loopback socket and gives the URL.
-func (s *served) http(t testing.TB, a Access) string {
+func (s *served) http(t testing.TB, a *rights.Caller) string {
+	t.Helper()
+	return s.behind(t, &Door{Access: *a})
+}
+
+// behind does so behind a door.
+func (s *served) behind(t testing.TB, door *Door) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -177,7 +188,7 @@ func (s *served) http(t testing.TB, a Access) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.ServeHTTP(ctx, l, a) }()
+	go func() { ended <- s.ServeHTTP(ctx, l, door) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

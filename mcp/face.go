@@ -10,17 +10,20 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
 )
 
-// face is what one caller sees on one surface: the tools, of the functions that the caller may use. All sessions of the
-// caller share it.
+// face is what callers of the same rights see on one surface: the tools, of the functions that they may use. All their
+// sessions share it.
 type face struct {
 	server  *Server
-	access  Access
+	rights  rights.Rights
 	surface Surface
-	view    *steps.View // what the caller may use, and know of
+
+	staging sync.Mutex
+	staged  *scene // of the generation that was asked for last
 
 	stateful  *sdk.Server // for clients with sessions
 	stateless *sdk.Server // for the others
@@ -48,19 +51,18 @@ type tool struct {
 	dispatcher *dispatch.Dispatcher // nil: it is none
 }
 
-func (s *Server) newFace(a Access, surface Surface) *face {
-	f := &face{server: s, access: a, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
-	f.view = steps.Narrow(s.o.Catalog, func(spec *steps.Spec) bool { return spec.MinimumTier() <= a.Tier })
+func (s *Server) newFace(r rights.Rights, surface Surface) *face {
+	f := &face{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	return f
 }
 
 // newSDK makes the protocol's server for clients with or without sessions.
 func (f *face) newSDK(sessions bool) *sdk.Server {
-	o := &f.server.o
+	o := f.server.o()
 	options := &sdk.ServerOptions{
 		Instructions: instructions,
-		Logger:       o.Log,
+		Logger:       quietly(o.Log),
 		PageSize:     pageSize,
 		// What upstreams add is told to each client as it is then.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
@@ -80,13 +82,14 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 // nothing.
 const pageSize = 100_000
 
-// attend keeps the session of a client, and has what is listed wait for sources that are starting.
+// attend keeps the session of a client, counts what its caller asks for, and has what is listed wait for sources that are
+// starting.
 func (f *face) attend(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			var n *session
-			if ss, ok := req.GetSession().(*sdk.ServerSession); ok && sessions {
-				n = f.session(ss)
+			n := f.sessionOf(ctx, req, sessions)
+			if refused := f.server.take(ctx, method, f.server.callerOf(req.GetExtra(), n)); refused != nil {
+				return f.tooMany(ctx, method, refused)
 			}
 			switch method {
 			case "tools/list":
@@ -112,7 +115,7 @@ func (f *face) settle(ctx context.Context) {
 	if f.surface != SurfaceChain {
 		ctx, cancel := context.WithTimeout(ctx, listWait)
 		defer cancel()
-		steps.Await(ctx, f.view, nil)
+		steps.Await(ctx, f.view(), nil)
 		f.refresh()
 	}
 }
@@ -123,7 +126,7 @@ func (f *face) settleFor(ctx context.Context, req sdk.Request) {
 	if !ok || f.surface == SurfaceChain || f.shows(params.Name) {
 		return
 	}
-	steps.Await(ctx, f.view, func(*steps.Registry) bool {
+	steps.Await(ctx, f.view(), func(*steps.Registry) bool {
 		f.refresh()
 		return f.shows(params.Name)
 	})
@@ -147,7 +150,7 @@ func (f *face) have(name string, present bool) {
 func (f *face) refresh() {
 	f.refreshing.Lock()
 	defer f.refreshing.Unlock()
-	registry := f.view.Registry()
+	registry := f.view().Registry()
 	if f.of == registry {
 		return
 	}
@@ -170,7 +173,7 @@ func (f *face) refresh() {
 			err = f.add(t.Tool)
 		}
 		if err != nil {
-			f.server.o.Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
+			f.server.o().Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
 			continue
 		}
 		f.listed[t.Name] = listed

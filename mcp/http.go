@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
@@ -28,21 +27,23 @@ const statelessVersion = "2026-07-28"
 
 // ServeHTTP serves MCP's Streamable HTTP transport to all who connect to l, until ctx is done; then running calls have
 // Grace to end. It closes l. Clients of a version without sessions and those with sessions come to the same URL. A
-// client chooses another surface than the server's by the query: /mcp?surface=flat.
+// client chooses another surface than the server's by the query: /mcp?surface=flat. Beside it /healthz tells that the
+// process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728) where a client gets a
+// token.
 //
-// Only loopback listeners are served, and only requests whose Host and Origin are loopback too (denied): every caller
-// has the same rights.
-func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a Access) error {
-	if !isLoopback(l.Addr().String()) {
+// Where no door's callers have tokens, only a loopback listener is served (denied): every caller has the same rights then.
+func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) error {
+	if door.Callers == nil && !isLoopback(l.Addr().String()) {
 		l.Close()
-		return fault.New(fault.BadRequest, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
+		return fault.New(fault.Denied, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
 	}
+	s.SetDoor(door)
 	server := &http.Server{
-		Handler:           s.httpHandler(a),
+		Handler:           s.httpHandler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(s.o().Log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
@@ -51,8 +52,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a Access) error 
 		return fmt.Errorf("serving MCP over HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	s.calls.drain(s.o.Grace)
+	s.calls.drain(s.o().Grace)
 	s.endSessions(nil)
+	s.cutStreams(func(*stream) bool { return true })
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
@@ -64,89 +66,131 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a Access) error 
 	return nil
 }
 
-// httpHandler answers all requests of one door.
-func (s *Server) httpHandler(a Access) http.Handler {
-	options := sdk.StreamableHTTPOptions{
-		Logger:                       s.o.Log,
-		SessionTimeout:               s.o.SessionTimeout,
-		MaxRequestBodyBytes:          s.o.MaxRequestBytes + envelope,
-		PropagateRequestCancellation: true,
-	}
-	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
-		if f := s.faceOf(r, a); f != nil {
-			return f.stateful
-		}
-		return nil
-	}, &options)
-	without := options
-	without.Stateless = true
-	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
-		if f := s.faceOf(r, a); f != nil {
-			return f.stateless
-		}
-		return nil
-	}, &without)
+// httpHandler answers all requests.
+func (s *Server) httpHandler() http.Handler {
+	mcp := s.protocol()
 	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", s.ready)
+	mux.HandleFunc(metadataPath, s.metadata)
+	mux.HandleFunc(metadataPath+Path, s.metadata)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get("Mcp-Session-Id")
-		switch {
-		case !s.readMessage(w, r):
-		case s.o.Stateless || withoutSessions(r):
-			stateless.ServeHTTP(w, r)
-		case r.Method == http.MethodPost && id == "" && s.calls.ending():
-			http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
-		case r.Method == http.MethodPost && id == "" && !s.room():
-			w.Header().Set("Retry-After", "60")
-			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
-		default:
-			if r.Method == http.MethodDelete {
-				if n := s.byID(id); n != nil {
-					n.cut(sessionEnded()) // the end of a session waits for its calls
-				}
-			}
-			stateful.ServeHTTP(w, r)
-		}
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f := s.admit(r, a); f != nil {
+		door := s.door.Load()
+		if f := door.admit(r); f != nil {
+			s.o().Refused(RefusedHost)
 			http.Error(w, f.Message, f.Code.HTTP())
 			return
 		}
+		s.authorized(door, w, r, mcp)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(&patientWriter{ResponseWriter: w}, r)
 	})
 }
 
+// protocol answers the requests of a caller who is known.
+func (s *Server) protocol() http.HandlerFunc {
+	o := s.o()
+	options := sdk.StreamableHTTPOptions{
+		Logger:                       quietly(o.Log),
+		SessionTimeout:               o.SessionTimeout,
+		MaxRequestBodyBytes:          -1, // messages are read before the protocol's library sees them
+		PropagateRequestCancellation: true,
+		DisableLocalhostProtection:   true, // the door knows the hosts
+	}
+	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateful }, &options)
+	options.Stateless = true
+	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateless }, &options)
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, ok := s.readMessage(w, r)
+		switch {
+		case !ok:
+		case o.Stateless || withoutSessions(r):
+			s.serve(stateless, w, r)
+		case o.Shared != nil:
+			s.replicated(stateless, w, r, body)
+		default:
+			s.ownSession(stateful, w, r)
+		}
+	}
+}
+
+// ownSession serves a client whose session is of this process alone.
+func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(sessionHeader)
+	n := s.byID(id)
+	switch {
+	case id != "" && !s.owns(n, r):
+		s.noSession(w) // of another caller, or of what the caller was: not told from one that there is not
+	case id != "" || r.Method != http.MethodPost:
+		if r.Method == http.MethodDelete && n != nil {
+			n.cut(sessionEnded()) // the end of a session waits for its calls
+		}
+		s.serve(next, w, r)
+	case s.calls.ending():
+		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
+	case !s.room(s.callerIn(r.Context())):
+		s.fullUp(w, "too many sessions: end one, or come again later")
+	default:
+		s.serve(next, w, r)
+	}
+}
+
+// owns tells whether a session is that of the caller who has sent a request, with the rights that it has now.
+func (s *Server) owns(n *session, r *http.Request) bool {
+	if n == nil {
+		return false
+	}
+	caller := s.callerIn(r.Context())
+	return n.caller.ID == caller.ID && n.face.rights == settled(caller.Rights)
+}
+
+func (s *Server) noSession(w http.ResponseWriter) {
+	s.o().Refused(RefusedSession)
+	http.Error(w, "session not found", http.StatusNotFound)
+}
+
+func (s *Server) fullUp(w http.ResponseWriter, why string) {
+	s.o().Refused(RefusedSession)
+	w.Header().Set("Retry-After", "60")
+	http.Error(w, why, http.StatusServiceUnavailable)
+}
+
+// sessionHeader names a client's session.
+const sessionHeader = "Mcp-Session-Id"
+
 // readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
 // depend on who reads it.
-func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (good bool) {
+func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byte, good bool) {
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
-		return true // which is refused in its turn
+		return nil, true // which is refused in its turn
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(readTime)) // it is there with net/http's own connections
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxRequestBytes+envelope))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o().MaxRequestBytes+envelope))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		s.o().Refused(RefusedSize)
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
-		return false
+		return nil, false
 	}
 	if err != nil {
 		http.Error(w, "the message could not be read", http.StatusBadRequest)
-		return false
+		return nil, false
 	}
 	switch wrong := examine(body); wrong {
 	case nil:
 	case stray:
 		w.WriteHeader(http.StatusAccepted)
-		return false
+		return nil, false
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write(wrong.answer()) // who does not take it is gone
-		return false
+		return nil, false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return true
+	return body, true
 }
 
 func isJSON(contentType string) bool {
@@ -168,27 +212,6 @@ func withoutSessions(r *http.Request) bool {
 	return err == nil && version >= statelessVersion
 }
 
-// admit says why a request is not answered: it was sent to another host, or by a page of another site (DNS rebinding,
-// cross-site requests), or asks for a surface that there is not.
-func (s *Server) admit(r *http.Request, _ Access) *fault.Error {
-	if !isLoopback(r.Host) {
-		return fault.New(fault.Denied, "the host %.100q is not served here: use localhost or 127.0.0.1", r.Host)
-	}
-	if origin := r.Header.Get("Origin"); origin != "" {
-		from, err := url.Parse(origin)
-		if err != nil || from.Host == "" || !isLoopback(from.Host) {
-			return fault.New(fault.Denied, "requests of pages from %.100q are not answered", origin)
-		}
-	}
-	if word := surfaceWord(r); word != "" {
-		if _, err := ParseSurface(word); err != nil {
-			f, _ := fault.As(err)
-			return f
-		}
-	}
-	return nil
-}
-
 // surfaceWord is the surface that a request asks for; "": the server's.
 func surfaceWord(r *http.Request) string {
 	if r.URL.RawQuery == "" {
@@ -197,17 +220,13 @@ func surfaceWord(r *http.Request) string {
 	return r.URL.Query().Get("surface")
 }
 
-// faceOf is the face that a request is answered by; nil where it asks for a surface that there is not.
-func (s *Server) faceOf(r *http.Request, a Access) *face {
-	surface := s.o.Surface
-	if word := surfaceWord(r); word != "" {
-		parsed, err := ParseSurface(word)
-		if err != nil {
-			return nil
-		}
+// faceOf is the face that a request is answered by. What the request asks for was looked at when it was admitted.
+func (s *Server) faceOf(r *http.Request) *face {
+	surface := s.o().Surface
+	if parsed, err := ParseSurface(surfaceWord(r)); err == nil {
 		surface = parsed
 	}
-	return s.face(a, surface)
+	return s.face(s.callerIn(r.Context()).Rights, surface)
 }
 
 // isLoopback tells whether a host, with or without a port, is this machine by name or address.

@@ -19,7 +19,7 @@ func (f *face) manualOf(name string, schema bool) json.RawMessage {
 		return chain.ChainSchema()
 	}
 	manual := chainManual // a copy
-	if hoist := f.server.o.Hoist; len(hoist) > 0 {
+	if hoist := f.server.o().Hoist; len(hoist) > 0 {
 		manual.Hoisted = strings.Join(hoist, ", ") + ": accepted beside steps, as in common"
 	}
 	return marshal(manual)

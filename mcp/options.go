@@ -1,12 +1,14 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
 )
@@ -48,12 +50,86 @@ type Options struct {
 	SessionTimeout time.Duration
 	// Stateless serves all clients over HTTP without sessions, those of older versions too.
 	Stateless bool
+	// Limits are those of each caller.
+	Limits Limits
+	// Shared keeps sessions over HTTP, and counts calls, for several replicas of a server. What is kept of a session is what
+	// Shared keeps; streams to a client outside its requests (GET) are not offered. nil: sessions are those of this process.
+	Shared Shared
+
+	// Trace makes the context of a call of a tool; traceparent and tracestate are those of its client (W3C Trace Context), "" where
+	// it is part of no trace. nil: it is the request's own.
+	Trace func(ctx context.Context, tool, traceparent, tracestate string) context.Context
+	// Refused is told why a request was refused before it was looked at (RefusedHost…); nil: nobody is.
+	Refused func(reason string)
+
 	// KeepAlive is how often clients with a session are pinged; one that does not answer three in a row is gone. 0: never.
 	KeepAlive time.Duration
 }
 
-// Access says who a door's clients are, and what they may use.
-type Access struct {
-	ID   string     // kept results are bound to it
-	Tier steps.Tier // TierDefault: TierRead
+// Limits bound what one caller may do at a time. A zero field stands for its default, and -1 for no bound.
+type Limits struct {
+	Sessions  int     // over HTTP at once, where callers have tokens; 0: DefaultCallerSessions
+	Calls     int     // that run at once; 0: DefaultCallerCalls
+	PerSecond float64 // requests on average, pings and notifications not counted; 0: no bound
+	Burst     int     // requests at once where PerSecond is set; 0: PerSecond, at least 1
+}
+
+// Shared is what replicas of a server have in common. Errors are coded; unavailable where it cannot be asked now.
+type Shared interface {
+	// Begin begins a session of a caller; busy where the caller has most already. most 0: no bound.
+	Begin(ctx context.Context, owner string, most int) (id string, err error)
+	// Session gives what is kept of a caller's session, and has it live on; token_expired where the caller has no such session.
+	Session(ctx context.Context, id, owner string) (steps.SessionState, error)
+	// End ends a caller's session. One that is not there has ended.
+	End(ctx context.Context, id, owner string) error
+	// Take counts one request of a caller; where that is too many, wait is how long to wait, and it is not counted.
+	Take(ctx context.Context, owner string, perSecond float64, burst int) (wait time.Duration, err error)
+}
+
+// Why requests are refused before they are looked at.
+const (
+	RefusedHost    = "host"    // sent to a host that is not served, or by a page of another site
+	RefusedToken   = "token"   // without a token that is known
+	RefusedScope   = "scope"   // with a token that gives no rights
+	RefusedKeys    = "keys"    // tokens cannot be checked now
+	RefusedSession = "session" // for a session that is not the caller's, or too many
+	RefusedRate    = "rate"    // too many requests, or calls at once
+	RefusedSize    = "size"    // a message that is too long
+)
+
+// settle fills gaps with defaults.
+func (o *Options) settle() {
+	o.Name = cmp.Or(o.Name, "onecall")
+	o.Version = cmp.Or(o.Version, "dev")
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, DefaultSessionTimeout)
+	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, chain.DefaultMaxRequestBytes)
+	o.Limits.Sessions = cmp.Or(o.Limits.Sessions, DefaultCallerSessions)
+	o.Limits.Calls = cmp.Or(o.Limits.Calls, DefaultCallerCalls)
+	if o.Limits.PerSecond > 0 && o.Limits.Burst == 0 {
+		o.Limits.Burst = max(1, int(o.Limits.PerSecond))
+	}
+	if o.Dispatch == nil {
+		o.Dispatch, _ = dispatch.New(nil) // nothing cannot be wrong
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Refused == nil {
+		o.Refused = func(string) {}
+	}
+}
+
+// check finds what no server can be made of: bad_request.
+func (o *Options) check() error {
+	switch {
+	case o == nil || o.Engine == nil || o.Catalog == nil || o.Counter == nil:
+		return fault.New(fault.BadRequest, "Options.Engine, Catalog and Counter are required")
+	case o.SessionTokens < 0:
+		return fault.New(fault.BadRequest, "Options.SessionTokens is %d: it cannot be below zero", o.SessionTokens)
+	case o.Limits.Sessions < -1 || o.Limits.Calls < -1 || o.Limits.PerSecond < 0 || o.Limits.Burst < 0:
+		return fault.New(fault.BadRequest, "Options.Limits: a limit is a number above zero, or -1 for none")
+	}
+	return nil
 }

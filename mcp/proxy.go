@@ -41,6 +41,7 @@ type links struct {
 
 // opening is a link that is there once done is closed, or has failed to open.
 type opening struct {
+	of   Upstream
 	done chan struct{}
 	link Link
 	err  error
@@ -62,9 +63,7 @@ func (f *face) newLinks(owner *session) *links {
 }
 
 // passes tells whether this face passes through what upstreams offer beside tools.
-func (f *face) passes() bool {
-	return len(f.server.o.Upstreams) > 0 && (f.surface == SurfaceFlat || f.surface == SurfaceHybrid)
-}
+func (f *face) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
 
 // passThrough answers what upstreams offer beside tools. It is made once for each of the face's servers.
 func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
@@ -78,10 +77,11 @@ func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
 			f.shared.close()
 		})
 	}
+	alone := f.passResults(next)
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
-		if !ok {
-			return next(ctx, method, req)
+		if !ok || len(f.server.o().Upstreams) == 0 {
+			return alone(ctx, method, req)
 		}
 		p := &passing{face: f, links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
 		answer := p.answers()
@@ -175,10 +175,55 @@ func params(req sdk.Request) json.RawMessage {
 	return data
 }
 
+// renew lets go of the sessions with upstreams that are not served any more, and of what was read of all.
+func (l *links) renew() {
+	stays := map[string]Upstream{}
+	for _, u := range l.face.server.o().Upstreams {
+		stays[u.Name()] = u
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.routes, l.pages, l.of = map[string]*routes{}, map[string]*pages{}, nil
+	for name, o := range l.opened {
+		if o.of == stays[name] {
+			continue
+		}
+		delete(l.opened, name)
+		go func() {
+			<-o.done
+			if o.link != nil {
+				_ = o.link.Close()
+			}
+		}()
+	}
+	for uri, w := range l.watched {
+		if w.upstream != stays[w.upstream.Name()] {
+			delete(l.watched, uri)
+		}
+	}
+}
+
+// allLinks are the sessions with upstreams of all clients.
+func (s *Server) allLinks() (all []*links) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faces {
+		if f.shared != nil {
+			all = append(all, f.shared)
+		}
+	}
+	for _, n := range s.sessions {
+		if n.links != nil {
+			all = append(all, n.links)
+		}
+	}
+	return all
+}
+
 // upstreams are those that have what offers asks for (nil: anything) and of which the caller may use a function, in the
 // configuration's order.
 func (l *links) upstreams(offers func(*sdk.ServerCapabilities) bool) []Upstream {
-	registry := l.face.view.Registry()
+	registry := l.face.view().Registry()
 	l.mu.Lock()
 	if l.of != registry {
 		l.of, l.allowed = registry, map[string]bool{}
@@ -189,7 +234,7 @@ func (l *links) upstreams(offers func(*sdk.ServerCapabilities) bool) []Upstream 
 	allowed := l.allowed
 	l.mu.Unlock()
 	var list []Upstream
-	for _, u := range l.face.server.o.Upstreams {
+	for _, u := range l.face.server.o().Upstreams {
 		if c := u.Capabilities(); c != nil && allowed[u.Name()] && (offers == nil || offers(c)) {
 			list = append(list, u)
 		}
@@ -227,7 +272,7 @@ func (p *passing) rootsChanged(ctx context.Context, req sdk.Request, next sdk.Me
 // each does something with the sessions that are open, side by side.
 func (l *links) each(of func(Upstream) bool, do func(Link)) {
 	var all sync.WaitGroup
-	for _, u := range l.face.server.o.Upstreams {
+	for _, u := range l.face.server.o().Upstreams {
 		l.mu.Lock()
 		o := l.opened[u.Name()]
 		l.mu.Unlock()
@@ -248,7 +293,7 @@ func (l *links) each(of func(Upstream) bool, do func(Link)) {
 // do makes a request of one upstream.
 func (l *links) do(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
 	result, err := l.ofUpstream(ctx, u, method, params)
-	return l.face.server.o.Scrubber.JSON(result), err
+	return l.face.server.o().Scrubber.JSON(result), err
 }
 
 // ofUpstream makes a request of one upstream, whose secrets are in the result still.
@@ -266,7 +311,7 @@ func (l *links) ofUpstream(ctx context.Context, u Upstream, method string, param
 
 // told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
 func (f *face) told(err error) *jsonrpc.Error {
-	scrubber := f.server.o.Scrubber
+	scrubber := f.server.o().Scrubber
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {
 		c := *wire

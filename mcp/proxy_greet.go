@@ -6,6 +6,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // settleTime is how long a client's requests wait, in all, for upstreams that are starting. What one that takes longer offers
@@ -35,10 +37,10 @@ func (l *links) expect() {
 	}
 }
 
-// unknown are the upstreams of which it is not known yet what they offer.
+// unknown are the upstreams of which it is not known yet what they offer, as far as the caller may know of them.
 func (l *links) unknown() (list []Upstream) {
-	for _, u := range l.face.server.o.Upstreams {
-		if u.Capabilities() == nil {
+	for _, u := range l.face.server.o().Upstreams {
+		if u.Capabilities() == nil && slices.ContainsFunc(l.face.view().Sources(), func(s steps.SourceInfo) bool { return s.Name == u.Name() }) {
 			list = append(list, u)
 		}
 	}
@@ -48,7 +50,7 @@ func (l *links) unknown() (list []Upstream) {
 // announce tells of upstreams when they are there, until all are.
 func (l *links) announce(unknown []Upstream) {
 	for len(unknown) > 0 {
-		changed := l.face.server.o.Catalog.Changed()
+		changed := l.face.server.o().Catalog.Changed()
 		unknown = slices.DeleteFunc(unknown, func(u Upstream) bool {
 			c := u.Capabilities()
 			if c == nil {

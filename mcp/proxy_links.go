@@ -18,7 +18,7 @@ func (l *links) within(ctx context.Context, params json.RawMessage) context.Cont
 	if l == nil {
 		return ctx
 	}
-	for _, u := range l.face.server.o.Upstreams {
+	for _, u := range l.face.server.o().Upstreams {
 		ctx = u.Within(ctx, params, func(ctx context.Context) (Link, error) { return l.link(ctx, u) })
 	}
 	return ctx
@@ -57,7 +57,7 @@ func (l *links) link(ctx context.Context, u Upstream) (Link, error) {
 	}
 	o := l.opened[u.Name()]
 	if o == nil {
-		o = &opening{done: make(chan struct{})}
+		o = &opening{of: u, done: make(chan struct{})}
 		l.opened[u.Name()] = o
 		peer := l.peer(u)
 		go l.open(u, peer, o)
@@ -77,7 +77,9 @@ func (l *links) open(u Upstream, peer *Peer, o *opening) {
 	l.mu.Lock()
 	level, closed := l.level, l.closed
 	if o.err != nil {
-		delete(l.opened, u.Name()) // the next use tries again
+		if l.opened[u.Name()] == o {
+			delete(l.opened, u.Name()) // the next use tries again
+		}
 	}
 	l.mu.Unlock()
 	switch {

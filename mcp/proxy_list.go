@@ -117,7 +117,7 @@ func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage
 	if cursor := gjson.GetBytes(page, "nextCursor"); cursor.Type == gjson.String && cursor.Str != "" {
 		next = json.RawMessage(cursor.Raw)
 	}
-	return p.page(l.face.server.o.Scrubber.JSON(rest), items, next)
+	return p.page(l.face.server.o().Scrubber.JSON(rest), items, next)
 }
 
 // page makes a result of a part of a list; rest is an object that holds what else there is to say.
@@ -145,12 +145,12 @@ func (p *passing) page(rest json.RawMessage, items []json.RawMessage, next json.
 
 // shownItem is an entry of a list without secrets, and without what agents do not need.
 func (l *links) shownItem(entry gjson.Result) json.RawMessage {
-	return l.face.server.o.Scrubber.JSON(with(with(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
+	return l.face.server.o().Scrubber.JSON(with(with(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
 }
 
 // learn takes note of an entry that clients know by another key than the one upstream that has the list.
 func (l *links) learn(method string, u Upstream, own string) {
-	key := l.face.server.o.Scrubber.Text(own)
+	key := l.face.server.o().Scrubber.Text(own)
 	if key == own {
 		return
 	}
@@ -236,7 +236,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 	for i, u := range upstreams {
 		if errs[i] != nil {
 			failed++
-			l.face.server.o.Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", errs[i])
+			l.face.server.o().Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", errs[i])
 			continue
 		}
 		for _, entry := range lists[i] {
@@ -267,7 +267,7 @@ func (j *joining) add(u Upstream, entry gjson.Result) {
 		return
 	}
 	r, raw := j.routes, j.links.shownItem(entry)
-	plain := j.links.face.server.o.Scrubber.Text(own.Str)
+	plain := j.links.face.server.o().Scrubber.Text(own.Str)
 	key, first := plain, r.holder[plain]
 	if first != nil && first.Name() == u.Name() {
 		return // it lists the same twice
@@ -301,7 +301,7 @@ func (l *links) warnOnce(what, key, first, second string) {
 	l.warned[note] = true
 	l.mu.Unlock()
 	if !told {
-		l.face.server.o.Log.Warn("two upstreams offer the same: it goes to the first", "kind", what, "name", key, "first", first, "second", second)
+		l.face.server.o().Log.Warn("two upstreams offer the same: it goes to the first", "kind", what, "name", key, "first", first, "second", second)
 	}
 }
 

@@ -110,6 +110,11 @@ func (l *links) notify(ctx context.Context, u Upstream, method string, params js
 		if !l.follows(u) {
 			return
 		}
+	case "notifications/tools/list_changed":
+		// Else it may be a tool that the client may not use: where the face shows another list, it tells so itself.
+		if l.face.rights.Functions != "" || !l.face.view().HasAll(u.Name()) {
+			return
+		}
 	}
 	ss, _ := ctx.Value(clientKey{}).(*sdk.ServerSession)
 	switch {
@@ -133,7 +138,7 @@ func (l *links) shown(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		return json.RawMessage("{}")
 	}
-	return l.face.server.o.Scrubber.JSON(params)
+	return l.face.server.o().Scrubber.JSON(params)
 }
 
 // levels are those of log messages, from the least on (RFC 5424).

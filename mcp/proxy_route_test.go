@@ -233,7 +233,7 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 		})
 		a.server.AddResource(&sdk.Resource{Name: "x", URI: "x://hunter22"}, a.read)
 		s := inFront(t, upstreams...)
-		s.o.Scrubber = steps.NewScrubber([]string{"hunter22"})
+		s.o().Scrubber = steps.NewScrubber([]string{"hunter22"})
 		c := over(t, s.http(t, reader), "2025-11-25", nil)
 		found := 0
 		for p, err := range c.Prompts(t.Context(), nil) {

@@ -113,7 +113,7 @@ func TestPassTells(t *testing.T) {
 	if got, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "new"}); err != nil || got.Description != "new" {
 		t.Errorf("a new prompt: %+v, %v", got, err)
 	}
-	a.server.AddTool(&sdk.Tool{Name: "new", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+	a.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 	h.await(t, "tools")
 	if n := silent.count("log") + silent.count("updated") + silent.count("progress"); n != 0 {
 		t.Errorf("another client hears %q", silent.all())

@@ -1,18 +1,16 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
-	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/dispatch"
 )
 
 // Defaults of Options.
@@ -20,18 +18,28 @@ const (
 	DefaultGrace          = 10 * time.Second
 	DefaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
+	DefaultCallerSessions = 250
+	DefaultCallerCalls    = 1024
 )
 
-// Server serves one engine and its functions to MCP clients, at any number of doors.
+// Server serves one engine and its functions to MCP clients: at most one HTTP door, and any number over stdio.
 type Server struct {
-	o Options
+	now  atomic.Pointer[generation] // what is served
+	door atomic.Pointer[Door]       // over HTTP; nil: it is not open
 
 	mu       sync.Mutex
 	faces    map[faceKey]*face
 	sessions map[*sdk.ServerSession]*session
+	ids      map[string]*session // those of sessions with an id, and those that replicas share
+	streams  map[*stream]bool
 
 	calls    tracker
+	callers  callers
 	searched searched
+
+	reloading sync.Mutex
+	swapped   chan struct{} // gets a token at each Reload
+
 	done     chan struct{} // closed by Close
 	closed   sync.Once
 	watching sync.WaitGroup
@@ -39,28 +47,18 @@ type Server struct {
 
 // New makes a server. It fails with bad_request where something that is required is missing. The caller closes it.
 func New(o *Options) (*Server, error) {
-	if o == nil || o.Engine == nil || o.Catalog == nil || o.Counter == nil {
-		return nil, fault.New(fault.BadRequest, "Options.Engine, Catalog and Counter are required")
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	if o.SessionTokens < 0 {
-		return nil, fault.New(fault.BadRequest, "Options.SessionTokens is %d: it cannot be below zero", o.SessionTokens)
-	}
-	s := &Server{o: *o, faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, done: make(chan struct{})}
-	s.o.Name = cmp.Or(s.o.Name, "onecall")
-	s.o.Version = cmp.Or(s.o.Version, "dev")
-	s.o.Grace = cmp.Or(s.o.Grace, DefaultGrace)
-	s.o.MaxSessions = cmp.Or(s.o.MaxSessions, DefaultMaxSessions)
-	s.o.SessionTimeout = cmp.Or(s.o.SessionTimeout, DefaultSessionTimeout)
-	s.o.MaxRequestBytes = cmp.Or(s.o.MaxRequestBytes, chain.DefaultMaxRequestBytes)
-	if s.o.Dispatch == nil {
-		s.o.Dispatch, _ = dispatch.New(nil)
-	}
-	if s.o.Log == nil {
-		s.o.Log = slog.New(slog.DiscardHandler)
-	}
+	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
+		streams: map[*stream]bool{}, swapped: make(chan struct{}, 1), done: make(chan struct{})}
+	s.now.Store(newGeneration(o))
 	s.watching.Go(s.watch)
 	return s, nil
 }
+
+// o are the options of what is served now.
+func (s *Server) o() *Options { return &s.now.Load().Options }
 
 // Close ends all sessions and what watches the sources, at once. It may be called more than once. The engine and the
 // catalogue stay open.
@@ -76,15 +74,39 @@ func (s *Server) Close() {
 	_ = bidden(done)
 }
 
+// Stats tells what a server does at the moment.
+type Stats struct {
+	Sessions int // that clients have with this process
+	Calls    int // of tools, that run
+}
+
+// Stats tells what the server does at the moment.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{Sessions: len(s.sessions) + len(s.ids) - s.own(), Calls: s.calls.count()}
+}
+
+// own counts the sessions with an id that are this process's alone. The caller holds the lock.
+func (s *Server) own() (n int) {
+	for _, one := range s.sessions {
+		if one.id != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // watch keeps what is shown in step with the sources.
 func (s *Server) watch() {
 	for {
-		changed := s.o.Catalog.Changed()
+		changed := s.o().Catalog.Changed()
 		for _, f := range s.allFaces() {
 			f.refresh()
 		}
 		select {
 		case <-changed:
+		case <-s.swapped:
 		case <-s.done:
 			return
 		}
@@ -103,18 +125,18 @@ func (s *Server) allFaces() []*face {
 
 // faceKey is what tells faces apart.
 type faceKey struct {
-	access  Access
+	rights  rights.Rights
 	surface Surface
 }
 
-// face gives the face of a caller on a surface.
-func (s *Server) face(a Access, surface Surface) *face {
-	a.Tier = max(a.Tier, steps.TierRead)
-	key := faceKey{a, surface}
+// face gives the face for callers of some rights on a surface.
+func (s *Server) face(r rights.Rights, surface Surface) *face {
+	r.Tier = max(r.Tier, steps.TierRead)
+	key := faceKey{r, surface}
 	s.mu.Lock()
 	f, made := s.faces[key]
 	if !made {
-		f = s.newFace(a, surface)
+		f = s.newFace(r, surface)
 		s.faces[key] = f
 	}
 	s.mu.Unlock()
@@ -154,6 +176,13 @@ func (t *tracker) start(ctx context.Context) (context.Context, func(), *fault.Er
 			close(t.idle)
 		}
 	}, nil
+}
+
+// count tells how many calls run.
+func (t *tracker) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.running
 }
 
 // ending tells whether no call begins any more.

@@ -74,7 +74,7 @@ func TestHiddenStaysHidden(t *testing.T) {
 	if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "functions").Int() != 5 {
 		t.Errorf("info counts what is hidden: %s", text)
 	}
-	admin := s.stdio(t, Access{ID: "admin", Tier: steps.TierAdmin}, nil)
+	admin := s.stdio(t, caller("admin", steps.TierAdmin), nil)
 	if text, failed := ask(t, admin, "chain", `{"lite":true,"steps":[{"fn":"shop.vault.purge"}]}`); failed || text != `"purged"` {
 		t.Errorf("the admin: %s", text)
 	}
@@ -138,7 +138,7 @@ func TestSearchAnswers(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		`{"lite":true}`: `{"name":"onecall","version":"1.2.3","state":"ready"}`,
-		`{}`:            `"surface":"chain","tier":"read","functions":4,"sources":[{"name":"shop","functions":4}]`,
+		`{}`:            `"surface":"chain","caller":"reader","tier":"read","functions":4,"sources":[{"name":"shop","functions":4}]`,
 		`{"x":1}`:       `"code":"unknown_field"`,
 	} {
 		if text, _ := ask(t, client, "info", args); !strings.Contains(text, want) {

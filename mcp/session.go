@@ -8,13 +8,16 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // session is what is kept of a client between its calls. A client without sessions has none.
 type session struct {
-	face *face
-	sdk  *sdk.ServerSession
+	face   *face
+	id     string             // over HTTP; "": it has none
+	sdk    *sdk.ServerSession // nil: replicas share the session
+	caller rights.Caller      // whose it is
 
 	ctx    context.Context // of its calls; ends with the session
 	cancel context.CancelCauseFunc
@@ -25,35 +28,61 @@ type session struct {
 	taught map[string]lesson // by function
 	level  sdk.LoggingLevel  // that the client has asked for; "": no log messages
 
-	spent *spending     // nil: nothing is added up
-	kept  steps.Session // what others keep for as long as the session lasts
-	links *links        // sessions with upstreams; nil: none
-	ended chan struct{}
+	spent spending
+	kept  *steps.Session // what others keep for as long as the session lasts
+	links *links         // sessions with upstreams; nil: none
+	ended chan struct{}  // closed when a session of this process alone has ended
 }
 
-// session gives what is kept of a client with a session, from its first request on.
-func (f *face) session(ss *sdk.ServerSession) *session {
+// newSession makes what is kept of a caller's session; shared is what replicas know of it, nil where there are none.
+func (f *face) newSession(id string, caller *rights.Caller, shared steps.SessionState) *session {
+	n := &session{face: f, id: id, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: steps.NewSession(shared), ended: make(chan struct{})}
+	n.ctx, n.cancel = context.WithCancelCause(context.Background())
+	return n
+}
+
+// session gives what is kept of a client with a session of this process, from its first request on.
+func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller) *session {
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.sessions[ss]; known != nil {
 		return known
 	}
-	n := &session{face: f, sdk: ss, used: time.Now(), taught: map[string]lesson{}, ended: make(chan struct{})}
-	n.ctx, n.cancel = context.WithCancelCause(context.Background())
-	n.spent = newSpending(&s.o)
+	n := f.newSession(ss.ID(), caller, nil)
+	n.sdk = ss
 	n.links = newLinks(n)
 	s.sessions[ss] = n
+	if n.id != "" {
+		s.ids[n.id] = n
+	}
 	s.watching.Go(func() {
 		_ = ss.Wait()
 		s.mu.Lock()
 		delete(s.sessions, ss)
+		if n.id != "" {
+			delete(s.ids, n.id)
+		}
 		s.mu.Unlock()
 		n.cut(sessionEnded())
 		close(n.ended)
 		n.links.close()
 	})
 	return n
+}
+
+// sessionOf is the session that a request belongs to; nil: its client has none. sessions tells whether the protocol's server
+// that was asked is the one for clients with sessions of this process.
+func (f *face) sessionOf(ctx context.Context, req sdk.Request, sessions bool) *session {
+	if !sessions {
+		n, _ := ctx.Value(sharedKey{}).(*session)
+		return n
+	}
+	ss, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok {
+		return nil
+	}
+	return f.session(ss, f.server.callerOf(req.GetExtra(), nil))
 }
 
 // cut cancels the calls of the session that run, and those to come.
@@ -66,20 +95,22 @@ func sessionEnded() *fault.Error {
 
 // within gives the context of a call of the session, which ends with the session too.
 func (n *session) within(ctx context.Context) (within context.Context, end func()) {
-	note := func(more int) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.calls += more
-		n.used = time.Now()
-	}
-	note(1)
+	n.note(1)
 	within, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })
 	return within, func() {
 		stop()
 		cancel(nil)
-		note(-1)
+		n.note(-1)
 	}
+}
+
+// note takes note that a call begins (1) or has ended (-1).
+func (n *session) note(more int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls += more
+	n.used = time.Now()
 }
 
 // idle tells since when the session was not used; false where it is.
@@ -93,33 +124,48 @@ func (n *session) idle() (since time.Time, ok bool) {
 func (s *Server) byID(id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ss, n := range s.sessions {
-		if ss.ID() == id {
-			return n
-		}
-	}
-	return nil
+	return s.ids[id]
 }
 
 // abandonedAfter is how long a session was not used that gives way to a new one where there are too many.
 const abandonedAfter = time.Minute
 
-// room tells whether there may be one more session over HTTP. Most clients never end theirs: where there are too many, the
-// one that was not used for longest gives way.
-func (s *Server) room() bool {
+// room tells whether a caller may have one more session over HTTP. Most clients never end theirs: where there are too many
+// of the caller or of all, the one of them that was not used for longest gives way.
+func (s *Server) room(caller *rights.Caller) bool {
+	mine := func(n *session) bool { return n.caller.ID == caller.ID }
+	if most := s.sessionsEach(); most > 0 && !s.giveWay(most, mine) {
+		return false
+	}
+	return s.giveWay(s.o().MaxSessions, func(*session) bool { return true })
+}
+
+// sessionsEach is how many sessions a caller may have; 0: any number, as where nobody knows one caller from another.
+func (s *Server) sessionsEach() int {
+	if s.door.Load().Callers == nil {
+		return 0
+	}
+	return max(s.o().Limits.Sessions, 0)
+}
+
+// giveWay sees to it that there are less than most of the sessions over HTTP that of accepts; false where none of them can be
+// ended.
+func (s *Server) giveWay(most int, of func(*session) bool) bool {
 	s.mu.Lock()
-	n := len(s.sessions)
+	n := 0
 	var oldest *session
 	at := time.Now().Add(-abandonedAfter)
-	if n >= s.o.MaxSessions {
-		for _, one := range s.sessions {
-			if since, idle := one.idle(); idle && since.Before(at) && one.sdk.ID() != "" {
-				oldest, at = one, since
-			}
+	for _, one := range s.sessions {
+		if one.id == "" || !of(one) {
+			continue
+		}
+		n++
+		if since, idle := one.idle(); idle && since.Before(at) {
+			oldest, at = one, since
 		}
 	}
 	s.mu.Unlock()
-	if n < s.o.MaxSessions {
+	if n < most {
 		return true
 	}
 	if oldest == nil {

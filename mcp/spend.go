@@ -12,73 +12,99 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // marks are the parts of a session's budget, in percent, at which its client is warned.
 var marks = []int{75, 90, 100}
 
-// spending adds up the tokens of the answers to one session.
+// spending adds up the tokens of the answers to one session, where replicas do not.
 type spending struct {
-	counter budget.Counter
-	most    int // Options.SessionTokens
-	small   int // tokens of an answer when most are used up
-
 	mu      sync.Mutex
 	tokens  int
 	told    int  // the highest mark that the client was warned of; 0: none
 	telling bool // a call that is under way has a warning to tell
 }
 
-// newSpending is that of a new session; nil: nothing is added up.
-func newSpending(o *Options) *spending {
-	if o.SessionTokens == 0 {
-		return nil
-	}
-	return &spending{counter: o.Counter, most: o.SessionTokens, small: 2 * budget.Least(o.Counter)}
-}
+// Names of what replicas share of a session's spending.
+const sharedTokens, sharedTold = "tokens", "told"
 
 // spender is what one call has to do with the spending of its session.
 type spender struct {
-	of     *spending
+	of     *session
+	o      *Options
+	tokens int      // spent before the call
+	told   int      // the highest mark that the client was warned of before
 	mark   int      // that its answer is to warn of; 0: none
 	warns  bool     // the answer does so
 	passed []string // what a client reads of an upstream's answer that is passed on
 }
 
-// beginSpending looks at what was spent before this call: what it may answer, and what it is to warn of. Calls that run at
-// the same time are not known to one another.
-func (c *call) beginSpending() {
-	if c.session == nil || c.session.spent == nil {
-		return
+// read takes what was spent from where it is added up.
+func (s *spender) read(ctx context.Context) error {
+	if shared := s.of.kept.Shared(); shared != nil {
+		numbers, err := shared.Read(ctx, sharedTokens, sharedTold)
+		if err != nil {
+			return err
+		}
+		s.tokens, s.told = int(numbers[0]), int(numbers[1])
+		return nil
 	}
-	s := c.session.spent
-	c.spends = &spender{of: s}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tokens >= s.most {
-		c.caller.MaxTotalTokens = s.small
+	s.of.spent.mu.Lock()
+	defer s.of.spent.mu.Unlock()
+	s.tokens, s.told = s.of.spent.tokens, s.of.spent.told
+	return nil
+}
+
+// small is how many tokens an answer may have when a session's are used up.
+func (o *Options) small() int { return 2 * budget.Least(o.Counter) }
+
+// beginSpending looks at what was spent before this call: what it may answer, and what it is to warn of. Calls that run at
+// the same time are not known to one another. Where it cannot be known what was spent, nothing may be called.
+func (c *call) beginSpending() *fault.Error {
+	if c.session == nil || c.now.SessionTokens == 0 {
+		return nil
+	}
+	s := &spender{of: c.session, o: &c.now.Options}
+	if err := s.read(c.ctx); err != nil {
+		f, _ := fault.As(err)
+		return f
+	}
+	c.spends = s
+	if s.tokens >= s.o.SessionTokens {
+		c.caller.MaxTotalTokens = s.o.small()
 	}
 	mark := 0
 	for _, m := range marks {
-		if float64(s.tokens)*100 >= float64(s.most)*float64(m) {
+		if float64(s.tokens)*100 >= float64(s.o.SessionTokens)*float64(m) {
 			mark = m
 		}
 	}
-	if mark <= s.told || s.telling {
-		return
+	if mark <= s.told || !c.session.spent.tell() {
+		return nil
 	}
-	s.telling, c.spends.mark = true, mark
+	s.mark = mark
 	c.caller.Warnings = []*fault.Error{s.warning()}
+	return nil
 }
 
-// warning is what the client is told. The caller holds the lock.
-func (s *spending) warning() *fault.Error {
-	if s.tokens >= s.most {
+// tell tells whether a call is to carry a warning: not while another does.
+func (s *spending) tell() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	free := !s.telling
+	s.telling = true
+	return free
+}
+
+// warning is what the client is told.
+func (s *spender) warning() *fault.Error {
+	if most := s.o.SessionTokens; s.tokens >= most {
 		return fault.New(fault.LimitExceeded, "the answers of this session have used up its %d tokens: an answer has at most %d now, "+
-			"larger results are probes; fetches are not bounded by it", s.most, s.small)
+			"larger results are probes; fetches are not bounded by it", most, s.o.small())
 	}
 	return fault.New(fault.LimitExceeded, "the answers of this session have used %d of its %d tokens; past them an answer has at most %d, "+
-		"fetches excepted", s.tokens, s.most, s.small)
+		"fetches excepted", s.tokens, s.o.SessionTokens, s.o.small())
 }
 
 // warned takes note of whether an answer carries the call's warning: one in its lite form does not, and the next answer
@@ -94,7 +120,7 @@ func (c *call) passOn(raw []byte, err error) {
 	if c.spends == nil {
 		return
 	}
-	c.spends.passed = textsOf(raw)
+	c.spends.passed = textsOf(raw, c.now.Counter)
 	if wire := wireErrorOf(err); wire != nil && len(raw) == 0 {
 		c.spends.passed = []string{c.face.told(wire).Message}
 	}
@@ -106,49 +132,74 @@ func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
 	if s == nil {
 		return
 	}
-	n := s.of.count(result)
+	n := s.o.count(result)
 	for _, text := range s.passed {
-		n += s.of.counter.Count([]byte(text), -1)
+		n += s.o.Counter.Count([]byte(text), -1)
 	}
-	s.of.mu.Lock()
-	defer s.of.mu.Unlock()
-	s.of.tokens += n
-	if s.mark > 0 {
-		s.of.telling = false
-		if s.warns && ctx.Err() == nil {
-			s.of.told = max(s.of.told, s.mark)
+	told := 0
+	if s.warns && ctx.Err() == nil {
+		told = s.mark
+	}
+	s.of.spent.add(n, told, s.mark > 0)
+	if shared := s.of.kept.Shared(); shared != nil {
+		if err := s.share(context.WithoutCancel(ctx), shared, n, told); err != nil { // the answer is there, and is given
+			s.o.Log.ErrorContext(ctx, "the tokens of an answer could not be added to those of its session", "tokens", n, "error", err)
 		}
 	}
 }
 
+// share adds to what replicas know.
+func (s *spender) share(ctx context.Context, shared steps.SessionState, n, told int) error {
+	if _, err := shared.Add(ctx, sharedTokens, int64(n)); err != nil || told == 0 {
+		return err
+	}
+	return shared.Raise(ctx, map[string]int64{sharedTold: int64(told)})
+}
+
+// add takes note of what was spent, and of the mark that the client was warned of (0: none) by the call that was to
+// (telling).
+func (s *spending) add(tokens, told int, telling bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens += tokens
+	s.told = max(s.told, told)
+	if telling {
+		s.telling = false
+	}
+}
+
 // count is what the text of a result costs. structuredContent is a copy of it.
-func (s *spending) count(result *sdk.CallToolResult) (tokens int) {
+func (o *Options) count(result *sdk.CallToolResult) (tokens int) {
 	if result == nil {
 		return 0
 	}
 	for _, block := range result.Content {
 		if text, ok := block.(*sdk.TextContent); ok {
-			tokens += s.counter.Count([]byte(text.Text), -1)
+			tokens += o.Counter.Count([]byte(text.Text), -1)
 		}
 	}
 	return tokens
 }
 
-// textsOf are the texts in a result as its upstream wrote it: those of its content, else its structuredContent. What images
-// and sound cost is not known.
-func textsOf(raw []byte) (texts []string) {
-	result := gjson.ParseBytes(raw)
+// textsOf are the texts in a result as its upstream wrote it: those of its content, or its structuredContent where that costs
+// more, since which of the two a client reads is not known. What images and sound cost is not known either.
+func textsOf(raw []byte, counter budget.Counter) (texts []string) {
+	result, tokens := gjson.ParseBytes(raw), 0
+	add := func(text string) {
+		texts = append(texts, text)
+		tokens += counter.Count([]byte(text), -1)
+	}
 	result.Get("content").ForEach(func(_, block gjson.Result) bool {
 		switch block.Get("type").Str {
 		case "text":
-			texts = append(texts, block.Get("text").String())
+			add(block.Get("text").String())
 		case "resource":
-			texts = append(texts, block.Get("resource.text").String())
+			add(block.Get("resource.text").String())
 		}
 		return true
 	})
-	if structured := result.Get("structuredContent"); len(texts) == 0 && structured.IsObject() {
-		texts = append(texts, structured.Raw)
+	if structured := result.Get("structuredContent"); structured.IsObject() && counter.Count([]byte(structured.Raw), tokens) > tokens {
+		return []string{structured.Raw}
 	}
 	return texts
 }
@@ -176,14 +227,14 @@ func (c *call) mayPass(raw []byte, err error) bool {
 	if wire := wireErrorOf(err); wire != nil && len(raw) == 0 {
 		raw = append([]byte(wire.Message), wire.Data...)
 	}
-	return c.face.server.o.Counter.Count(raw, most) <= most
+	return c.now.Counter.Count(raw, most) <= most
 }
 
 // reduced gives the result of a flat tool within what the session has left: as it is where that suffices, else by what it
 // can be fetched with. raw is an upstream's result, nil where there is none, and value what was made of it.
 func (c *call) reduced(result *sdk.CallToolResult, raw, value []byte) *sdk.CallToolResult {
 	most := c.caller.MaxTotalTokens
-	if most == 0 || len(raw) == 0 && c.session.spent.count(result) <= most {
+	if most == 0 || len(raw) == 0 && c.now.count(result) <= most {
 		return result
 	}
 	content := gjson.GetBytes(raw, "content")
@@ -206,15 +257,12 @@ type sessionShown struct {
 
 // spentShown is what the session has spent; nil where nothing is added up.
 func (c *call) spentShown() *sessionShown {
-	most := c.face.server.o.SessionTokens
+	most := c.now.SessionTokens
 	if most == 0 {
 		return nil
 	}
-	if c.session == nil {
+	if c.spends == nil {
 		return &sessionShown{MaxTokens: most, Note: "this client has no session: nothing is added up"}
 	}
-	s := c.session.spent
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &sessionShown{Tokens: s.tokens, MaxTokens: most}
+	return &sessionShown{Tokens: c.spends.tokens, MaxTokens: most}
 }

@@ -338,7 +338,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		m.tokens += m.counter.Count([]byte(info), -1)
 	}
 	// "failed" ends the tokens.
-	for name, text := range map[string]string{"text": long, "both": "short", "structured": `{"a":"` + long + `"}`, "image": "see", "resource": long} {
+	for name, text := range map[string]string{"text": long, "both": `{"a":1.1}`, "structured": `{"a":"` + long + `"}`, "image": "see", "resource": long} {
 		got, err := json.Marshal(call(name, `{}`))
 		if err != nil || !equalJSON(got, results[name]) {
 			t.Errorf("%s, %v: %.300s", name, err, got)
@@ -354,7 +354,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	if got := call("both", `{}`); got.StructuredContent == nil {
 		t.Errorf("a small answer: %+v", got)
 	}
-	counted("short")
+	counted(`{"a":1.1}`)
 	for name, path := range map[string]string{"text": "@this", "structured": "a", "image": "1.data", "resource": "0.resource.text"} {
 		probe := textOf(t, call(name, `{}`))
 		if m.counter.Count([]byte(probe), -1) > smallAnswer {
@@ -408,7 +408,7 @@ func TestSessionSpendingOff(t *testing.T) {
 	if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
 		t.Errorf("info: %s", text)
 	}
-	o := s.o
+	o := *s.o()
 	o.SessionTokens = -1
 	if _, err := New(&o); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("below zero: %v", err)

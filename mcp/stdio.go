@@ -15,17 +15,18 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
 )
 
 // ServeStdio serves one client that writes its messages to in, a line each, and reads from out, until in ends or ctx is
 // done; then running calls have Grace to end and to be answered. Nothing but the protocol may be written to out.
-func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, a Access) error {
-	f := s.face(a, s.o.Surface)
-	longest := int(s.o.MaxRequestBytes + envelope)
+func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *rights.Caller) error {
+	f := s.face(caller.Rights, s.o().Surface)
+	longest := int(s.o().MaxRequestBytes + envelope)
 	shared := &sharedWriter{out: out}
 	transport := &answering{
 		Transport: &sdk.IOTransport{Reader: newLines(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
-		grace:     s.o.Grace,
+		grace:     s.o().Grace,
 		closing:   make(chan struct{}),
 		left:      make(chan struct{}),
 	}
@@ -33,7 +34,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
-	transport.cut.Store(f.session(ss))
+	transport.cut.Store(f.session(ss, caller))
 	ended := make(chan error, 1)
 	go func() { ended <- ss.Wait() }()
 	select {
@@ -41,7 +42,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	case <-transport.left:
 		err = bidden(ended)
 	case <-ctx.Done():
-		s.calls.drain(s.o.Grace)
+		s.calls.drain(s.o().Grace)
 		transport.flush() // a call has ended before its answer is written
 		_ = in.Close()
 		_ = out.Close()

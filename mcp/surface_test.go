@@ -353,7 +353,7 @@ func FuzzTools(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	counter := s.o.Counter
+	counter := s.o().Counter
 	f.Fuzz(func(t *testing.T, tool uint8, args string) {
 		if !json.Valid([]byte(args)) || strings.Contains(args, "slow") {
 			return

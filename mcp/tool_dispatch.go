@@ -20,7 +20,7 @@ const (
 
 // dispatcher shows a group of functions as one tool.
 func (f *face) dispatcher(d *dispatch.Dispatcher) *tool {
-	count := func(text []byte) int { return f.server.o.Counter.Count(text, -1) }
+	count := func(text []byte) int { return f.server.o().Counter.Count(text, -1) }
 	shown := &sdk.Tool{Name: d.Name, Description: d.Description(describeTokens, count), InputSchema: d.InputSchema()}
 	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.dispatch(d) }, dispatcher: d}
 }
@@ -28,7 +28,7 @@ func (f *face) dispatcher(d *dispatch.Dispatcher) *tool {
 // dispatch answers a dispatcher's call: help, a fetch, or the call of a function.
 func (c *call) dispatch(d *dispatch.Dispatcher) *sdk.CallToolResult {
 	r, faults := d.Read(c.args)
-	if waits(r, faults) && c.face.view.Starting() != nil {
+	if waits(r, faults) && c.view.Starting() != nil {
 		d, r, faults = c.awaitDispatcher(d)
 	}
 	switch {
@@ -72,7 +72,7 @@ func (c *call) awaitDispatcher(d *dispatch.Dispatcher) (now *dispatch.Dispatcher
 		ctx, cancel = context.WithTimeout(ctx, searchWait)
 		defer cancel()
 	}
-	steps.Await(ctx, c.face.view, func(*steps.Registry) bool {
+	steps.Await(ctx, c.view, func(*steps.Registry) bool {
 		read()
 		return !waits(r, faults)
 	})
@@ -88,9 +88,9 @@ func (c *call) help(d *dispatch.Dispatcher, r *dispatch.Request) *sdk.CallToolRe
 	}
 	limit := c.limit(helpTokens, r.MaxTotalTokens)
 	o := &dispatch.HelpOptions{
-		Limit: limit, Lite: c.face.server.o.Lite,
+		Limit: limit, Lite: c.now.Lite,
 		Taught: func(function string) bool { return c.session.knows(entries[function], false) },
-		Count:  func(text []byte) int { return c.face.server.o.Counter.Count(text, limit) },
+		Count:  func(text []byte) int { return c.now.Counter.Count(text, limit) },
 	}
 	if r.Lite != nil {
 		o.Lite = *r.Lite

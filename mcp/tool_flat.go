@@ -23,7 +23,7 @@ func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 		if hints := listing.Get("annotations"); hints.IsObject() {
 			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
 		}
-		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) && f.server.o.SessionTokens == 0 {
+		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) && f.server.o().SessionTokens == 0 {
 			shown.OutputSchema = json.RawMessage(output.Raw)
 		}
 	} else {
@@ -92,7 +92,7 @@ func collect(schema gjson.Result, into map[string]json.RawMessage) {
 
 // verbatim tells whether a function's results are passed on as its source gave them: without budget, probe and lean form.
 func (f *face) verbatim(spec *steps.Spec) bool {
-	return !f.server.o.Processed && spec.Heavy != "always"
+	return !f.server.o().Processed && spec.Heavy != "always"
 }
 
 // flat answers the call of one function.
@@ -100,7 +100,7 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 	if isFetch(c.args, false) {
 		return c.fetch()
 	}
-	entry, err := c.face.view.Registry().Resolve(name)
+	entry, err := c.view.Registry().Resolve(name)
 	if err != nil {
 		f, _ := fault.As(err)
 		return c.refuse(f)
@@ -122,7 +122,7 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 // stripped takes lite and verify off the arguments of a function that does not declare them.
 func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
 	root := gjson.ParseBytes(c.args)
-	if len(entry.Spec().Listing) > 0 && !c.face.server.o.Processed {
+	if len(entry.Spec().Listing) > 0 && !c.now.Processed {
 		return c.args, false, nil // what is no argument of the tool's is for its server to say
 	}
 	mine := func(name string) gjson.Result {
@@ -159,7 +159,7 @@ func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []
 // pass calls a function, and gives its result as its source gave it: of an MCP server's tool, as the server wrote it.
 func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	spec := entry.Spec()
-	ctx := c.context(c.args)
+	ctx, observed := c.now.Engine.Observe(c.context(c.args), &chain.Observed{Kind: chain.KindPass, Caller: c.caller.ID, Steps: 1, Bytes: len(args)})
 	if spec.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
@@ -167,9 +167,11 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	}
 	ctx = c.links().within(ctx, beside(c.request))
 	var raw []byte
-	attendant := &steps.Attendant{Functions: c.face.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
+	attendant := &steps.Attendant{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	c.told.attend(attendant)
 	value, err := entry.Call(steps.WithAttendant(ctx, attendant), args)
+	f, _ := fault.As(err)
+	observed(&chain.Ended{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
 	if c.mayPass(raw, err) && handOver(c.ctx, raw, err) {
 		c.passOn(raw, err)
 		return &sdk.CallToolResult{}

@@ -18,15 +18,24 @@ type infoShown struct {
 	State     string        `json:"state"` // ready, starting, degraded
 	Session   *sessionShown `json:"session,omitempty"`
 	Surface   string        `json:"surface,omitempty"`
+	Caller    string        `json:"caller,omitempty"`
 	Tier      string        `json:"tier,omitempty"`
 	Functions int           `json:"functions,omitempty"`
 	Sources   []sourceShown `json:"sources,omitempty"`
 	Limits    *limitsShown  `json:"limits,omitempty"`
 }
 
+// limitsShown are those of the caller; what is not bounded is left out.
 type limitsShown struct {
-	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
-	MaxRequestSize int `json:"maxRequestBytes,omitempty"`
+	MaxTotalTokens int     `json:"maxTotalTokens,omitempty"`
+	MaxRequestSize int     `json:"maxRequestBytes,omitempty"`
+	Calls          int     `json:"calls,omitempty"`     // at once
+	Sessions       int     `json:"sessions,omitempty"`  // over HTTP, at once
+	PerSecond      float64 `json:"perSecond,omitempty"` // requests
+}
+
+func (o *Options) limitsShown() *limitsShown {
+	return &limitsShown{o.MaxTotalTokens, int(o.MaxRequestBytes), max(o.Limits.Calls, 0), max(o.Limits.Sessions, 0), o.Limits.PerSecond}
 }
 
 // sourceShown is what a caller is told of a source.
@@ -44,18 +53,18 @@ func (c *call) info() *sdk.CallToolResult {
 		return c.fetch()
 	}
 	a := readArguments(c.args, "lite")
-	lite := a.flag("lite", c.face.server.o.Lite)
+	lite := a.flag("lite", c.now.Lite)
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}
-	o := &c.face.server.o
+	o := c.now
 	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}
 	if !lite {
 		shown.Session = c.spentShown()
-		shown.Surface, shown.Tier = c.face.surface.String(), c.face.access.Tier.String()
-		shown.Functions = c.face.view.Registry().Len()
+		shown.Surface, shown.Caller, shown.Tier = c.face.surface.String(), c.caller.ID, c.face.rights.Tier.String()
+		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
-		shown.Limits = &limitsShown{o.MaxTotalTokens, int(o.MaxRequestBytes)}
+		shown.Limits = o.limitsShown()
 	}
 	result, _ := c.deliver(marshal(shown), 0)
 	return result
@@ -64,7 +73,7 @@ func (c *call) info() *sdk.CallToolResult {
 // state sums up the sources: starting while one is, degraded where one is down.
 func (c *call) state() string {
 	state := string(steps.StateReady)
-	for _, source := range c.face.view.Sources() {
+	for _, source := range c.view.Sources() {
 		switch source.State {
 		case steps.StateStarting:
 			return string(source.State)
@@ -77,9 +86,9 @@ func (c *call) state() string {
 
 // sources tells of the sources that the caller may know of.
 func (c *call) sources() []sourceShown {
-	view := c.face.view.Registry()
+	view := c.view.Registry()
 	var shown []sourceShown
-	for _, source := range c.face.view.Sources() {
+	for _, source := range c.view.Sources() {
 		n := 0
 		for name := range source.Functions {
 			if view.Has(name) {

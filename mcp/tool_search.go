@@ -63,7 +63,7 @@ func (c *call) search() *sdk.CallToolResult {
 	a := readArguments(c.args, "query", "names", "schema", "again", "lite", "page")
 	f := finding{
 		query: strings.TrimSpace(a.text("query")), names: a.texts("names", maxNames), page: a.number("page", 1, 1),
-		schema: a.flag("schema", false), again: a.flag("again", false), lite: a.flag("lite", c.face.server.o.Lite),
+		schema: a.flag("schema", false), again: a.flag("again", false), lite: a.flag("lite", c.now.Lite),
 	}
 	if f.names != nil && (f.query != "" || f.page > 1) {
 		a.fault(fault.BadRequest, "/names", "names go with neither query nor page: all that are named are described")
@@ -148,8 +148,8 @@ func (c *call) rank(found *findings, f *finding) {
 func (c *call) ranked(query string, patience time.Duration) []search.Hit {
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
-	view := steps.Await(ctx, c.face.view, nil)
-	all := c.face.server.searched.over(c.face.server.o.Catalog.Registry())
+	view := steps.Await(ctx, c.view, nil)
+	all := c.face.server.searched.over(c.now.Catalog.Registry())
 	return all.Find(query, func(spec *steps.Spec) bool { return view.Has(spec.Name) }, 0)
 }
 
@@ -173,8 +173,8 @@ func (c *call) describe(found *findings, f *finding) {
 		unknown := unknownShown{Name: clipped(name, maxName)}
 		switch g, ok := fault.As(err); {
 		case len(found.Unknown) >= maxNearest:
-		case c.face.view.Down(name) != nil:
-			unknown.Message = shortened(c.face.view.Down(name))
+		case c.view.Down(name) != nil:
+			unknown.Message = shortened(c.view.Down(name))
 		case ok:
 			unknown.Nearest = g.Nearest
 		}
@@ -185,9 +185,9 @@ func (c *call) describe(found *findings, f *finding) {
 
 // await gives the view once it has the names, or no source is starting any more.
 func (c *call) await(names []string) *steps.Registry {
-	return steps.Await(c.ctx, c.face.view, func(now *steps.Registry) bool {
+	return steps.Await(c.ctx, c.view, func(now *steps.Registry) bool {
 		for _, name := range names {
-			if c.face.manualOf(name, false) == nil && !now.HasName(name) && steps.Pending(c.face.view, name) {
+			if c.face.manualOf(name, false) == nil && !now.HasName(name) && steps.Pending(c.view, name) {
 				return false
 			}
 		}
@@ -204,7 +204,7 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 		}
 		return
 	}
-	count := c.face.server.o.Counter
+	count := c.now.Counter
 	left := c.limit(searchTokens, 0) - count.Count(marshal(found), -1) - noteTokens
 	for _, entry := range entries {
 		if f.schema {

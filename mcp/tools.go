@@ -55,7 +55,7 @@ func (f *face) owned() []*tool {
 
 // hoisted declares the names that stand beside a chain's fields.
 func (f *face) hoisted(schema json.RawMessage) json.RawMessage {
-	if f.server == nil || len(f.server.o.Hoist) == 0 {
+	if f.server == nil || len(f.server.o().Hoist) == 0 {
 		return schema
 	}
 	var root map[string]json.RawMessage
@@ -63,7 +63,7 @@ func (f *face) hoisted(schema json.RawMessage) json.RawMessage {
 	if json.Unmarshal(schema, &root) != nil || json.Unmarshal(root["properties"], &properties) != nil {
 		panic("the schema of chain is part of the program")
 	}
-	for _, name := range f.server.o.Hoist {
+	for _, name := range f.server.o().Hoist {
 		properties[name] = json.RawMessage(`{}`)
 	}
 	root["properties"] = marshal(properties)
@@ -80,7 +80,7 @@ func (f *face) offer(functions *steps.Registry) *offer {
 	rest := functions.All()
 	var arranged *dispatch.Arrangement
 	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {
-		arranged = f.server.o.Dispatch.Arrange(functions)
+		arranged = f.server.o().Dispatch.Arrange(functions)
 		for _, d := range arranged.Dispatchers {
 			o.tools = append(o.tools, f.dispatcher(d))
 			reserved = append(slices.Clip(reserved), d.Name)

@@ -8,7 +8,8 @@ import (
 )
 
 // Upstream is an MCP server of which a flat surface passes through what is no tool: resources, prompts, completion,
-// subscriptions, log messages, and what the server asks of its client.
+// subscriptions, log messages, and what the server asks of its client. Upstreams that are equal (==) are one: sessions with it
+// outlive a reload.
 type Upstream interface {
 	// Name is that of the source whose functions are the server's tools.
 	Name() string

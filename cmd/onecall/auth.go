@@ -26,7 +26,7 @@ import (
 func newAuthCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "auth",
-		Short: "Log in to MCP servers that ask for it",
+		Short: "Log in to MCP servers that ask for it, and make tokens for clients",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -55,7 +55,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.logout(cmd.Context(), args[0]) },
 	}
-	cmd.AddCommand(login, status, logout)
+	cmd.AddCommand(login, status, logout, newTokenCommand(c))
 	return cmd
 }
 

@@ -50,12 +50,6 @@ type groupConfig struct {
 	Description *string  `yaml:"description"`
 }
 
-// accessConfig says what the clients of a door may use.
-type accessConfig struct {
-	Stdio *string `yaml:"stdio" validate:"omitnil,oneof=read read_write admin"`
-	HTTP  *string `yaml:"http" validate:"omitnil,oneof=read read_write admin"`
-}
-
 type fsConfig struct {
 	Root  *string  `yaml:"root" validate:"omitnil,min=1"` // relative to the configuration's file
 	Write []string `yaml:"write"`                         // must be empty: there are no functions that write files yet
@@ -75,10 +69,11 @@ type limitsConfig struct {
 	MaxChainBytes   *size `yaml:"maxChainBytes" validate:"omitnil,min=1"`
 	MaxRequestBytes *size `yaml:"maxRequestBytes" validate:"omitnil,min=1"`
 	MaxElements     *int  `yaml:"maxElements" validate:"omitnil,min=1"`
+	MaxSessions     *int  `yaml:"maxSessions" validate:"omitnil,min=1"` // of all clients over HTTP
 }
 
 type resultsConfig struct {
-	Store      *string        `yaml:"store" validate:"omitnil,oneof=memory disk|startswith=redis://|startswith=rediss://|startswith=unix://" expand:"text"`
+	Store      *string        `yaml:"store" expand:"text"` // memory, disk, or a URL
 	TTL        *time.Duration `yaml:"ttl" validate:"omitnil,min=1s"`
 	MaxTTL     *time.Duration `yaml:"maxTtl" validate:"omitnil,min=1s"`
 	MaxBytes   *size          `yaml:"maxBytes" validate:"omitnil,min=1"`
@@ -88,17 +83,14 @@ type resultsConfig struct {
 }
 
 type sessionConfig struct {
-	MaxTokens *int `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
+	MaxTokens *int           `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
+	Timeout   *time.Duration `yaml:"timeout" validate:"omitnil,min=1s"`
+	Store     *string        `yaml:"store" expand:"text"` // memory, or a URL
 }
 
 type tokensConfig struct {
 	Encoding *string  `yaml:"encoding" validate:"omitnil,oneof=o200k_base"`
 	Factor   *float64 `yaml:"factor" validate:"omitnil,min=0.001,max=1000"`
-}
-
-// notYet are the keys of the contract that this version does not carry out, by the pointer of the object they stand in.
-var notYet = map[string][]string{
-	"/access": {"tokens", "jwt"},
 }
 
 // size is a number of bytes.
@@ -180,6 +172,9 @@ func (c *configFile) anchor() {
 		if spec := c.OpenAPI[i].Config.Spec; spec != nil && !strings.Contains(*spec, "://") {
 			join(spec)
 		}
+	}
+	if jwt := c.Access.JWT; jwt != nil && jwt.Keys != nil && !strings.Contains(*jwt.Keys, "://") {
+		join(jwt.Keys)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 var secretKeys = map[string]bool{"env": true, "headers": true, "auth": true, "args": true, "oauth": true}
 
 // mayNameSecrets finds in a text that cannot be parsed the words near which a secret may stand.
-var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie`)
+var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie|store|redis|unix`)
 
 // remark is what may be a comment.
 var remark = regexp.MustCompile(`(^|\s)#[^\r]+`)
@@ -78,12 +78,18 @@ func (v *secretVisitor) Visit(n ast.Node) ast.Visitor {
 			v.tokens = append(v.tokens, node.GetToken())
 		}
 	case ast.ScalarNode:
-		if v.within {
-			v.tokens = append(v.tokens, n.GetToken())
+		if t := n.GetToken(); v.within || t != nil && nearlyStore.MatchString(t.Value) {
+			v.tokens = append(v.tokens, t)
 		}
 	}
 	return v
 }
+
+// nearlyStore is a URL of a store in the place of something else, or nearly one: its password may be anywhere in it.
+var nearlyStore = regexp.MustCompile(`(?i)^\s*(redis|valkey|unix)s?\s*:?/`)
+
+// plainStores are the values of a store that are words, and no URL that may hold a password.
+var plainStores = map[string]bool{"memory": true, "disk": true}
 
 // fitKey is what a key looks like; anything else, as a key without a value, may be a secret in the wrong place.
 var fitKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
@@ -96,8 +102,32 @@ func (v *secretVisitor) pair(node *ast.MappingValueNode) {
 	}
 	outside := v.within
 	secret, known := configKeys[key.Value]
-	v.within = outside || secretKeys[key.Value] || secret || !known && secretName(key.Value)
-	ast.Walk(v, node.Value)
+	v.within = outside || secretKeys[key.Value] || secret || !known && secretName(key.Value) ||
+		key.Value == "store" && !plainStores[node.Value.GetToken().Value]
+	if key.Value == "tokens" {
+		v.bare(node.Value)
+	} else {
+		ast.Walk(v, node.Value)
+	}
+	v.within = outside
+}
+
+// bare walks the value of tokens, where whoever writes a token alone in the place of its entry has it covered.
+func (v *secretVisitor) bare(n ast.Node) {
+	list := []ast.Node{n}
+	if sequence, ok := n.(*ast.SequenceNode); ok {
+		list = sequence.Values
+	}
+	outside := v.within
+	for _, one := range list {
+		switch one.(type) {
+		case *ast.MappingNode, *ast.MappingValueNode:
+			v.within = outside
+		default:
+			v.within = true
+		}
+		ast.Walk(v, one)
+	}
 	v.within = outside
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os/exec"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,7 @@ func (d *configDecoder) validate(c *config) {
 	eachOf(c.HTTP.Endpoints, "/http/endpoints", d.tags)
 	eachOf(c.Functions, "/functions", d.tags)
 	d.checkFace(c)
+	d.checkAccess(&c.Access)
 	for _, service := range c.OpenAPI {
 		eachOf(service.Config.Auth, fault.Key("/openapi", service.Name)+"/auth", d.tags)
 	}
@@ -99,11 +101,7 @@ func (d *configDecoder) invalid(at string, e validator.FieldError) {
 	case "max":
 		d.at(at, fault.BadRequest, "must be at most %s", e.Param())
 	case "oneof":
-		words := e.Param()
-		if alternatives := strings.Split(e.Tag(), "|"); len(alternatives) > 1 {
-			words = strings.TrimPrefix(alternatives[0], "oneof=") + " redis://…"
-		}
-		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(words))
+		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(e.Param()))
 	default: // eq=0|min=150
 		d.at(at, fault.BudgetTooSmall, "must be 150 at least, or 0 for no budget")
 	}
@@ -260,7 +258,7 @@ func (d *configDecoder) checkAuth(at string, a *authConfig) {
 	}
 	form(a.Value != nil, "")
 	form(a.Username != nil || a.Password != nil, missing([]string{"username", "password"}, a.Username, a.Password))
-	form(a.ClientID != nil || a.ClientSecret != nil || a.TokenURL != nil || a.Scopes != nil,
+	form(a.ClientID != nil || a.ClientSecret != nil || a.TokenURL != nil || len(a.Scopes) > 0,
 		missing([]string{"clientId", "clientSecret"}, a.ClientID, a.ClientSecret))
 	switch {
 	case forms != 1:
@@ -278,6 +276,31 @@ func missing(names []string, values ...*string) string {
 		}
 	}
 	return ""
+}
+
+var (
+	// knownStore is the URL of a store; redisclient knows the rest of it.
+	knownStore = regexp.MustCompile(`^(rediss?|unix)://`)
+	// storeScheme is what a URL begins with, or what is nearly one.
+	storeScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]{0,15}):/`)
+)
+
+// checkStore checks where something is kept, whose variables are filled in: one of the words, or a URL. But for its scheme it
+// is never shown: it may hold a password, in a misspelt URL anywhere.
+func (d *configDecoder) checkStore(at string, store *string, words ...string) {
+	if store == nil || slices.Contains(words, *store) || knownStore.MatchString(*store) || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+		return
+	}
+	what := "unknown store"
+	if scheme := storeScheme.FindStringSubmatch(*store); scheme != nil {
+		what = "unknown store " + scheme[0] + "…"
+	} else if strings.TrimSpace(*store) != *store {
+		what = "unknown store, with a blank before or after it"
+	}
+	accepted := slices.Concat(words, []string{"redis://…"})
+	f := fault.New(fault.BadRequest, "%s: use %s", what, strings.Join(accepted, " or "))
+	f.Available, f.Nearest = accepted, fault.Nearest(*store, words, 1)
+	d.add(d.places[at], at, f)
 }
 
 // checkURL checks a URL whose variables are filled in. It is never shown: it may hold a secret.

@@ -182,7 +182,7 @@ func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
 		i, known := keys.fields[key]
 		switch {
 		case !known:
-			d.unknown(nodePlace(pair.Key), key, pointer, at, into.Type(), keys.all)
+			d.unknown(nodePlace(pair.Key), key, pointer, into.Type(), keys.all)
 		case said[i] != "":
 			d.fault(nodePlace(pair.Key), fault.BadRequest, pointer, "%s and %s mean the same: keep one of the two", said[i], key)
 		default:
@@ -203,20 +203,15 @@ func (d *configDecoder) list(n *ast.SequenceNode, into reflect.Value, at string,
 	}
 }
 
-func (d *configDecoder) unknown(p place, key, pointer, at string, t reflect.Type, known []string) {
+func (d *configDecoder) unknown(p place, key, pointer string, t reflect.Type, known []string) {
 	if consequence, foreign := foreignKeys[t][key]; foreign {
 		if consequence != "" {
 			d.warn(p, pointer, "%s is not read: %s", key, consequence)
 		}
 		return
 	}
-	later := notYet[at]
-	if slices.Contains(later, key) {
-		d.fault(p, fault.NotSupported, pointer, "%s is not supported by this version: leave it out", key)
-		return
-	}
 	f := fault.New(fault.UnknownField, "unknown key %q", key)
-	f.Available, f.Nearest = known, fault.Nearest(key, slices.Concat(known, later), 1)
+	f.Available, f.Nearest = known, fault.Nearest(key, known, 1)
 	if len(f.Nearest) == 0 {
 		f.Message += ": known here are " + strings.Join(known, ", ")
 	}
@@ -240,7 +235,11 @@ func (d *configDecoder) value(n ast.Node, into reflect.Value, at string, tag ref
 	case into.Kind() == reflect.Map:
 		d.dictionary(n, into, at, tag)
 	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.Struct:
-		d.table(n, into, at)
+		if _, named := into.Type().Elem().FieldByName("Config"); named {
+			d.table(n, into, at)
+			return
+		}
+		d.objects(n, resolved, into, at)
 	case into.Kind() == reflect.Slice:
 		d.texts(n, resolved, into, at, tag)
 	case into.Type().Elem().Kind() == reflect.Struct:
@@ -284,6 +283,25 @@ func (d *configDecoder) table(n ast.Node, into reflect.Value, at string) {
 	}
 }
 
+// objects reads a list of mappings.
+func (d *configDecoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
+	list, ok := resolved.(*ast.SequenceNode)
+	if !ok {
+		d.wrongType(n, at, "a list of objects")
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values)))
+	for i, item := range list.Values {
+		pointer := fault.Index(at, i)
+		one := reflect.New(into.Type().Elem()).Elem()
+		if !d.room(item, pointer) {
+			return
+		}
+		d.object(item, one, pointer)
+		into.Set(reflect.Append(into, one))
+	}
+}
+
 // dictionary reads a mapping of names to strings or to any JSON.
 func (d *configDecoder) dictionary(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
 	pairs, _ := d.pairs(n, at)
@@ -314,6 +332,7 @@ func (d *configDecoder) texts(n, resolved ast.Node, into reflect.Value, at strin
 		d.wrongType(n, at, "a list of strings")
 		return
 	}
+	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values))) // an empty list is not one that is not given
 	for i, item := range list.Values {
 		var text string
 		pointer := fault.Index(at, i)

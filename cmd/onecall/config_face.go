@@ -47,7 +47,7 @@ func (a *app) face(c *configFile) (faults []*fault.Error) {
 			faults = append(faults, c.under("", f))
 		}
 	}
-	return faults
+	return append(faults, a.access(c)...)
 }
 
 // surface is the configured one. Its word is checked when it is read.

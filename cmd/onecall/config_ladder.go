@@ -1,6 +1,8 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/ladder"
@@ -13,13 +15,13 @@ type ladderConfig struct {
 	Rungs   []string `yaml:"rungs"`
 }
 
-// newLadder makes the ladder; nil where it is off.
-func (c *configFile) newLadder() (*ladder.Ladder, []*fault.Error) {
+// newLadder makes the ladder; nil where it is off. log gets the calls that it warns of; nil: nobody logs.
+func (c *configFile) newLadder(log *slog.Logger) (*ladder.Ladder, []*fault.Error) {
 	mode, err := ladder.ParseMode(valueOr(c.Ladder.Mode, ladder.Off.String()))
 	if err != nil { // its word is told of when it is read; the rest is checked as for a ladder that is on
 		mode = ladder.Enforce
 	}
-	made, faults := ladder.New(&ladder.Options{Mode: mode, Subject: valueOr(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs})
+	made, faults := ladder.New(&ladder.Options{Mode: mode, Subject: valueOr(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs, Log: log})
 	for i, f := range faults {
 		faults[i] = c.under("/ladder", f)
 	}

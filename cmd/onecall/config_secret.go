@@ -31,7 +31,7 @@ func secretName(name string) bool {
 
 // mayHoldSecret tells of a place in a configuration whether what is wrongly written there may be a secret.
 func mayHoldSecret(at string) bool {
-	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store"} {
+	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store", "/session/store", "/access/tokens"} {
 		if strings.HasPrefix(at, part) {
 			return true
 		}
@@ -156,7 +156,7 @@ var assignments = []*regexp.Regexp{
 
 // configKeys are the keys of the configuration whose names mislead: the values of the true ones are secret.
 var configKeys = map[string]bool{"maxTotalTokens": false, "maxTokens": false, "tokens": false, "tokenUrl": false, "session": false,
-	"headers": true, "env": true, "value": true}
+	"sessions": false, "maxSessions": false, "jwt": false, "keys": false, "headers": true, "env": true, "value": true, "sha256": true}
 
 // blot puts * for the characters of secrets in the text of a configuration, which keeps its lines and columns: the texts
 // that are given, and whatever a name that looks like a secret's is given, even where the text is not YAML. What stands

@@ -97,10 +97,10 @@ func TestConfigFaults(t *testing.T) {
 			"1:5 bad_request /fs", "2:15 bad_request /http/allow", "2:29 bad_request /http/endpoints", "3:20 bad_request /limits/maxSteps",
 			"3:38 bad_request /limits/maxElements", "4:18 bad_request /tokens/factor"}},
 		{"items", "http:\n  allow:\n    - a\n    - 1\n", []string{"4:7 bad_request /http/allow/1"}},
-		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, http: Read, tokens: [], jwt: {}, sdtio: read}\nsession: {maxToken: 1}\n", []string{
+		{"the face", "surface: chian\nungrouped: show\nautodispatch: 1\nhoist: repoId\naliases: {a: a, b: [c]}\naccess: {stdio: none, http: Read, token: [], jwt: {}, sdtio: read}\nsession: {maxToken: 1}\n", []string{
 			"1:10 bad_request /surface", "2:12 bad_request /ungrouped", "3:15 bad_request /autodispatch", "4:8 bad_request /hoist",
 			"5:14 bad_request /aliases/a", "5:20 bad_request /aliases/b", "6:17 bad_request /access/stdio", "6:29 bad_request /access/http",
-			"6:35 not_supported /access/tokens", "6:47 not_supported /access/jwt", "6:56 unknown_field /access/sdtio", "7:11 unknown_field /session/maxToken"}},
+			"6:35 unknown_field /access/token", "6:51 bad_request /access/jwt", "6:55 unknown_field /access/sdtio", "7:11 unknown_field /session/maxToken"}},
 		{"groups", "groups:\n  a: []\n  b: {description: x}\n  c: {resource: [x]}\n  d: [x, 1]\n  e: x\n  f:\n", []string{
 			"2:3 bad_request /groups/a", "3:3 bad_request /groups/b", "4:3 bad_request /groups/c", "4:7 unknown_field /groups/c/resource",
 			"5:10 bad_request /groups/d/1", "6:3 bad_request /groups/e", "6:6 bad_request /groups/e", "7:3 bad_request /groups/f"}},
@@ -230,6 +230,25 @@ func TestConfigSchema(t *testing.T) {
 		{`{"hoist":"repoId"}`, false},
 		{`{"access":{"stdio":"none"}}`, false},
 		{`{"access":{"tokens":[]}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"` + someHash + `","tier":"read","functions":["netbox.*"]},{"name":"x","sha256":"` + emptyHash + `"}],
+			"jwt":{"issuer":"https://id.example.com","audience":"https://tools.example.com/mcp","keys":"keys.json","scopes":{"onecall.write":"read_write"},"algorithms":[]},
+			"url":"https://tools.example.com/mcp","hosts":["onecall.internal:8080"],"limits":{"sessions":100,"calls":256,"perSecond":0,"burst":0}}}`, true},
+		{`{"access":{"tokens":null,"jwt":null,"url":null,"hosts":null,"limits":null}}`, true},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"x","tier":"none"}]}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"x","functions":[]}]}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"x","functions":[""]}]}}`, false},
+		{`{"access":{"tokens":["oc_x"]}}`, false},
+		{`{"access":{"tokens":{"ci":"x"}}}`, false},
+		{`{"access":{"jwt":{"issuer":"https://h","audience":"a","scopes":{"s":"reader"}}}}`, false},
+		{`{"access":{"jwt":{"issuer":"https://h","audience":"a","scopes":{"s":"read"},"keys":""}}}`, false},
+		{`{"access":{"url":""}}`, false},
+		{`{"access":{"limits":{"sessions":0}}}`, false},
+		{`{"access":{"limits":{"perSecond":-1}}}`, false},
+		{`{"session":{"timeout":"30m","store":"memory"},"limits":{"maxSessions":1000}}`, true},
+		{`{"session":{"store":"redis://h:1/0"}}`, true},
+		{`{"session":{"store":"disk"}}`, false},
+		{`{"session":{"timeout":"30"}}`, false},
+		{`{"limits":{"maxSessions":0}}`, false},
 		{`{"session":{"maxTokens":0}}`, true},
 		{`{"session":{"maxTokens":null}}`, true},
 		{`{"session":{"maxTokens":-1}}`, false},
@@ -307,7 +326,12 @@ func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string
 		case field.Kind() == reflect.Struct:
 			compareKeys(t, at+"/"+key, field, property)
 		case field.Kind() == reflect.Slice && field.Elem().Kind() == reflect.Struct: // a table
-			entry, _ := field.Elem().FieldByName("Config")
+			entry, named := field.Elem().FieldByName("Config")
+			if !named { // a list
+				items, _ := property["items"].(map[string]any)
+				compareKeys(t, at+"/"+key+"/0", field.Elem(), items)
+				continue
+			}
 			values, _ := property["additionalProperties"].(map[string]any)
 			if forms, ok := values["anyOf"].([]any); ok { // a list stands for one field
 				values, _ = forms[1].(map[string]any)

@@ -15,8 +15,9 @@ import (
 )
 
 // newResults makes the store of large results: on disk, in the user's cache folder, where later commands can fetch them, or in
-// memory. store is the one of a configuration that says none.
-func newResults(c *resultsConfig, store string, counter budget.Counter) (*budget.Results, error) {
+// memory. store is the one of a configuration that says none. A configuration that takes the place of another has the same
+// store where that is in the same place, and as large: what was kept stays.
+func newResults(s *shelf, c *resultsConfig, store string, counter budget.Counter) (*budget.Results, error) {
 	maxBytes := int64(valueOr(c.MaxBytes, 0))
 	open := func() (budget.Driver, error) {
 		cache, err := os.UserCacheDir()
@@ -25,7 +26,8 @@ func newResults(c *resultsConfig, store string, counter budget.Counter) (*budget
 		}
 		return diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: maxBytes})
 	}
-	switch where := valueOr(c.Store, store); where {
+	where := valueOr(c.Store, store)
+	switch where {
 	case "disk":
 	case "memory":
 		open = func() (budget.Driver, error) { return memstore.New(&memstore.Options{MaxBytes: maxBytes}) }
@@ -36,14 +38,31 @@ func newResults(c *resultsConfig, store string, counter budget.Counter) (*budget
 		}
 		open = func() (budget.Driver, error) { return shared, nil }
 	}
-	return budget.NewResults(&lazyDriver{open: sync.OnceValues(open)}, &budget.ResultsOptions{
+	lent, err := take(s, shelfKey("results", "", where, maxBytes), lazy(open))
+	if err != nil {
+		return nil, err
+	}
+	results, err := budget.NewResults(&lentDriver{lent.value, lent}, &budget.ResultsOptions{
 		TTL:      valueOr(c.TTL, 0),
 		MaxTTL:   maxTTL(c),
 		MaxBytes: maxBytes,
 		PageSize: valueOr(c.PageSize, 0),
 		Counter:  counter,
 	})
+	if err != nil {
+		lent.Close()
+	}
+	return results, err
 }
+
+// lentDriver is a driver that others may use as well.
+type lentDriver struct {
+	budget.Driver
+	loan *loan[*lazyDriver]
+}
+
+// Close implements budget.Driver.
+func (l *lentDriver) Close() error { return l.loan.Close() }
 
 // maxTTL is the configured one, and never below a ttl that was raised alone.
 func maxTTL(c *resultsConfig) time.Duration {
@@ -54,6 +73,10 @@ func maxTTL(c *resultsConfig) time.Duration {
 type lazyDriver struct {
 	open func() (budget.Driver, error) // opens once
 	used atomic.Bool
+}
+
+func lazy(open func() (budget.Driver, error)) func() (*lazyDriver, error) {
+	return func() (*lazyDriver, error) { return &lazyDriver{open: sync.OnceValues(open)}, nil }
 }
 
 func (l *lazyDriver) driver() (budget.Driver, error) {

@@ -3,29 +3,28 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net"
-	"net/netip"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/replica"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/telemetry"
 )
 
 type serveFlags struct {
 	http      string
+	metrics   string
 	stateless bool
 	surface   string
 	logLevel  string
+	logFormat string
 	keepAlive time.Duration
 	use       use
 }
@@ -35,15 +34,19 @@ func newServeCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the functions to MCP clients",
-		Long: "Be an MCP server: for one client over stdin and stdout, or with --http for any number of clients on this machine. It\n" +
-			"ends with its client, or at an interrupt; calls that run then have ten seconds to end. Warnings and logs go to stderr.",
+		Long: "Be an MCP server: for one client over stdin and stdout, or with --http for any number of clients. Those on other machines\n" +
+			"need tokens (access in the configuration; onecall auth token makes one). The configuration is loaded again when it\n" +
+			"changes, and at SIGHUP. It ends with its client, or at an interrupt; calls that run then have ten seconds to end.\n" +
+			"Warnings and logs go to stderr.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.http, "http", "", "serve Streamable HTTP on this `address` of the machine itself, such as 127.0.0.1:8080 or :8080")
+	flags.StringVar(&f.http, "http", "", "serve Streamable HTTP on this `address`, such as :8080, which is 127.0.0.1:8080; any other machine's clients need tokens")
+	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on an `address` of their own, such as :9090, which is 127.0.0.1:9090")
 	flags.StringVar(&f.surface, "surface", "", "the tools that clients see: chain, dispatch, flat or hybrid (default: the configuration's)")
-	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged: debug, info, warn or error")
+	flags.StringVar(&f.logLevel, "log-level", "", "what is logged: debug, info, warn or error (default: warn; with --http info)")
+	flags.StringVar(&f.logFormat, "log-format", "text", "how logs are written: text, or json, a line for each")
 	flags.BoolVar(&f.stateless, "stateless", false, "with --http: no client has a session, also those that could")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "over stdio: ping the client so often; when it leaves three unanswered, it is gone (default: never)")
 	flags.StringVar(&f.use.record, "record", "", "append each call to a `file`")
@@ -51,60 +54,105 @@ func newServeCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// serve is the verb. What is wrong with the flags is told before anything is opened.
-func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
+// check tells what is wrong with the flags by themselves.
+func (f *serveFlags) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
 	surface, err := mcp.ParseSurface(f.surface)
-	if cmd.Flags().Changed("surface") && err != nil {
+	if given("surface") && err != nil {
 		return usage("--surface: %v", message(err))
 	}
-	var level slog.Level
-	if levels := "debug info warn error"; !isWord(f.logLevel, levels) || level.UnmarshalText([]byte(f.logLevel)) != nil {
+	if given("surface") {
+		f.use.surface = surface.String()
+	}
+	switch {
+	case given("log-level") && !isWord(f.logLevel, "debug info warn error"):
 		return usage("--log-level is %q: use debug, info, warn or error", f.logLevel)
-	}
-	open := c.stdio
-	if cmd.Flags().Changed("http") {
-		open = func() (door, error) { return c.listen(cmd.Context(), f.http) }
-	}
-	if f.stateless && !cmd.Flags().Changed("http") {
+	case !isWord(f.logFormat, "text json"):
+		return usage("--log-format is %q: use text or json", f.logFormat)
+	case f.stateless && !given("http"):
 		return usage("--stateless goes with --http: over stdio there is one client, and its session")
-	}
-	if f.keepAlive < 0 {
+	case f.keepAlive < 0:
 		return usage("--keep-alive is %v: it cannot be below zero", f.keepAlive)
-	}
-	if f.keepAlive > 0 && cmd.Flags().Changed("http") {
+	case f.keepAlive > 0 && given("http"):
 		return usage("--keep-alive goes with stdio: over HTTP a client need not keep a stream open that a ping could reach; there a session ends "+
 			"that was not used for %v", mcp.DefaultSessionTimeout)
 	}
-	in, err := open()
+	f.use.serve, f.use.anySurface = true, given("http") // over HTTP clients choose a surface
+	return nil
+}
+
+// level is from where on is logged: who serves many wants to see what they do.
+func (f *serveFlags) level() slog.Level {
+	level := slog.LevelWarn
+	if f.use.anySurface {
+		level = slog.LevelInfo
+	}
+	if f.logLevel != "" {
+		_ = level.UnmarshalText([]byte(f.logLevel)) // it is one of the words
+	}
+	return level
+}
+
+// instance is a server with what it keeps while configurations come and go.
+type instance struct {
+	*cli
+	flags     *serveFlags
+	logs      *logs
+	telemetry *telemetry.Telemetry
+	in        door
+	store     *replica.Store // of what replicas share; nil: the server is alone
+
+	current atomic.Pointer[app] // that is served
+	server  atomic.Pointer[mcp.Server]
+	looked  looked
+}
+
+// serve is the verb. What is wrong with the flags is told before anything is opened.
+func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	s := &instance{cli: c, flags: f, logs: c.newLogs(f)}
+	if s.in, err = s.open(ctx, cmd.Flags().Changed("http")); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.in.Close()) }()
+	defer s.unshare()
+	stop, err := s.observe(ctx, cmd.Flags().Changed("metrics"))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	f.use.serve, f.use.anySurface = true, cmd.Flags().Changed("http") // over HTTP clients choose a surface
-	if cmd.Flags().Changed("surface") {
-		f.use.surface = surface.String()
-	}
+	defer stop()
+	f.use.logs = s.logs
 	a, err := c.open(f.use)
 	if err != nil {
+		return s.logs.refused(err)
+	}
+	return s.run(ctx, a)
+}
+
+// run serves what the configuration says, until the client has gone or ctx ends. It closes the app.
+func (s *instance) run(ctx context.Context, a *app) (err error) {
+	defer a.closeInto(&err)
+	s.current.Store(a)
+	options := s.options(a)
+	if options.Shared, err = s.share(a.config); err != nil {
 		return err
 	}
-	defer a.closeInto(&err)
-	options := a.serverOptions(slog.NewTextHandler(&scrubbed{c.err, a.scrubber}, &slog.HandlerOptions{Level: level}))
-	options.Stateless, options.KeepAlive = f.stateless, f.keepAlive
-	if f := a.config.idleGroups(options.Surface); f != nil && !a.config.anySurface {
-		c.warn(f)
-	}
-	if f := a.config.idleSession(f.stateless); f != nil {
-		c.warn(f)
-	}
+	s.warnOfIdle(a)
 	server, err := mcp.New(options)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	defer c.warnOfUnused(cmd.Context(), a, in.tier(&a.config.Access))()
-	defer c.tellOfEnding(cmd.Context())()
-	return in.serve(cmd.Context(), server, in.tier(&a.config.Access))
+	s.server.Store(server)
+	s.telemetry.Reloaded(nil)
+	unwarn := s.warnOfUnused(ctx, a)
+	defer unwarn()
+	defer s.reloading(ctx, a)()
+	defer s.tellOfEnding(ctx)()
+	return s.in.serve(ctx, s, server, a)
 }
 
 // message is an error's message, without its code.
@@ -124,26 +172,44 @@ func isWord(word, words string) bool {
 	return false
 }
 
-// serverOptions are the options of the server, as the configuration says.
-func (a *app) serverOptions(log slog.Handler) *mcp.Options {
+// options are the options of the server, as the flags and a configuration say.
+func (s *instance) options(a *app) *mcp.Options {
+	c := a.config
 	return &mcp.Options{
-		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: a.config.Hoist,
-		Surface:         a.config.surface(),
-		Lite:            valueOr(a.config.Lite, false),
+		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
+		Surface:         c.surface(),
+		Lite:            valueOr(c.Lite, false),
 		MaxTotalTokens:  a.maxTotalTokens,
-		SessionTokens:   valueOr(a.config.Session.MaxTokens, 0),
-		Processed:       a.config.processed(),
+		SessionTokens:   valueOr(c.Session.MaxTokens, 0),
+		Processed:       c.processed(),
 		Upstreams:       a.upstreams(),
 		Version:         version(),
-		Log:             slog.New(log),
+		Log:             s.logs.logger(),
 		MaxRequestBytes: a.maxRequestBytes,
+		MaxSessions:     valueOr(c.Limits.MaxSessions, 0),
+		SessionTimeout:  valueOr(c.Session.Timeout, 0),
+		Limits:          c.Access.perCaller(),
+		Trace:           telemetry.WithCall,
+		Refused:         s.telemetry.Refused,
+		Stateless:       s.flags.stateless,
+		KeepAlive:       s.flags.keepAlive,
 		Context:         a.context,
 	}
 }
 
-// warnOfUnused tells of settings and groups that fit nothing, and of very many tools, once the sources are there. The function
-// that it returns ends the waiting.
-func (c *cli) warnOfUnused(ctx context.Context, a *app, tier steps.Tier) (stop func()) {
+// warnOfIdle tells of what is configured and does nothing here.
+func (s *instance) warnOfIdle(a *app) {
+	if f := a.config.idleGroups(a.config.surface()); f != nil && !a.config.anySurface {
+		a.told.warn(f)
+	}
+	if f := a.config.idleSession(s.flags.stateless); f != nil {
+		a.told.warn(f)
+	}
+}
+
+// warnOfUnused tells of settings, groups and allowed functions that fit nothing, and of very many tools, once the sources are
+// there. The function that it returns ends the waiting.
+func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -152,10 +218,13 @@ func (c *cli) warnOfUnused(ctx context.Context, a *app, tier steps.Tier) (stop f
 			return // the end came first
 		}
 		for _, f := range a.unusedSettings() {
-			c.warn(f)
+			a.told.warn(f)
 		}
-		if f := a.manyFlatTools(tier); f != nil {
-			c.warn(f)
+		for _, f := range a.unusedAllowed() {
+			a.told.warn(f)
+		}
+		if f := a.manyFlatTools(a.config.Access.highest(a.use.anySurface)); f != nil {
+			a.told.warn(f)
 		}
 	})
 	return func() {
@@ -187,123 +256,4 @@ func (c *cli) tellOfEnding(ctx context.Context) (ended func()) {
 		close(done)
 		waiting.Wait()
 	}
-}
-
-// door is where clients come in.
-type door interface {
-	tier(access *accessConfig) steps.Tier
-	serve(ctx context.Context, s *mcp.Server, tier steps.Tier) error
-	io.Closer
-}
-
-// stdioDoor is for the one client that has started the command.
-type stdioDoor struct {
-	in  io.ReadCloser
-	out io.WriteCloser
-}
-
-// stdio takes stdin and stdout for the protocol. Whatever else is written to stdout from now on goes to stderr.
-func (c *cli) stdio() (door, error) {
-	d := &stdioDoor{in: io.NopCloser(c.in), out: unclosed{c.out}}
-	if in, ok := c.in.(io.ReadCloser); ok {
-		d.in = in
-	}
-	c.out = c.err
-	os.Stdout = os.Stderr
-	// A client that has gone is an error of writing, not the end of the process. (Ignored, the signal would be for servers that
-	// are started, too.)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if c.inTerminal {
-		c.note("waiting on stdin for the messages of an MCP client, which starts this command by itself; --http serves any number")
-	}
-	return d, nil
-}
-
-func (*stdioDoor) tier(access *accessConfig) steps.Tier {
-	return tierOf(access.Stdio, steps.TierReadWrite)
-}
-
-func (d *stdioDoor) serve(ctx context.Context, s *mcp.Server, tier steps.Tier) error {
-	// The client is the user of this machine, to whom the command line's results are bound as well.
-	err := s.ServeStdio(ctx, d.in, d.out, mcp.Access{Tier: tier})
-	if err != nil {
-		return failure{err}
-	}
-	return nil
-}
-
-func (*stdioDoor) Close() error { return nil }
-
-// unclosed is an output that stays open.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
-
-// httpDoor is for any number of clients on this machine.
-type httpDoor struct {
-	net.Listener
-	cli *cli
-}
-
-// listen opens the address. No address of another network is: there are no rights by token yet.
-func (c *cli) listen(ctx context.Context, address string) (door, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, usage("--http is %q: write an address such as 127.0.0.1:8080 or :8080", address)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	if ip, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !ip.IsLoopback()) {
-		return nil, fault.New(fault.NotSupported, "--http is %s: this version serves its own machine only, as 127.0.0.1 or localhost; "+
-			"other addresses follow with rights for each client", address)
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, unable("--http: %s cannot be listened on: %v", address, cause(err))
-	}
-	return &httpDoor{listener, c}, nil
-}
-
-// cause is the cause in an error of the network, without the address that the message around it names.
-func cause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op.Err
-	}
-	return err
-}
-
-func (*httpDoor) tier(access *accessConfig) steps.Tier { return tierOf(access.HTTP, steps.TierRead) }
-
-func (d *httpDoor) serve(ctx context.Context, s *mcp.Server, tier steps.Tier) error {
-	d.cli.note("listening on http://%s%s", d.Addr(), mcp.Path)
-	err := s.ServeHTTP(ctx, d.Listener, mcp.Access{ID: "http", Tier: tier})
-	if err != nil {
-		return failure{err}
-	}
-	return nil
-}
-
-// Close closes the listener, which may be closed already.
-func (d *httpDoor) Close() error {
-	if err := d.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
-
-// scrubbed is a log without the configuration's secrets. Each write is a whole line.
-type scrubbed struct {
-	w        io.Writer
-	scrubber *steps.Scrubber
-}
-
-// Write implements io.Writer.
-func (s *scrubbed) Write(line []byte) (int, error) {
-	if _, err := io.WriteString(s.w, s.scrubber.Text(string(line))); err != nil {
-		return 0, err
-	}
-	return len(line), nil
 }

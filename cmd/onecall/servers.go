@@ -2,11 +2,13 @@ package main
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/egress"
@@ -17,28 +19,92 @@ import (
 	"github.com/onecall-mcp/onecall/steps/oauth"
 )
 
-// servers starts the MCP servers, all at once: each goes on by itself.
-func (o *opener) servers() {
+// planned is an MCP server that is opened when nothing is wrong with the configuration.
+type planned struct {
+	name, pointer string
+	key           string
+	open          *loan[*shared] // nil: it is not open yet
+	options       *mcpsource.Options
+	off           bool
+}
+
+// plan looks at the MCP servers.
+func (o *opener) plan() {
 	for i := range o.config.MCPServers {
 		entry := &o.config.MCPServers[i]
-		pointer := fault.Key("/mcpServers", entry.Name)
-		if entry.Config.off() {
-			o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateDisabled}}, nil)
+		p := planned{name: entry.source(), pointer: fault.Key("/mcpServers", entry.Name), off: entry.Config.off()}
+		if !p.off {
+			p.key = o.serverKey(p.name, &entry.Config)
+			if p.open = o.opened(p.key); p.open == nil {
+				var err error
+				if p.options, err = o.server(p.name, &entry.Config); err != nil {
+					o.add(p.name, p.pointer, nil, err)
+				}
+			}
+		}
+		o.servers = append(o.servers, p)
+	}
+}
+
+// serverKey is the key of a server on the shelf. What is said of its functions is none of the server's.
+func (o *opener) serverKey(name string, c *mcpServerConfig) string {
+	settings := *c
+	settings.IncludeTools, settings.ExcludeTools, settings.CacheTTL, settings.Disabled, settings.Enabled = nil, nil, nil, nil, nil
+	return shelfKey("server", name, &settings, o.config.Limits.MaxResultBytes, o.config.passesThrough())
+}
+
+// errNotOpen is what there is instead of a server that is not open.
+var errNotOpen = errors.New("not open")
+
+// opened is the use of a server that is open already; nil where it is not. One that has failed, and is not tried again by itself,
+// is opened anew.
+func (o *opener) opened(key string) *loan[*shared] {
+	lent, err := take(&o.shelf, key, func() (*shared, error) { return nil, errNotOpen })
+	if err != nil {
+		return nil
+	}
+	if lent.value.source.Status().State == steps.StateFailed {
+		o.shelf.drop(key)
+		lent.Close()
+		return nil
+	}
+	return lent
+}
+
+// giveBack ends what was planned for servers that are not used after all.
+func (o *opener) giveBack() {
+	for _, p := range o.servers {
+		if p.open != nil {
+			p.open.Close()
+		}
+	}
+}
+
+// start starts the MCP servers, all at once: each goes on by itself. Those that are open stay so.
+func (o *opener) start() {
+	for _, p := range o.servers {
+		if p.off {
+			o.add(p.name, p.pointer, absent{steps.Status{State: steps.StateDisabled}}, nil)
 			continue
 		}
-		options, err := o.server(entry.source(), &entry.Config)
+		lent, err := p.open, error(nil)
+		if lent == nil {
+			lent, err = take(&o.shelf, p.key, func() (*shared, error) {
+				source, err := mcpsource.New(p.options)
+				if err != nil {
+					return nil, err
+				}
+				return newShared(source), nil
+			})
+		}
 		if err != nil {
-			o.add(entry.source(), pointer, nil, err)
+			o.add(p.name, p.pointer, nil, err)
 			continue
 		}
-		source, err := mcpsource.New(options)
-		if err != nil {
-			o.add(entry.source(), pointer, nil, err)
-			continue
-		}
-		server := &uncached{source, o.cache, entry.source()}
-		o.app.servers[entry.source()] = server
-		o.add(entry.source(), pointer, server, nil)
+		o.hold(p.name, p.key, lent.was)
+		server := &uncached{lent.value.source, lent, o.cache, p.name}
+		o.app.servers[p.name] = server
+		o.add(p.name, p.pointer, server, nil)
 	}
 }
 
@@ -56,7 +122,7 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 		options.MaxMessageBytes = limit + 1<<20
 	}
 	if o.cli.verbose {
-		options.Log = func(line string) { o.cli.note("%s: %s", name, printable(o.scrubber.Text(line))) }
+		options.Log = func(line string) { o.cli.note("%s: %s", name, printable(o.redactor.Text(line))) }
 	}
 	if options.Lazy {
 		options.CacheFile = o.toolCacheFile(name)
@@ -87,19 +153,61 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 	return options, err
 }
 
-// uncached is a server whose answers leave the call cache when it starts anew, or changes its tools.
+// shared is a server that several may watch: those who have it are told of each change.
+type shared struct {
+	source *mcpsource.Source
+
+	mu       sync.Mutex // held while they are told
+	watchers map[*uncached]func()
+}
+
+func newShared(source *mcpsource.Source) *shared {
+	s := &shared{source: source, watchers: map[*uncached]func(){}}
+	source.Watch(s.tell)
+	return s
+}
+
+func (s *shared) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, changed := range s.watchers {
+		changed()
+	}
+}
+
+// watch has a user be told of changes; nil: no more, and not any more when watch has returned.
+func (s *shared) watch(user *uncached, changed func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, user)
+	if changed != nil {
+		s.watchers[user] = changed
+	}
+}
+
+// Close closes the server.
+func (s *shared) Close() error { return s.source.Close() }
+
+// uncached is one use of a server, whose answers leave the call cache when it starts anew, or changes its tools.
 type uncached struct {
 	*mcpsource.Source
+	loan  *loan[*shared]
 	cache *callcache.Cache
 	name  string
 }
 
 // Watch implements steps.Live.
 func (u *uncached) Watch(changed func()) {
-	u.Source.Watch(func() {
+	u.loan.value.watch(u, func() {
 		u.cache.Flush(u.name)
 		changed()
 	})
+}
+
+// Close implements steps.Source: the server is closed when nobody uses it any more.
+func (u *uncached) Close() error {
+	u.loan.value.watch(u, nil)
+	return u.loan.Close()
 }
 
 // toolsOf are the names of a server's functions without its own, hidden ones among them.

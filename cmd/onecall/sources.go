@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -21,27 +22,33 @@ import (
 // opener opens the sources that a configuration names, and adds them to the app's catalogue.
 type opener struct {
 	*app
-	cli    *cli
-	config *configFile
-	use    use
-	client *httpcall.Client
-	faults []*fault.Error
+	cli     *cli
+	config  *configFile
+	before  *app // in whose place the app comes; nil: there is none
+	client  *httpcall.Client
+	servers []planned
+	faults  []*fault.Error
+
+	contents map[string]string // of the files that the configuration names
 }
 
-// sources opens the sources and gives all that is wrong with them. Those that start programs or make connections are
-// opened only where nothing is.
-func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, u use) ([]*fault.Error, error) {
-	o := &opener{app: a, cli: c, config: config, use: u, faults: faults}
+// sources opens the sources, and gives what opens the others: those that start programs or make connections are opened only
+// where nothing is wrong.
+func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before *app) (*opener, error) {
+	o := &opener{app: a, cli: c, config: config, before: before, faults: faults, contents: a.seen.contents(a.named)}
+	u := a.use
 	settings, more := config.functionSettings()
 	a.settings, o.faults = settings, append(o.faults, more...)
-	a.ladder, more = config.newLadder()
+	a.ladder, more = config.newLadder(u.log())
 	o.faults = append(o.faults, more...)
 	a.scrubber = steps.NewScrubber(config.secrets)
 	a.cache = callcache.New(nil)
+	a.caches.add(a.cache)
+	a.closers = append(a.closers, closer(func() error { a.caches.remove(a.cache); return nil }))
 	a.servers = map[string]steps.Source{}
 	var err error
 	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
-		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: c.warn},
+		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
 		Settings: settings,
 		Scrubber: a.scrubber,
 		Wrap:     a.wrap,
@@ -50,27 +57,37 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, u use) 
 		return nil, err
 	}
 	a.closers = append(a.closers, a.catalog)
-	o.client, err = httpcall.NewClient(&httpcall.ClientOptions{
-		RatePerSecond: valueOr(config.HTTP.Rate.PerSecond, 0), Burst: valueOr(config.HTTP.Rate.Burst, 0), UserAgent: agent(),
+	lent, err := take(&a.shelf, shelfKey("http", "", &config.HTTP.Rate), func() (*httpcall.Client, error) { // whose rates are those of a host
+		return httpcall.NewClient(&httpcall.ClientOptions{
+			RatePerSecond: valueOr(config.HTTP.Rate.PerSecond, 0), Burst: valueOr(config.HTTP.Rate.Burst, 0), UserAgent: agent(),
+		})
 	})
 	if err != nil { // the rest is looked at with a client that makes no calls
 		if f := config.under("/http", err); !o.faulty(f.At) {
 			o.faults = append(o.faults, f)
 		}
-		if o.client, err = httpcall.NewClient(nil); err != nil {
+		lent, err = take(&a.shelf, shelfKey("http", "no rate"), func() (*httpcall.Client, error) { return httpcall.NewClient(nil) })
+		if err != nil {
 			return nil, err
 		}
 	}
-	a.closers = append(a.closers, o.client)
+	a.closers = append(a.closers, lent)
+	o.client = lent.value
 	o.embedded()
 	if !u.none {
 		o.services(u.replay == "" && len(o.faults) == 0)
 	}
-	if !u.none && len(o.faults) == 0 && u.replay == "" {
-		o.servers()
+	if !u.none && u.replay == "" {
+		o.plan()
 	}
-	return o.faults, nil
+	return o, nil
 }
+
+// closer is what is done when the app is closed.
+type closer func() error
+
+// Close implements io.Closer.
+func (c closer) Close() error { return c() }
 
 func agent() string { return "onecall/" + version() }
 
@@ -153,56 +170,112 @@ func (p part) Functions() []steps.Function {
 	return list
 }
 
-// services opens the OpenAPI documents; remote tells whether those behind a URL are loaded too. A service may be on any
-// public host that its document names; hosts that the configuration names may be private.
+// services opens the OpenAPI documents; remote tells whether those behind a URL are loaded too.
 func (o *opener) services(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
 		pointer := fault.Key("/openapi", entry.Name)
-		c := &entry.Config
-		spec := valueOr(c.Spec, "")
-		isRemote := strings.Contains(spec, "://")
+		isRemote := strings.Contains(valueOr(entry.Config.Spec, ""), "://")
 		if isRemote && !remote || o.faulty(pointer) {
 			continue
 		}
-		var named []string
-		if isRemote {
-			named = append(named, spec)
-		}
-		if c.BaseURL != nil {
-			named = append(named, *c.BaseURL)
-		}
-		for _, credential := range c.Auth {
-			if url := credential.Config.TokenURL; url != nil {
-				named = append(named, *url)
-			}
-		}
-		rules, err := egress.Open().Naming(named...)
-		if err != nil {
+		settings := entry.Config
+		settings.CacheTTL = nil // which is none of the source's
+		key := shelfKey("document", entry.source(), &settings, &o.config.HTTP.Rate, o.contents[pointer+"/spec"])
+		lent, err := take(&o.shelf, key, func() (*service, error) { return o.service(entry.source(), &entry.Config, isRemote) })
+		switch {
+		case err == nil:
+			o.hold(entry.source(), key, lent.was)
+			o.add(entry.source(), pointer, lentSource{lent.value, lent}, nil)
+		case isDocument(err):
+			o.unusable(entry, key, err)
+		default:
 			o.add(entry.source(), pointer, nil, err)
-			continue
 		}
-		client := o.client.With(rules)
-		o.closers = append(o.closers, client)
-		source, err := openapi.New(&openapi.Options{
-			Name: entry.source(), Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-			Include: c.Include, Exclude: c.Exclude, Client: client, Warn: o.notes,
-		})
-		if f, ok := fault.As(err); ok && (f.At == "" || f.At == "/spec") {
-			// It is the document that cannot be used: that holds up nobody who does not need it.
-			text, document := located(f), "the OpenAPI document "+spec
-			if !strings.HasPrefix(text, document) {
-				text = document + ": " + text
-			}
-			f = fault.New(f.Code, "%s", text)
-			if !o.use.detail { // who lists the functions sees it there
-				o.warn(f)
-			}
-			o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: o.scrubber.Fault(f)}}, nil)
-			continue
-		}
-		o.add(entry.source(), pointer, source, err)
 	}
+}
+
+// hold takes note of a source that can stay open when the configuration is loaded anew; was tells that it is one.
+func (a *app) hold(name, key string, was bool) {
+	if a.held[name] = key; !was {
+		a.opened = append(a.opened, name)
+	}
+}
+
+// service is an OpenAPI service with the client that is its own.
+type service struct {
+	*openapi.Source
+	client io.Closer
+}
+
+// Close implements steps.Source.
+func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.Close()) }
+
+// lentSource is a source that others may use as well, until Close.
+type lentSource struct {
+	steps.Source
+	loan io.Closer
+}
+
+// Close implements steps.Source.
+func (l lentSource) Close() error { return l.loan.Close() }
+
+// service opens the document of a service, which may be on any public host that its document names; hosts that the
+// configuration names may be private.
+func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*service, error) {
+	spec := valueOr(c.Spec, "")
+	var named []string
+	if isRemote {
+		named = append(named, spec)
+	}
+	if c.BaseURL != nil {
+		named = append(named, *c.BaseURL)
+	}
+	for _, credential := range c.Auth {
+		if url := credential.Config.TokenURL; url != nil {
+			named = append(named, *url)
+		}
+	}
+	rules, err := egress.Open().Naming(named...)
+	if err != nil {
+		return nil, err
+	}
+	client := o.client.With(rules)
+	source, err := openapi.New(&openapi.Options{
+		Name: name, Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
+		Include: c.Include, Exclude: c.Exclude, Client: client, Warn: o.notes,
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &service{source, client}, nil
+}
+
+// isDocument tells whether it is the document itself that cannot be used.
+func isDocument(err error) bool {
+	f, ok := fault.As(err)
+	return ok && (f.At == "" || f.At == "/spec")
+}
+
+// unusable takes note of a document that cannot be used: that holds up nobody who does not need it. A configuration that takes
+// the place of another is held up: what is served now is better.
+func (o *opener) unusable(entry *named[openAPIConfig], key string, err error) {
+	pointer := fault.Key("/openapi", entry.Name)
+	f, _ := fault.As(err)
+	text, document := located(f), "the OpenAPI document "+valueOr(entry.Config.Spec, "")
+	if !strings.HasPrefix(text, document) {
+		text = document + ": " + text
+	}
+	f = fault.New(f.Code, "%s", text)
+	if o.before != nil && o.before.documents[key] == "" {
+		o.add(entry.source(), pointer, nil, f)
+		return
+	}
+	if o.documents[key] = text; !o.use.detail && o.before == nil { // who lists the functions sees it there
+		o.warn(f)
+	}
+	o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: o.scrubber.Fault(f)}}, nil)
 }
 
 // faulty tells whether something is wrong with an entry already.
@@ -223,7 +296,7 @@ func credentials(list table[authConfig]) map[string]openapi.Credential {
 }
 
 // warn shows a warning without the configuration's secrets.
-func (o *opener) warn(f *fault.Error) { o.cli.warn(o.scrubber.Fault(f)) }
+func (o *opener) warn(f *fault.Error) { o.cli.warn(o.redactor.Fault(f)) }
 
 // absent is a source that offers nothing, now or later.
 type absent struct{ status steps.Status }
@@ -251,6 +324,9 @@ func (o *opener) notes(f *fault.Error) {
 // wrap makes of the functions those that chains call: answered from the call cache, recorded, or answered from a
 // recording, and all that kept to the ladder.
 func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
+	if a.use.telemetry != nil {
+		r = a.use.telemetry.Wrap(r)
+	}
 	switch {
 	case a.cassette != nil:
 		a.cassette.Unknown = a.settings.Recorded
@@ -260,9 +336,9 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 		}
 		return a.ladder.Wrap(replayed.Wrap(a.withoutSecrets)), nil
 	case a.recording != nil:
-		return a.ladder.Wrap(a.cache.Wrap(r)).Observe(a.record), nil
+		return a.ladder.Wrap(a.caches.wrap(a.cache, r)).Observe(a.record), nil
 	}
-	return a.ladder.Wrap(a.cache.Wrap(r)), nil
+	return a.ladder.Wrap(a.caches.wrap(a.cache, r)), nil
 }
 
 // record records a call without the configuration's secrets, and withoutSecrets looks a call up as it was recorded.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -18,10 +21,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps/dispatch"
 	"github.com/onecall-mcp/onecall/steps/ladder"
 	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/telemetry"
 )
 
 // app is onecall put together from its packages, as the configuration says.
 type app struct {
+	*lasting
+	use             use
 	catalog         *steps.Catalog
 	config          *configFile
 	settings        *steps.Settings
@@ -31,10 +37,18 @@ type app struct {
 	counter         budget.Counter
 	dispatch        *dispatch.Dispatch
 	ladder          *ladder.Ladder // nil: calls come in any order
-	session         *steps.Session // of the one client that there is; nil: there may be several, who have their own
+	callers         *callers       // over HTTP, by their tokens; nil: nobody has one
+	results         *budget.Results
 	engine          *chain.Engine
 	maxRequestBytes int64
 	maxTotalTokens  int // of an answer; 0: none
+
+	documents map[string]string // what was wrong with the OpenAPI documents that could not be used, by what they were opened with
+	held      map[string]string // by the names of sources that can stay open, what they were opened with
+	opened    []string          // of those, the ones that were not open
+	told      *telling
+	named     map[string][]string // what the configuration names, where it is served
+	seen      sight               // what the configuration and those files held when it was loaded, where it is served
 
 	recording *recording       // nil: calls are not recorded
 	cassette  *replay.Cassette // nil: functions are called
@@ -49,42 +63,94 @@ type use struct {
 	serve          bool   // it serves them to clients
 	anySurface     bool   // each client may choose its surface
 	surface        string // in the place of the configuration's; "": that one
+
+	// Of who serves.
+	remote    bool // other machines reach it
+	logs      *logs
+	telemetry *telemetry.Telemetry
+}
+
+// log is where an app that is served logs; nil: nothing is served.
+func (u *use) log() *slog.Logger {
+	if u.logs == nil {
+		return nil
+	}
+	return u.logs.logger()
 }
 
 // open puts onecall together. The caller closes the app.
-func (c *cli) open(u use) (*app, error) {
-	config, faults := loadConfig(c.configPath)
+func (c *cli) open(u use) (*app, error) { return c.openAfter(nil, u) }
+
+// openAfter puts onecall together to take the place of another app, which goes on: what was opened with the same settings is
+// used by both. nil: there is none.
+func (c *cli) openAfter(before *app, u use) (*app, error) {
+	a := &app{use: u, told: newTelling(c, before), documents: map[string]string{}, held: map[string]string{}}
+	if before != nil {
+		a.lasting = before.lasting
+	} else {
+		a.lasting = &lasting{}
+		if !u.serve || !u.anySurface {
+			a.session = &steps.Session{}
+		}
+	}
+	config, faults := a.load(c)
+	a.redactor.learn(a, config.secrets)
 	for _, w := range config.warnings {
-		c.warn(w)
+		a.told.warn(w)
 	}
 	if u.surface != "" {
 		config.Surface = &u.surface
 	}
 	config.anySurface = u.anySurface
-	read := len(faults)
-	a := &app{config: config}
-	if !u.serve || !u.anySurface {
-		a.session = &steps.Session{}
-	}
-	err := a.play(u)
-	if err != nil {
-		return nil, err
-	}
-	faults, err = a.sources(c, config, faults, u)
-	if err != nil {
-		return nil, errors.Join(err, a.close())
-	}
-	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil {
-		faults = append(faults, config.under("/tokens", err))
-	}
-	faults = append(faults, a.face(config)...)
-	if len(faults) > 0 {
-		return nil, errors.Join(config.refused(config.settled(faults, read)), a.close())
-	}
-	if err = a.start(config, u.serve); err != nil {
+	if err := a.assemble(c, before, faults); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
+}
+
+// load reads the configuration. Where it is served, what its files hold is looked at first: so no change is missed.
+func (a *app) load(c *cli) (*configFile, []*fault.Error) {
+	var seen digests
+	a.seen = sight{}
+	if path, f := findConfig(c.configPath); f == nil && a.use.serve {
+		a.seen = seen.see(path, nil)
+	}
+	config, faults := loadConfig(c.configPath)
+	a.config = config
+	if a.use.serve {
+		a.named = config.named()
+		maps.Copy(a.seen, seen.see("", a.named))
+	}
+	return config, faults
+}
+
+// assemble opens the parts of the app, those last that start programs: only where nothing is wrong with the others.
+func (a *app) assemble(c *cli, before *app, faults []*fault.Error) error {
+	config, u, read := a.config, a.use, len(faults)
+	err := a.play(u)
+	if err != nil {
+		return err
+	}
+	o, err := a.sources(c, config, faults, before)
+	if err != nil {
+		return err
+	}
+	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil {
+		o.faults = append(o.faults, config.under("/tokens", err))
+	}
+	o.faults = append(o.faults, a.face(config)...)
+	if len(o.faults) > 0 {
+		o.giveBack()
+		return config.refused(config.settled(o.faults, read))
+	}
+	if err = a.start(config, u.serve); err != nil {
+		o.giveBack()
+		return err
+	}
+	if o.start(); len(o.faults) > 0 {
+		return config.refused(config.settled(o.faults, read))
+	}
+	return nil
 }
 
 // refused is the error of a configuration with faults, those of one that was not read from a file included.
@@ -103,7 +169,11 @@ func (a *app) play(u use) error {
 	case u.record != "" && u.replay != "":
 		return usage("--record and --replay exclude each other: a replay makes no calls to record")
 	case u.record != "":
-		a.recording, err = newRecording(u.record)
+		var lent *loan[*recording]
+		if lent, err = take(&a.shelf, shelfKey("recording", u.record), func() (*recording, error) { return newRecording(u.record) }); err == nil {
+			a.recording = lent.value
+			a.closers = append(a.closers, lent) // closed last
+		}
 	case u.replay != "":
 		a.cassette, err = replay.Open(u.replay)
 	}
@@ -120,10 +190,11 @@ func (a *app) start(c *configFile, serve bool) error {
 		tokens, store = servedTokens, "memory"
 	}
 	a.maxTotalTokens = valueOr(c.Budget.MaxTotalTokens, tokens)
-	results, err := newResults(&c.Results, store, a.counter)
+	results, err := newResults(&a.shelf, &c.Results, store, a.counter)
 	if err != nil {
 		return c.refused([]*fault.Error{c.under("/results", err)})
 	}
+	a.results = results
 	a.closers = append(a.closers, results)
 	a.maxRequestBytes = int64(valueOr(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	a.engine, err = chain.New(&chain.Options{
@@ -143,6 +214,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		MaxResultBytes:  int64(valueOr(c.Limits.MaxResultBytes, 0)),
 		MaxChainBytes:   int64(valueOr(c.Limits.MaxChainBytes, 0)),
 		MaxRequestBytes: a.maxRequestBytes,
+		Observer:        a.use.observer(),
 		Lite:            valueOr(c.Lite, false),
 	})
 	if err != nil {
@@ -180,10 +252,7 @@ func (a *app) close() error {
 		errs = append(errs, closer.Close())
 	}
 	a.closers = nil
-	if a.recording != nil {
-		errs = append(errs, a.recording.Close())
-		a.recording = nil
-	}
+	a.redactor.forget(a)
 	if err := errors.Join(errs...); err != nil {
 		return failure{err}
 	}
@@ -253,4 +322,33 @@ func (r *recording) Close() error {
 		return fmt.Errorf("%s does not hold all calls: %w", r.path, err)
 	}
 	return nil
+}
+
+// telling gives each warning once, those that the app before has given not again.
+type telling struct {
+	cli *cli
+
+	mu           sync.Mutex
+	told, before map[string]bool
+}
+
+func newTelling(c *cli, before *app) *telling {
+	t := &telling{cli: c, told: map[string]bool{}}
+	if before != nil {
+		before.told.mu.Lock()
+		defer before.told.mu.Unlock()
+		t.before = maps.Clone(before.told.told)
+	}
+	return t
+}
+
+func (t *telling) warn(f *fault.Error) {
+	t.mu.Lock()
+	key := f.Error()
+	again := t.told[key] || t.before[key]
+	t.told[key] = true
+	t.mu.Unlock()
+	if !again {
+		t.cli.warn(f)
+	}
 }

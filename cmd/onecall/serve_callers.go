@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// callers knows the clients over HTTP by their tokens. The two tables are apart so that a change of the one, when the
+// configuration is loaded anew, leaves the other what it has: the issuer's keys.
+type callers struct {
+	tokens, jwt *rights.Table // nil: there are none of the kind
+}
+
+// Verify implements mcp.Callers.
+func (c *callers) Verify(ctx context.Context, token string) (*rights.Caller, error) {
+	for _, table := range []*rights.Table{c.tokens, c.jwt} {
+		if table == nil {
+			continue
+		}
+		caller, err := table.Verify(ctx, token)
+		if table == c.tokens && c.jwt != nil && errors.Is(err, rights.ErrInvalid) {
+			continue
+		}
+		return caller, err
+	}
+	return nil, fault.New(fault.Denied, "no token is accepted")
+}
+
+// heldTable is a table as the shelf keeps it.
+type heldTable struct{ *rights.Table }
+
+// Close implements io.Closer.
+func (h heldTable) Close() error { //nolint:unparam // as it says
+	h.Table.Close()
+	return nil
+}
+
+// access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them.
+func (a *app) access(c *configFile) (faults []*fault.Error) {
+	if !a.use.serve {
+		return nil
+	}
+	if logs := a.use.logs; logs != nil {
+		logs.redactor.Store(&a.redactor) // from now on it may be told of what is in the configuration
+	}
+	if f := c.Access.unfitForOthers(); a.use.remote && f != nil {
+		faults = append(faults, c.under("/access", f))
+	}
+	if store, f := c.sharedStore(); f != nil {
+		faults = append(faults, f)
+	} else if store != nil {
+		store.Close()
+	}
+	if !c.Access.byToken() {
+		return faults
+	}
+	a.callers = &callers{}
+	hold := func(into **rights.Table, key string, o *rights.Options) {
+		var wrong []*fault.Error
+		lent, err := take(&a.shelf, key, func() (heldTable, error) {
+			table, list := rights.New(o)
+			if wrong = list; len(list) > 0 {
+				return heldTable{}, list[0]
+			}
+			return heldTable{table}, nil
+		})
+		for _, f := range wrong {
+			faults = append(faults, c.under("/access", f))
+		}
+		if err == nil {
+			a.closers = append(a.closers, lent)
+			*into = lent.value.Table
+		}
+	}
+	if len(c.Access.Tokens) > 0 {
+		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &rights.Options{Tokens: c.Access.table()})
+	}
+	if jwt := c.Access.JWT; jwt != nil {
+		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &rights.Options{JWT: jwt.accepted(), Log: a.use.logger()})
+	}
+	return faults
+}
+
+// logger logs for who serves; nil: nobody does.
+func (u *use) logger() *slog.Logger {
+	if u.logs == nil {
+		return nil
+	}
+	return u.logs.logger()
+}
+
+// unusedAllowed is as unusedSettings, for the lists of tokens.
+func (a *app) unusedAllowed() []*fault.Error {
+	var names, absent []string
+	for _, info := range a.catalog.Sources() {
+		if info.State != steps.StateReady && info.State != steps.StateIdle {
+			absent = append(absent, info.Name)
+		}
+	}
+	for _, entry := range a.catalog.Registry().All() {
+		names = append(names, entry.Spec().Name)
+	}
+	return a.config.unusedAllowed(names, absent)
+}
+
+// unusedAllowed tells of the functions in the lists of tokens that there are not, and could not be in a source that is absent.
+func (c *configFile) unusedAllowed(names, absent []string) []*fault.Error {
+	var unused []*fault.Error
+	for i, token := range c.Access.table() {
+		for _, f := range token.Unused(names, absent) {
+			f.Message += ", so the token " + token.Name + " may call none by it"
+			unused = append(unused, c.under(fault.Index("/access/tokens", i)+"/functions", f))
+		}
+	}
+	return unused
+}

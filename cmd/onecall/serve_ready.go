@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/replica"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// share opens what the server shares with others that serve the same clients: their sessions, and how often they come. nil:
+// nothing, the server is alone. It stays open while configurations come and go.
+func (s *instance) share(c *configFile) (mcp.Shared, error) {
+	if !s.flags.use.anySurface { // there is one client, and it is here
+		return nil, nil
+	}
+	store, f := c.sharedStore()
+	if f != nil {
+		return nil, c.refused([]*fault.Error{f})
+	}
+	if store == nil {
+		return nil, nil // not a nil of its type
+	}
+	s.store = store
+	return store, nil
+}
+
+func (s *instance) unshare() {
+	if s.store != nil {
+		s.store.Close()
+	}
+}
+
+// sharedStore is the store of what servers share, which is not asked before it is needed; nil: there is none.
+func (c *configFile) sharedStore() (*replica.Store, *fault.Error) {
+	where := valueOr(c.Session.Store, "memory")
+	if where == "memory" {
+		return nil, nil
+	}
+	store, err := replica.New(&replica.Options{URL: where, TTL: valueOr(c.Session.Timeout, mcp.DefaultSessionTimeout)})
+	if err != nil {
+		return nil, c.under("/session/store", err)
+	}
+	return store, nil
+}
+
+// looked is what was found when it was last looked whether the server is ready.
+type looked struct {
+	mu   sync.Mutex
+	at   time.Time
+	what error
+}
+
+// Whoever asks makes the server look once in lookAgain, and for lookTime at most.
+const (
+	lookAgain = time.Second
+	lookTime  = 2 * time.Second
+)
+
+// ready tells whether all is there that calls need: unavailable with what is not, in one line without secrets. Sources that
+// have started once, or failed to, are enough: what others offer goes on.
+func (s *instance) ready(ctx context.Context) error {
+	l := &s.looked
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.at) >= lookAgain {
+		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime) // the answer is for others too
+		defer cancel()
+		l.what = s.look(looking)
+		l.at = time.Now()
+	}
+	return l.what
+}
+
+func (s *instance) look(ctx context.Context) error {
+	a := s.current.Load()
+	if a == nil || s.server.Load() == nil {
+		return fault.New(fault.Unavailable, "not ready: the server is starting")
+	}
+	var lacking []string
+	var starting []string
+	for _, info := range a.catalog.Sources() {
+		if info.State == steps.StateStarting {
+			starting = append(starting, info.Name)
+		}
+	}
+	if len(starting) > 0 {
+		slices.Sort(starting)
+		lacking = append(lacking, cut("sources are starting: "+strings.Join(starting, ", "), 500))
+	}
+	if a.results != nil {
+		if _, _, err := a.results.Value(ctx, "", noResult); err != nil && fault.CodeOf(err) != fault.TokenExpired {
+			lacking = append(lacking, "the result store cannot be reached")
+		}
+	}
+	if s.store != nil && s.store.Ping(ctx) != nil {
+		lacking = append(lacking, "the session store cannot be reached")
+	}
+	if len(lacking) > 0 {
+		return fault.New(fault.Unavailable, "not ready: %s", strings.Join(lacking, "; "))
+	}
+	return nil
+}
+
+// noResult is the token of nothing, by which a store tells whether it answers.
+const noResult = budget.TokenPrefix + "ready"

@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// watched is a server whose memory, sockets and goroutines are looked at.
+type watched struct {
+	*serving
+	metrics string
+}
+
+var metricsAddress = regexp.MustCompile(`metrics on (http://\S+)`)
+
+// serveWatched starts a server that tells its metrics. Its collector is eager, so that the heap is what is in use.
+func serveWatched(t testing.TB, config string, args ...string) *watched {
+	t.Helper()
+	address := make(chan string, 1)
+	s := &serving{stderr: &tail{address: address}, ended: make(chan error, 1)}
+	s.cmd = self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level", "error", "--config", config}, args...)...)
+	s.cmd.Env = append(s.cmd.Env, "GOGC=20")
+	s.cmd.Stderr = s.stderr
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.ended <- s.cmd.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() { s.end(t) })
+	select {
+	case s.url = <-address:
+	case err := <-s.ended:
+		t.Fatalf("the server ended: %v: %s", err, s.stderr)
+	case <-time.After(tooLong):
+		t.Fatalf("the server does not tell where it listens: %s", s.stderr)
+	}
+	found := metricsAddress.FindStringSubmatch(s.stderr.String())
+	if found == nil {
+		t.Fatalf("the server does not tell where its metrics are: %s", s.stderr)
+	}
+	return &watched{s, found[1]}
+}
+
+// sample is what a server uses at a moment, by name.
+type sample map[string]float64
+
+// What is looked at of a server.
+const (
+	goroutinesUsed = "go_goroutines"
+	socketsUsed    = "process_open_fds"
+	heapUsed       = "go_memstats_heap_inuse_bytes"
+	memoryUsed     = "process_resident_memory_bytes"
+)
+
+// sample asks the server.
+func (w *watched) sample(t testing.TB) sample {
+	t.Helper()
+	client := http.Client{Timeout: tooLong}
+	response, err := client.Get(w.metrics)
+	if err != nil {
+		t.Fatalf("%v: %s", err, w.stderr)
+	}
+	defer response.Body.Close()
+	s := sample{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if slices.Contains([]string{goroutinesUsed, socketsUsed, heapUsed, memoryUsed}, name) {
+			if s[name], err = strconv.ParseFloat(value, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || lines.Err() != nil || len(s) != 4 {
+		t.Fatalf("the metrics lack what is looked at: %v, %v, %v", s, err, lines.Err())
+	}
+	return s
+}
+
+// settled waits until what a server uses is back at what it was, but for a little.
+func (w *watched) settled(t *testing.T, before sample, more map[string]float64) {
+	t.Helper()
+	var now sample
+	late := func(name string) bool { return now[name] > before[name]+more[name] }
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		now = w.sample(t)
+		left := ""
+		for name := range more {
+			if late(name) {
+				left = name
+			}
+		}
+		if left == "" {
+			t.Logf("before %v, after %v", before, now)
+			return
+		}
+		if time.Since(began) > tooLong {
+			_, dump := w.goroutines(t)
+			t.Fatalf("%s does not come back to %.0f: it is %.0f\n%s", left, before[left], now[left], lastLines(dump, 400))
+		}
+	}
+}
+
+// line is the straight line that is nearest to some values in the order of their time (least squares).
+type line struct {
+	mean, slope float64 // slope: from one value to the next
+	noise       float64 // the standard deviation from the line
+}
+
+func fitLine(values []float64) (l line) {
+	n := float64(len(values))
+	if n < 2 {
+		return line{}
+	}
+	middle := (n - 1) / 2
+	for _, v := range values {
+		l.mean += v / n
+	}
+	up, across := 0.0, 0.0
+	for i, v := range values {
+		x := float64(i) - middle
+		up += x * (v - l.mean)
+		across += x * x
+	}
+	l.slope = up / across
+	sum := 0.0
+	for i, v := range values {
+		d := v - l.mean - l.slope*(float64(i)-middle)
+		sum += d * d
+	}
+	l.noise = math.Sqrt(sum / n)
+	return l
+}
+
+// growth is how much the line rises from the first value to the last.
+func (l line) growth(values int) float64 { return l.slope * float64(values-1) }
+
+func TestFitLine(t *testing.T) {
+	t.Parallel()
+	rising := fitLine([]float64{1, 2, 3, 4, 5})
+	if rising.mean != 3 || math.Abs(rising.slope-1) > 1e-9 || rising.noise > 1e-9 || math.Abs(rising.growth(5)-4) > 1e-9 {
+		t.Errorf("%+v", rising)
+	}
+	if flat := fitLine([]float64{1, 3, 1, 3, 1}); flat.slope != 0 || flat.noise < 0.9 {
+		t.Errorf("%+v", flat)
+	}
+}

@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"context"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+)
+
+// callers counts what each caller does at the moment, and how often it comes.
+type callers struct {
+	mu   sync.Mutex
+	byID map[string]*counted
+}
+
+// counted is what is known of one caller.
+type counted struct {
+	calls int
+	pace  *rate.Limiter // nil: it was not counted yet
+	since time.Time     // when it was counted last
+}
+
+// forgottenAfter is how long a caller must not have come to be forgotten. By then each pace has recovered.
+const forgottenAfter = 10 * time.Minute
+
+// of gives what is known of a caller. The caller of it holds the lock.
+func (c *callers) of(id string) *counted {
+	now := time.Now()
+	known := c.byID[id]
+	if known == nil {
+		if c.byID == nil {
+			c.byID = map[string]*counted{}
+		}
+		if n := len(c.byID); n > 0 && n%1024 == 0 {
+			for other, one := range c.byID {
+				if one.calls == 0 && now.Sub(one.since) > forgottenAfter {
+					delete(c.byID, other)
+				}
+			}
+		}
+		known = &counted{}
+		c.byID[id] = known
+	}
+	known.since = now
+	return known
+}
+
+// begin lets a caller begin a call of a tool beside those of its that run; most -1: as many as it likes.
+func (c *callers) begin(id string, most int) (end func(), refused *fault.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	caller := c.of(id)
+	if most >= 0 && caller.calls >= most {
+		return nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, and send this one again", most)
+	}
+	caller.calls++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		caller.calls--
+	}, nil
+}
+
+// take counts a request of a caller in this process, and tells how long to wait where that is too many.
+func (c *callers) take(id string, l *Limits) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	caller := c.of(id)
+	switch limit := rate.Limit(l.PerSecond); {
+	case caller.pace == nil:
+		caller.pace = rate.NewLimiter(limit, l.Burst)
+	case caller.pace.Limit() != limit || caller.pace.Burst() != l.Burst: // since a reload
+		caller.pace.SetLimit(limit)
+		caller.pace.SetBurst(l.Burst)
+	}
+	reserved := caller.pace.Reserve()
+	wait := reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel()
+	}
+	return wait
+}
+
+// take counts a request. Where replicas count together and cannot, each counts for itself.
+func (s *Server) take(ctx context.Context, method string, caller *rights.Caller) *fault.Error {
+	o := s.o()
+	if o.Limits.PerSecond == 0 || method == "ping" || strings.HasPrefix(method, "notifications/") {
+		return nil
+	}
+	var wait time.Duration
+	var err error
+	if o.Shared != nil {
+		wait, err = o.Shared.Take(ctx, caller.ID, o.Limits.PerSecond, o.Limits.Burst)
+	}
+	if o.Shared == nil || err != nil {
+		wait = s.callers.take(caller.ID, &o.Limits)
+	}
+	if wait <= 0 {
+		return nil
+	}
+	o.Refused(RefusedRate)
+	return fault.New(fault.Busy, "you may make %v requests a second: send this one again in %d s", o.Limits.PerSecond, int(math.Ceil(wait.Seconds())))
+}
+
+// tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.
+func (f *face) tooMany(ctx context.Context, method string, refused *fault.Error) (sdk.Result, error) {
+	if method == "tools/call" {
+		answer := f.server.o().Engine.Refuse(ctx, []*fault.Error{refused}, nil)
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
+	}
+	return nil, f.told(refused)
+}
+
+// callerOf is who has sent a request: whom its token names, else who the session is of (nil: there is none), else who comes
+// in by the door.
+func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *rights.Caller {
+	if extra != nil && extra.TokenInfo != nil {
+		if caller, ok := extra.TokenInfo.Extra[callerField].(*rights.Caller); ok {
+			return caller
+		}
+	}
+	if n != nil {
+		return &n.caller
+	}
+	if door := s.door.Load(); door != nil {
+		return &door.Access
+	}
+	return &rights.Caller{}
+}

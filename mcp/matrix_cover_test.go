@@ -1,0 +1,261 @@
+package mcp
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// free are members that hold what is not onecall's to name.
+var free = []string{"args", "input", "params", "common", "return", "orElse", "arguments", "replace", "assume"}
+
+// membersOf adds the places of all members in a value: "steps[].fn". Inline chains count as the chain around them.
+func membersOf(value gjson.Result, at string, into map[string]bool) {
+	switch {
+	case value.IsObject():
+		value.ForEach(func(key, v gjson.Result) bool {
+			place := strings.TrimPrefix(at+"."+key.String(), ".")
+			into[place] = true
+			if !slices.Contains(free, key.String()) {
+				membersOf(v, strings.ReplaceAll(place, "steps[].chain", ""), into)
+			}
+			return true
+		})
+	case value.IsArray():
+		value.ForEach(func(_, v gjson.Result) bool {
+			membersOf(v, at+"[]", into)
+			return true
+		})
+	}
+}
+
+// declaredBy are the places of all members that a schema declares, likewise.
+func declaredBy(root, schema gjson.Result, at string, into map[string]bool) {
+	if ref := schema.Get("$ref").Str; ref != "" {
+		schema = root.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", "."))
+	}
+	schema.Get("properties").ForEach(func(key, property gjson.Result) bool {
+		place := strings.TrimPrefix(at+"."+key.String(), ".")
+		if into[place] {
+			return true
+		}
+		into[place] = true
+		if !slices.Contains(free, key.String()) {
+			declaredBy(root, property, strings.ReplaceAll(place, "steps[].chain", ""), into)
+		}
+		return true
+	})
+	if items := schema.Get("items"); items.Exists() {
+		declaredBy(root, items, at+"[]", into)
+	}
+}
+
+// triedMembers are the places of all members in the paths of a tool.
+func triedMembers(t *testing.T, tool string) map[string]bool {
+	t.Helper()
+	tried := map[string]bool{}
+	some := newMarked(1, "a.b", false, kindOfFunction{effect: steps.Read})
+	for _, p := range slices.Concat(chainPaths, knownPaths, lookups, generalPaths, groupPaths, flatPaths) {
+		if p.tool != tool {
+			continue
+		}
+		text := p.filled(some, some, "oc1_x", 0).text
+		if !json.Valid([]byte(text)) {
+			t.Fatalf("no JSON: %s", text)
+		}
+		membersOf(gjson.Parse(text), "", tried)
+	}
+	return tried
+}
+
+// TestMatrixHasAllFields: each member that any of onecall's own tools declares, documents or accepts stands in a path of the
+// matrix. A tool or a field that is new needs one.
+func TestMatrixHasAllFields(t *testing.T) {
+	t.Parallel()
+	declared := map[string]map[string]bool{}
+	add := func(tool string, schema []byte) {
+		if declared[tool] == nil {
+			declared[tool] = map[string]bool{}
+		}
+		declaredBy(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
+	}
+	for _, tool := range gjson.ParseBytes(ownTools).Array() {
+		add(tool.Get("name").Str, []byte(tool.Get("inputSchema").Raw))
+	}
+	add("chain", chain.ChainSchema())
+	for tool, manual := range ownManuals {
+		for name := range manual {
+			declared[tool][name] = true
+		}
+	}
+	for _, name := range ownToolNames {
+		if declared[name] == nil || answers[name] == nil {
+			t.Errorf("the tool %s has no schema, or nothing that answers it", name)
+		}
+	}
+	for _, name := range fetchFields {
+		declared["chain"][name] = true
+	}
+	declared["DISPATCHER"] = dispatcherFields(t)
+	for tool, places := range declared {
+		tried := triedMembers(t, tool)
+		for place := range places {
+			if !tried[place] {
+				t.Errorf("%s: no path of the matrix holds %s", tool, place)
+			}
+		}
+	}
+}
+
+// dispatcherFields are those that a dispatcher declares, and those that it says its help takes.
+func dispatcherFields(t *testing.T) map[string]bool {
+	t.Helper()
+	w := serveWorld(t, matrixCaller("a", steps.TierAdmin, ""), everything, nil)
+	c, _ := newRawClient(t, w.url, "dispatch", statefulVersion)
+	fields := map[string]bool{"verify": true}
+	list := gjson.Get(dataOf(c.message(t, "tools/list", `{}`)), "result.tools")
+	if n := list.Get("#").Int(); n < 5 {
+		t.Fatalf("%d tools: %s", n, list.Raw)
+	}
+	for _, tool := range list.Array() {
+		if tool.Get("name").Str == "things" {
+			schema := tool.Get("inputSchema")
+			declaredBy(schema, schema, "", fields)
+		}
+	}
+	refusal := gjson.Get(dataOf(c.call(t, "things", `{"action":"help","nonsense":true}`)), "result.content.0.text").Str
+	available := gjson.Get(refusal, "error.available").Array()
+	if len(available) < 5 {
+		t.Fatalf("what help takes is not told: %s", refusal)
+	}
+	for _, name := range available {
+		fields[name.Str] = true
+	}
+	return fields
+}
+
+// dataOf is the last message in an answer.
+func dataOf(answer string) (data string) {
+	_, body, _ := strings.Cut(answer, "\n\n")
+	for line := range strings.Lines(body) {
+		if text, ok := strings.CutPrefix(line, "data: "); ok {
+			data = text
+		}
+	}
+	if data == "" {
+		return body
+	}
+	return data
+}
+
+// TestMatrixHasAllMethods: each method that the protocol's library answers, with each member of its params, stands in the
+// matrix.
+func TestMatrixHasAllMethods(t *testing.T) {
+	t.Parallel()
+	tried := map[string]map[string]bool{"initialize": {"protocolVersion": true, "capabilities": true, "clientInfo": true}, "subscriptions/listen": {"notifications": true}}
+	for method, list := range protocolPaths() {
+		tried[method] = map[string]bool{}
+		for _, text := range list {
+			membersOf(gjson.Parse(text), "", tried[method])
+		}
+	}
+	methods := sdkMethods(t)
+	for _, method := range methods {
+		if tried[method] == nil {
+			t.Errorf("no path of the matrix has the method %s", method)
+		}
+	}
+	session := reflect.TypeFor[*sdk.ClientSession]()
+	found := 0
+	for i := range session.NumMethod() {
+		method := session.Method(i)
+		if method.Type.NumIn() < 3 || method.Type.In(2).Kind() != reflect.Pointer || method.Type.NumOut() == 0 || method.Type.Out(0).Kind() == reflect.Func {
+			continue
+		}
+		name, known := methodNames[method.Name]
+		if !known {
+			t.Errorf("the library's client has a method %s that this test does not know", method.Name)
+			continue
+		}
+		found++
+		params := method.Type.In(2).Elem()
+		for field := range params.Fields() {
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if field.IsExported() && key != "" && key != "_meta" && key != "-" && !tried[name][key] {
+				t.Errorf("%s: no path of the matrix has the member %s", name, key)
+			}
+		}
+	}
+	if found != len(methodNames) {
+		t.Errorf("%d of %d methods were found", found, len(methodNames))
+	}
+}
+
+// methodNames are the protocol's names of what the library's client can ask.
+var methodNames = map[string]string{
+	"CallTool": "tools/call", "Complete": "completion/complete", "GetPrompt": "prompts/get", "ListPrompts": "prompts/list", "ListResourceTemplates": "resources/templates/list",
+	"ListResources": "resources/list", "ListTools": "tools/list", "NotifyProgress": "notifications/progress", "Ping": "ping", "ReadResource": "resources/read",
+	"SetLoggingLevel": "logging/setLevel", "Subscribe": "resources/subscribe", "Unsubscribe": "resources/unsubscribe",
+}
+
+// sdkMethods reads in the library's source which methods its server answers.
+func sdkMethods(t *testing.T) (methods []string) {
+	t.Helper()
+	file, _ := runtime.FuncForPC(reflect.ValueOf((*sdk.Server).AddTool).Pointer()).FileLine(reflect.ValueOf((*sdk.Server).AddTool).Pointer())
+	folder := filepath.Dir(file)
+	if _, err := os.Stat(folder); err != nil {
+		t.Skipf("the library's source is not where it was compiled: %v", err)
+	}
+	words := map[string]string{}
+	var keys []string
+	for _, name := range []string{"protocol.go", "server.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			value, ok := n.(*ast.ValueSpec)
+			if !ok || len(value.Values) != 1 {
+				return true
+			}
+			switch v := value.Values[0].(type) {
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(v.Value); err == nil && v.Kind == token.STRING {
+					words[value.Names[0].Name] = text
+				}
+			case *ast.CompositeLit:
+				if value.Names[0].Name == "serverMethodInfos" {
+					for _, element := range v.Elts {
+						keys = append(keys, element.(*ast.KeyValueExpr).Key.(*ast.Ident).Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	for _, key := range keys {
+		if words[key] == "" {
+			t.Errorf("the library's method %s has no name", key)
+		}
+		methods = append(methods, words[key])
+	}
+	if len(methods) < 15 {
+		t.Fatalf("only %d methods were found in %s", len(methods), folder)
+	}
+	return methods
+}

@@ -1,0 +1,71 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/replay"
+)
+
+// TestMatrixOfRecordings: where calls are answered from a recording, what it holds of functions that a caller may not use is as
+// hidden as they are, and so are functions that only the recording knows.
+func TestMatrixOfRecordings(t *testing.T) {
+	t.Parallel()
+	for name, a := range rightsOfMatrix() {
+		for i, surface := range []string{"chain", "hybrid"} {
+			t.Run(name+"/"+surface, func(t *testing.T) {
+				t.Parallel()
+				whole := serveRecorded(t, a, everything)
+				lacking := serveRecorded(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) })
+				tryWorlds(t, a, whole, lacking, surface, statefulVersion, i)
+				for _, m := range whole.all {
+					if !m.strange && m.calls.Load() > 0 {
+						t.Errorf("%s was called", m.Spec.Name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// serveRecorded makes a world that is answered from a recording, which knows two functions more.
+func serveRecorded(t *testing.T, a rights.Caller, exists func(*steps.Spec) bool) *worldServer {
+	t.Helper()
+	functions := markedFunctions()
+	for _, effect := range []steps.Effect{steps.Read, steps.Write} {
+		m := newMarked(320+int(effect), mixedSource+".taped", false, kindOfFunction{effect: effect})
+		m.strange = true
+		functions = append(functions, m)
+	}
+	var lines bytes.Buffer
+	for _, m := range functions {
+		if !exists(&m.Spec) {
+			continue
+		}
+		for _, args := range []string{m.good(), fmt.Sprintf(`{%q:"plain","extra":%q}`, m.mark(inArgument), m.mark(inRecording)), fmt.Sprintf(`{%q:"plain","count":2000}`, m.mark(inArgument))} {
+			effect := ""
+			if m.strange {
+				effect = fmt.Sprintf(`,"effect":%q`, m.Spec.Effect)
+			} else {
+				args = strings.TrimSuffix(args, "}") + fmt.Sprintf(`,"extra":%q}`, m.mark(inDefault))
+				args = strings.Replace(args, fmt.Sprintf(`"extra":%q,`, m.mark(inRecording)), "", 1)
+			}
+			items := strings.Repeat(fmt.Sprintf(`{"of":%q},`, m.mark(inResult)), 3+2000*strings.Count(args, `"count":2000`))
+			fmt.Fprintf(&lines, `{"fn":%q,"args":%s,"result":{%q:%q,"items":[%s]}%s}`+"\n", m.Spec.Name, args, m.mark(inOutput), m.mark(inRecording), strings.TrimSuffix(items, ","), effect)
+		}
+	}
+	cassette, err := replay.Read(&lines, "tape.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := serveThrough(t, a, exists, cassette.Registry, func(o *Options) {
+		o.Context = func(ctx context.Context, _ []byte) context.Context { return cassette.Cursor(ctx, "") }
+	})
+	w.all = functions
+	return w
+}

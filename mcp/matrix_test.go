@@ -1,0 +1,364 @@
+package mcp
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/ladder"
+)
+
+// worldServer is a server over the functions that exist in a world.
+type worldServer struct {
+	*served
+	all []*marked
+	url string
+}
+
+// serveWorld makes the world of which only what exists accepts is there, served to one caller over HTTP, with a ladder.
+func serveWorld(t testing.TB, a rights.Caller, exists func(*steps.Spec) bool, change func(*Options)) *worldServer {
+	t.Helper()
+	return serveThrough(t, a, exists, asItIs, change)
+}
+
+// asItIs changes nothing of a registry; everything is there.
+func asItIs(r *steps.Registry) (*steps.Registry, error) { return r, nil }
+func everything(*steps.Spec) bool                       { return true }
+
+// serveThrough does so with calls that go through something below the ladder.
+func serveThrough(t testing.TB, a rights.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
+	t.Helper()
+	w := newWorld(t, exists, wrap, change)
+	w.url = w.http(t, &a)
+	return w
+}
+
+// newWorld makes the server, which has no door yet.
+func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
+	t.Helper()
+	w := &worldServer{all: markedFunctions()}
+	ordered, faults := ladder.New(&ladder.Options{Mode: ladder.Enforce, Subject: "subject", Rungs: rungsOf(w.all)})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	catalog, err := steps.NewCatalog(&steps.CatalogOptions{
+		Settings: settingsOfMatrix(t, w.all),
+		Wrap: func(r *steps.Registry) (*steps.Registry, error) {
+			wrapped, err := wrap(r)
+			if err != nil {
+				return nil, err
+			}
+			return ordered.Wrap(wrapped), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(name string, source steps.Source) {
+		if err := catalog.Add(name, source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{mixedSource, writesSource, adminSource, readsSource, northSource, southSource, eastSource} {
+		var offered markedSource
+		for _, m := range w.all {
+			if m.source() == name && exists(&m.Spec) {
+				offered = append(offered, m)
+			}
+		}
+		if len(offered) > 0 {
+			add(name, offered)
+		}
+	}
+	for _, name := range []string{brokenOpen, brokenClosed} {
+		if slices.ContainsFunc(samplesOf(name), exists) {
+			add(name, &brokenSource{whyBroken(name)})
+		}
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, &budget.ResultsOptions{Counter: counter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Grace: 200 * time.Millisecond, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
+	if change != nil {
+		change(o)
+	}
+	o.Dispatch, faults = dispatch.New(&dispatch.Config{Hoist: o.Hoist, Autodispatch: true, Groups: []dispatch.Group{
+		{Name: "things", Resources: []string{"part", "thing"}, Description: "Parts and things."},
+		{Name: closedGroup, Resources: []string{mixedSource + "." + lockedResource, adminSource}, Description: "All about " + closedGroup + "."},
+	}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: ordered.Rung}); err != nil {
+		t.Fatal(err)
+	}
+	server, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Close()
+		catalog.Close()
+		results.Close()
+	})
+	w.served = &served{Server: server, catalog: catalog}
+	return w
+}
+
+// rungsOf is a ladder of functions that a reader may use, with others between them.
+func rungsOf(all []*marked) (names []string) {
+	pick := func(source string, effect steps.Effect, tier steps.Tier, listed bool) {
+		for _, m := range all {
+			if m.source() == source && m.Spec.Effect == effect && m.Spec.Tier == tier && m.listed == listed && m.old == "" && !slices.Contains(names, m.Spec.Name) {
+				names = append(names, m.Spec.Name)
+				return
+			}
+		}
+	}
+	pick(readsSource, steps.Read, steps.TierDefault, true)
+	pick(mixedSource, steps.Read, steps.TierDefault, false)
+	pick(mixedSource, steps.Read, steps.TierAdmin, false)
+	pick(mixedSource, steps.Write, steps.TierDefault, false)
+	pick(mixedSource, steps.Read, steps.TierRead, false)
+	pick(readsSource, steps.Read, steps.TierDefault, true)
+	pick(mixedSource, steps.Write, steps.TierRead, false)
+	return names
+}
+
+// samplesOf stand for the functions of a source that nobody knows: one that reads could be there, with a name that fits a pattern.
+func samplesOf(source string) (all []*steps.Spec) {
+	for _, rest := range []string{"x", "part.x", "open", "crate.open"} {
+		spec := &steps.Spec{Name: source + "." + rest, Effect: steps.Read}
+		if source == brokenClosed {
+			spec.Tier = steps.TierAdmin
+		}
+		all = append(all, spec)
+	}
+	return all
+}
+
+// rightsOfMatrix are the rights that the matrix tries: each tier, and lists of functions.
+func rightsOfMatrix() map[string]rights.Caller {
+	return map[string]rights.Caller{
+		"read":              matrixCaller("a", steps.TierRead, ""),
+		"read_write":        matrixCaller("b", steps.TierReadWrite, ""),
+		"admin":             matrixCaller("c", steps.TierAdmin, ""),
+		"read of some":      matrixCaller("d", steps.TierRead, mixedSource+".part.* "+readsSource+".*"),
+		"all of one":        matrixCaller("e", steps.TierAdmin, southSource+".*"),
+		"read_write of few": matrixCaller("f", steps.TierReadWrite, "*.open "+mixedSource+".renamed.*"),
+		"nothing":           matrixCaller("g", steps.TierAdmin, "nothing.*"),
+	}
+}
+
+// matrix is one caller's requests to both worlds.
+type matrix struct {
+	caller         rights.Caller
+	whole, lacking *rawClient // of the world with all functions, and of that without the hidden ones
+	words          []string   // that must not be read
+	token          string     // of the other caller's result
+	tried          int
+}
+
+// try sends a request to both, and compares.
+func (m *matrix) try(t *testing.T, what string, send func(c *rawClient) string) {
+	t.Helper()
+	m.tried++
+	got, want := send(m.whole), send(m.lacking)
+	m.read(t, what, got)
+	if lasting(got) != lasting(want) {
+		t.Errorf("%s is answered\n%s\nand where the hidden functions do not exist\n%s", what, lasting(got), lasting(want))
+	}
+}
+
+// read looks for hidden words in what a client has got; those that it has sent are no news to it.
+func (m *matrix) read(t *testing.T, what, got string) {
+	t.Helper()
+	sent, got := strings.ToLower(what), strings.ToLower(got)
+	for _, word := range m.words {
+		if strings.Contains(got, word) && !strings.Contains(sent, word) {
+			t.Errorf("%s tells of %s:\n%s", what, word, got)
+		}
+	}
+}
+
+func (m *matrix) tool(t *testing.T, p matrixPath) {
+	t.Helper()
+	m.try(t, p.tool+" "+p.text, func(c *rawClient) string { return c.call(t, p.tool, p.text) })
+}
+
+// TestMatrix sends all paths with all rights: a caller can find out nothing of a function that it may not use. What it is
+// answered does not differ, but for times and tokens, from what it is answered where there is no such function.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	for name, a := range rightsOfMatrix() {
+		for i, version := range []string{statefulVersion, statelessVersion} {
+			for j, surface := range surfaceNames {
+				t.Run(name+"/"+version+"/"+surface, func(t *testing.T) {
+					t.Parallel()
+					tryMatrix(t, a, surface, version, i+2*j)
+				})
+			}
+		}
+	}
+}
+
+func tryMatrix(t *testing.T, a rights.Caller, surface, version string, n int) {
+	whole := serveWorld(t, a, everything, nil)
+	lacking := serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, nil)
+	tryWorlds(t, a, whole, lacking, surface, version, n)
+}
+
+// tryWorlds sends all paths to both worlds; n says which of them have their turn.
+func tryWorlds(t *testing.T, a rights.Caller, whole, lacking *worldServer, surface, version string, n int) {
+	all := whole.all
+	m := &matrix{caller: a, words: hiddenWords(a, all), token: othersToken(t, whole)}
+	var hello, helloLacking string
+	m.whole, hello = newRawClient(t, whole.url, surface, version)
+	m.lacking, helloLacking = newRawClient(t, lacking.url, surface, version)
+	m.try(t, "the greeting", func(c *rawClient) string {
+		if c == m.whole {
+			return hello
+		}
+		return helloLacking
+	})
+	var hidden, known []*marked
+	for _, one := range all {
+		if mayUse(a, &one.Spec) {
+			known = append(known, one)
+		} else {
+			hidden = append(hidden, one)
+		}
+	}
+	dispatchers := []string{"things", "crate", closedGroup}
+	each := func(paths []matrixPath, hidden, known *marked) {
+		for _, p := range paths {
+			if n++; hidden != nil && n%3 > 0 && os.Getenv("ONECALL_TEST_LONG") == "" {
+				continue // it has its turn with other rights, in another version, or on another surface
+			}
+			tools := []string{p.tool}
+			if p.tool == "DISPATCHER" {
+				tools = dispatchers
+			}
+			for _, tool := range tools {
+				p.tool = tool
+				m.tool(t, p.filled(hidden, known, m.token, n))
+			}
+		}
+	}
+	one := func(i int) *marked {
+		if len(known) == 0 {
+			return nobody
+		}
+		return known[i%len(known)]
+	}
+	each(generalPaths, nil, one(n))
+	for i, h := range hidden {
+		each(lookups, h, one(i))
+		if surface == "chain" {
+			each(chainPaths, h, one(i))
+		} else {
+			each(chainPaths[i%len(chainPaths):][:1], h, one(i))
+			each(groupPaths, h, one(i))
+			each(flatPaths, h, one(i))
+		}
+	}
+	for i, k := range known {
+		if len(hidden) > 0 {
+			each(knownPaths, hidden[i%len(hidden)], k)
+		}
+	}
+	if len(hidden) > 0 {
+		tryProtocol(t, m, hidden, one(n))
+		tryRoutes(t, m, hidden[0])
+	}
+	for _, h := range whole.all {
+		if !mayUse(a, &h.Spec) && h.calls.Load() > boolCount(h.Spec.Name == othersFunction(whole.all).Spec.Name) {
+			t.Errorf("%s was called", h.Spec.Name)
+		}
+	}
+	t.Logf("%d requests, %d words, %d functions hidden, %d not", m.tried, len(m.words), len(hidden), len(known))
+}
+
+// nobody stands where there is no function that the caller may use: it exists in no world.
+var nobody = newMarked(400, "absent.part", false, kindOfFunction{effect: steps.Read})
+
+func boolCount(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// othersFunction is the one that another caller has called.
+func othersFunction(all []*marked) *marked {
+	for _, m := range all {
+		if m.Spec.Effect == steps.Read && m.Spec.Tier == steps.TierAdmin {
+			return m
+		}
+	}
+	return nil
+}
+
+// othersToken is that of a large result of the administrator's.
+func othersToken(t testing.TB, w *worldServer) string {
+	t.Helper()
+	admin := matrixCaller("administrator", steps.TierAdmin, "")
+	fn := othersFunction(w.all)
+	request := fmt.Sprintf(`{"steps":[{"fn":%q,"args":{%q:"plain","count":2000}}]}`, fn.Spec.Name, fn.mark(inArgument))
+	ctx := t.Context()
+	if within := w.Server.o().Context; within != nil {
+		ctx = within(ctx, nil)
+	}
+	answer := w.Server.o().Engine.Run(ctx, []byte(request), &chain.Caller{ID: admin.ID})
+	token := gjson.GetBytes(answer.JSON, "result.continuation_token").Str
+	if token == "" {
+		t.Fatalf("no token: %s", answer.JSON)
+	}
+	return token
+}
+
+// tryProtocol sends what is no call of a tool.
+func tryProtocol(t *testing.T, m *matrix, hidden []*marked, known *marked) {
+	n := 0
+	for method, list := range protocolPaths() {
+		for _, params := range list {
+			h := hidden[n%len(hidden)]
+			n++
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", adminSource)}.filled(h, known, m.token, n)
+			m.try(t, p.tool+" "+p.text, func(c *rawClient) string { return c.message(t, p.tool, p.text) })
+		}
+	}
+}
+
+// tryRoutes asks for addresses.
+func tryRoutes(t *testing.T, m *matrix, h *marked) {
+	for _, route := range []string{
+		"/", "/mcp/FN", "/FN", "/mcp?surface=FN", "/mcp?FN=1", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/.well-known/oauth-protected-resource",
+		"/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/favicon.ico",
+	} {
+		p := matrixPath{"", route}.filled(h, nil, "", 0)
+		m.try(t, "GET "+p.text, func(c *rawClient) string {
+			return c.send(t, "GET", strings.TrimSuffix(c.url, Path)+p.text, nil, nil)
+		})
+	}
+}

@@ -1,0 +1,278 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The MCP servers behind the matrix: callers below the administrator may use no tool of the one, and it comes first.
+var closedUpstream, openUpstream = sourceWord(20), "opened"
+
+// TestMatrixOfUpstreams: what a server offers beside tools is for those who may use one of its tools. The others find out nothing
+// of it: not by its resources, prompts and completions, nor by what it shares with another server, nor by what a client is
+// told that this server can do.
+func TestMatrixOfUpstreams(t *testing.T) {
+	t.Parallel()
+	for name, a := range rightsOfMatrix() {
+		if a.Tier == steps.TierAdmin {
+			continue
+		}
+		for _, surface := range []string{"chain", "flat", "hybrid"} {
+			for _, version := range []string{statefulVersion, statelessVersion} {
+				for _, down := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%s/%s/down %v", name, surface, version, down), func(t *testing.T) {
+						t.Parallel()
+						world := func(whole bool) *worldServer {
+							return serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, func(o *Options) {
+								if whole {
+									addClosed(t, o, down)
+								}
+								if down {
+									addUpstream(t, o, newBare(t, openUpstream)) // nothing else makes up for what the other one may have
+								} else {
+									addUpstream(t, o, newBehind(t, openUpstream, false))
+								}
+								steps.Await(t.Context(), o.Catalog, nil)
+							})
+						}
+						m := &matrix{caller: a, words: []string{closedUpstream}, token: "oc1_x"}
+						tryUpstreams(t, m, world(true), world(false), surface, version)
+					})
+				}
+			}
+		}
+	}
+}
+
+// addUpstream puts an MCP server behind.
+func addUpstream(t testing.TB, o *Options, b *behind) {
+	t.Helper()
+	o.Upstreams = append(o.Upstreams, b)
+	if err := o.Catalog.Add(b.name, b.source); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newBare is an MCP server that has one tool, and nothing beside tools.
+func newBare(t testing.TB, name string) *behind {
+	t.Helper()
+	b := &behind{name: name, server: sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)}
+	b.server.AddTool(&sdk.Tool{Name: name + "_exact", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "exact"}}}, nil
+		})
+	b.start(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server }, nil))
+	return b
+}
+
+// addClosed puts the server behind that callers may not use: one that answers, or one of which nobody knows what it has.
+func addClosed(t testing.TB, o *Options, down bool) {
+	t.Helper()
+	if !down {
+		addUpstream(t, o, newBehind(t, closedUpstream, false))
+		return
+	}
+	o.Upstreams = append(o.Upstreams, unreached{})
+	if err := o.Catalog.Add(closedUpstream, &brokenSource{whyBroken(closedUpstream)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unreached is a server that nobody has reached.
+type unreached struct{ Upstream }
+
+func (unreached) Name() string                          { return closedUpstream }
+func (unreached) Capabilities() *sdk.ServerCapabilities { return nil }
+func (unreached) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (Link, error)) context.Context {
+	return ctx
+}
+func (unreached) Open(context.Context, *Peer) (Link, error) {
+	return nil, io.ErrUnexpectedEOF
+}
+
+func tryUpstreams(t *testing.T, m *matrix, whole, lacking *worldServer, surface, version string) {
+	var hello, helloLacking string
+	m.whole, hello = newRawClient(t, whole.url, surface, version)
+	m.lacking, helloLacking = newRawClient(t, lacking.url, surface, version)
+	m.try(t, "the greeting", func(c *rawClient) string {
+		if c == m.whole {
+			return hello
+		}
+		return helloLacking
+	})
+	some := newMarked(300, closedUpstream, true, kindOfFunction{effect: steps.Read}) // there is no such tool
+	n := 0
+	for method, list := range protocolPaths() {
+		for _, params := range list {
+			n++
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", closedUpstream)}.filled(some, nobody, "oc1_x", n)
+			m.try(t, p.tool+" "+p.text, func(c *rawClient) string { return c.message(t, p.tool, p.text) })
+		}
+	}
+	for _, tool := range []string{"_session", "_exact", "_fail", "_tell", "_input", "_ask"} {
+		m.tool(t, matrixPath{closedUpstream + tool, `{}`})
+		m.tool(t, matrixPath{"chain", `{"steps":[{"fn":"` + closedUpstream + "." + closedUpstream + tool + `"}]}`})
+	}
+	m.tool(t, matrixPath{openUpstream + "_exact", `{"no":"such"}`})
+	for _, text := range []string{`{}`, `{"query":"session exact"}`, `{"names":["session","tell"]}`} {
+		m.tool(t, matrixPath{"search", text})
+	}
+	m.tool(t, matrixPath{"info", `{}`})
+}
+
+// knownCallers are callers by their tokens.
+type knownCallers map[string]rights.Caller
+
+// Verify implements Callers.
+func (k knownCallers) Verify(_ context.Context, token string) (*rights.Caller, error) {
+	caller, ok := k[token]
+	if !ok {
+		return nil, fault.New(fault.Denied, "nobody has this token")
+	}
+	return &caller, nil
+}
+
+// recordedTransport sends a token with each request, and keeps all bytes that come.
+type recordedTransport struct {
+	token string
+	mu    sync.Mutex
+	text  bytes.Buffer
+}
+
+func (r *recordedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+r.token)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	_ = response.Header.Write(r) // a buffer takes it
+	response.Body = &recordedBody{response.Body, r}
+	return response, nil
+}
+
+func (r *recordedTransport) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *recordedTransport) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.ToLower(r.text.String())
+}
+
+type recordedBody struct {
+	io.ReadCloser
+	to *recordedTransport
+}
+
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	_, _ = b.to.Write(p[:n])
+	return n, err
+}
+
+// TestMatrixOfNotifications: a client is told of what changes for it, and of nothing that changes for others alone.
+func TestMatrixOfNotifications(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{statefulVersion, statelessVersion} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			closed, opened := newBehind(t, closedUpstream, false), newBehind(t, openUpstream, false)
+			w := newWorld(t, everything, asItIs, func(o *Options) {
+				addUpstream(t, o, closed)
+				addUpstream(t, o, opened)
+				steps.Await(t.Context(), o.Catalog, nil)
+			})
+			reading := matrixCaller("reading", steps.TierRead, "")
+			url := w.served.behind(t, &Door{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
+			told, bytesTold := listening(t, url, "r", version)
+			adminTold, _ := listening(t, url, "a", version)
+			// What the administrator alone may use changes: it is told, and nobody else.
+			closed.server.AddTool(&sdk.Tool{Name: "late", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+			adminTold.await(t, "tools")
+			closed.server.AddPrompt(&sdk.Prompt{Name: "late"}, nil)
+			adminTold.await(t, "prompts")
+			closed.server.AddResource(&sdk.Resource{Name: "late", URI: "late://" + closedUpstream}, closed.read)
+			adminTold.await(t, "resources")
+			before := adminTold.count("tools")
+			if err := w.catalog.Add(sourceWord(30), markedSource{newMarked(310, sourceWord(30), false, kindOfFunction{steps.Read, steps.TierAdmin})}); err != nil {
+				t.Fatal(err)
+			}
+			adminTold.awaitMore(t, "tools", before)
+			// So does what one may not use of a server of which it may use something else.
+			before = adminTold.count("tools")
+			opened.server.AddTool(&sdk.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+			adminTold.awaitMore(t, "tools", before)
+			if all := told.all(); len(all) > 0 {
+				t.Errorf("a reader is told %q of what it may not use", all)
+			}
+			// The same for all: everybody is told.
+			opened.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+			told.await(t, "tools")
+			opened.server.AddPrompt(&sdk.Prompt{Name: "new"}, nil)
+			told.await(t, "prompts")
+			opened.server.AddResource(&sdk.Resource{Name: "new", URI: "new://x"}, opened.read)
+			told.await(t, "resources")
+			if told.count("tools") != 1 || told.count("prompts") != 1 || told.count("resources") != 1 {
+				t.Errorf("a reader is told %q", told.all())
+			}
+			text := bytesTold.String()
+			for _, word := range append(hiddenWords(reading, w.all), closedUpstream, sourceWord(30), markWord(310*placesOfMarks)) {
+				if strings.Contains(text, word) {
+					t.Errorf("a reader reads %s:\n%s", word, text)
+				}
+			}
+			if !strings.Contains(text, "list_changed") {
+				t.Errorf("nothing was recorded: %s", text)
+			}
+		})
+	}
+}
+
+// awaitMore waits until a client was told of something once more.
+func (h *heard) awaitMore(t testing.TB, what string, before int) {
+	t.Helper()
+	late := time.After(patience)
+	for h.count(what) <= before {
+		select {
+		case <-h.news:
+		case <-late:
+			t.Fatalf("the client hears %q %d times only", what, before)
+		}
+	}
+}
+
+// listening is a client of the flat surface that is told of all changes. It has listed everything.
+func listening(t *testing.T, url, token, version string) (*heard, *recordedTransport) {
+	t.Helper()
+	h, o := able("listener")
+	recorded := &recordedTransport{token: token}
+	c := connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat", HTTPClient: &http.Client{Transport: recorded}}, o, version)
+	if _, err := c.ListTools(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ListPrompts(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ListResources(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return h, recorded
+}

@@ -1,0 +1,153 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rawClient speaks MCP over HTTP byte by byte, and keeps nothing of an answer back.
+type rawClient struct {
+	url, query string
+	version    string
+	session    string // "" without one
+	http       *http.Client
+}
+
+const statefulVersion = "2025-11-25"
+
+// newRawClient is a client of a version of MCP, with a session where the version has them. initialize is the answer to its first
+// message.
+func newRawClient(t testing.TB, url, surface, version string) (c *rawClient, initialize string) {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c = &rawClient{url: url, query: "?surface=" + surface, http: &http.Client{Transport: transport, Timeout: patience}}
+	if version >= statelessVersion {
+		c.version = version
+		return c, c.message(t, "server/discover", `{}`)
+	}
+	initialize = c.message(t, "initialize", `{"protocolVersion":"`+version+`","capabilities":{"roots":{"listChanged":true}},"clientInfo":{"name":"raw","version":"1"}}`)
+	c.version = version
+	c.message(t, "notifications/initialized", `{}`)
+	t.Cleanup(func() { c.end(t) })
+	return c, initialize
+}
+
+// message sends a message of the protocol, and gives all that comes back.
+func (c *rawClient) message(t testing.TB, method, params string) string {
+	t.Helper()
+	message := map[string]any{"jsonrpc": "2.0", "method": method, "params": json.RawMessage(c.withMeta(t, params))}
+	if !strings.HasPrefix(method, "notifications/") {
+		message["id"] = 7
+	}
+	body, err := json.Marshal(message)
+	if err != nil {
+		t.Fatalf("%v: %s", err, params)
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	if c.version != "" {
+		header.Set("Mcp-Protocol-Version", c.version)
+	}
+	if c.version >= statelessVersion {
+		header.Set("Mcp-Method", method)
+		var named struct{ Name, URI string }
+		_ = json.Unmarshal([]byte(params), &named) // other params have no name
+		if named.Name+named.URI != "" {
+			header.Set("Mcp-Name", named.Name+named.URI)
+		}
+	}
+	return c.send(t, http.MethodPost, c.url+c.query, header, body)
+}
+
+// withMeta adds what a client without a session says of itself in each request.
+func (c *rawClient) withMeta(t testing.TB, params string) string {
+	t.Helper()
+	if c.version < statelessVersion {
+		return params
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(params), &object); err != nil {
+		t.Fatalf("%v: %s", err, params)
+	}
+	object["_meta"] = json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"` + c.version + `","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"}}`)
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// send makes a request, and gives the answer's status, headers and body.
+func (c *rawClient) send(t testing.TB, method, url string, header http.Header, body []byte) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(r.Header, header)
+	if c.session != "" {
+		r.Header.Set("Mcp-Session-Id", c.session)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, body, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, body, err)
+	}
+	if id := response.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	var whole strings.Builder
+	whole.WriteString(response.Status + "\n")
+	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
+		whole.WriteString(name + ": " + strings.Join(response.Header[name], ", ") + "\n")
+	}
+	return whole.String() + "\n" + string(text)
+}
+
+func (c *rawClient) end(t testing.TB) {
+	if c.session != "" {
+		c.send(t, http.MethodDelete, c.url, http.Header{"Mcp-Protocol-Version": {c.version}}, nil)
+	}
+}
+
+// What is never the same twice: times, tokens, ids, and sizes that depend on them.
+var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
+
+// lasting is an answer without that.
+func lasting(answer string) string { return fleeting.ReplaceAllString(answer, "~") }
+
+// call calls a tool.
+func (c *rawClient) call(t testing.TB, tool, args string) string {
+	t.Helper()
+	if !json.Valid([]byte(args)) {
+		t.Fatalf("the path is no JSON: %s %s", tool, args)
+	}
+	text, err := json.Marshal(map[string]any{"name": tool, "arguments": json.RawMessage(args)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.message(t, "tools/call", string(text))
+}
+
+// elapsed is how long a call takes.
+func (c *rawClient) elapsed(t testing.TB, tool, args string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	c.call(t, tool, args)
+	return time.Since(began)
+}

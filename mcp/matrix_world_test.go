@@ -1,0 +1,281 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The matrix has two worlds for each set of rights: one with all functions, of which a caller may use some, and one in which
+// the others do not exist. Whatever the caller sends, both must answer the same, and no answer of the first may hold a word
+// that stands in what is hidden and nowhere else.
+
+// markWord is a word that stands nowhere else. Words of neighbours differ in a letter or two, so that suggestions are tempted.
+func markWord(n int) string {
+	const syllables = "babebibobukakekikoku"
+	text := []byte("q")
+	for _, digit := range fmt.Sprintf("%04d", n) {
+		i := 2 * int(digit-'0')
+		text = append(text, syllables[i], syllables[i+1])
+	}
+	return string(text)
+}
+
+// The places of a function that hold a word of their own.
+const (
+	inName = iota
+	inDescription
+	inKeyword
+	inArgument
+	inArgumentText
+	inEnum
+	inTitle
+	inAlias
+	inDefault
+	inOutput
+	inResult
+	inError
+	inErrorBody
+	inListing
+	inAnnotation
+	inOldName
+	inRecording
+	placesOfMarks
+)
+
+// marked is a function of the matrix.
+type marked struct {
+	steps.Function
+	number   int
+	old      string // its name before it was renamed; "": it was not
+	calls    atomic.Int64
+	listed   bool // as a tool of an MCP server is
+	strange  bool // only a recording knows it
+	resource []string
+}
+
+// mark is the function's word at a place.
+func (m *marked) mark(place int) string { return markWord(m.number*placesOfMarks + place) }
+
+// source is the source's name.
+func (m *marked) source() string { return m.Spec.Source() }
+
+// good are arguments that it takes.
+func (m *marked) good() string {
+	return fmt.Sprintf(`{%q:%q,"subject":"s1"}`, m.mark(inArgument), m.mark(inEnum))
+}
+
+// kindOfFunction is an effect and a tier.
+type kindOfFunction struct {
+	effect steps.Effect
+	tier   steps.Tier
+}
+
+// kindsOfFunctions are all that there are.
+func kindsOfFunctions() (all []kindOfFunction) {
+	for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
+		for _, tier := range []steps.Tier{steps.TierDefault, steps.TierRead, steps.TierReadWrite, steps.TierAdmin} {
+			all = append(all, kindOfFunction{effect, tier})
+		}
+	}
+	return all
+}
+
+// sourceWord names sources whose names are words of their own.
+func sourceWord(n int) string { return markWord(9900 + n) }
+
+// The sources of the matrix: one has functions of all kinds, the others of some; their names are marks too.
+var (
+	mixedSource, writesSource, adminSource, readsSource = sourceWord(0), sourceWord(1), sourceWord(2), sourceWord(3)
+	northSource, southSource, eastSource                = sourceWord(4), sourceWord(5), sourceWord(6)
+	recordedResource                                    = sourceWord(7)
+	brokenOpen, brokenClosed                            = sourceWord(8), sourceWord(9)
+	lockedResource                                      = sourceWord(10)
+)
+
+// markedFunctions are the functions of the whole world.
+func markedFunctions() (all []*marked) {
+	add := func(resource string, listed bool, kinds ...kindOfFunction) {
+		for _, kind := range kinds {
+			all = append(all, newMarked(len(all), resource, listed, kind))
+		}
+	}
+	read, write := kindOfFunction{effect: steps.Read}, kindOfFunction{effect: steps.Write}
+	admin := []kindOfFunction{{steps.Read, steps.TierAdmin}, {steps.Destroy, steps.TierAdmin}}
+	add(mixedSource+".part", false, kindsOfFunctions()...)
+	add(mixedSource+".part", true, read, write, admin[0])
+	add(mixedSource+"."+lockedResource, false, admin...)
+	add(writesSource+".thing", false, write, kindOfFunction{effect: steps.Destroy})
+	add(adminSource+".thing", false, admin...)
+	add(readsSource, true, read, read)
+	for i, source := range []string{northSource, southSource, eastSource} { // they share all but the source
+		m := newMarked(len(all), source+".crate", false, []kindOfFunction{read, write, admin[0]}[i])
+		m.Spec.Name = source + ".crate.open"
+		all = append(all, m)
+	}
+	for _, kind := range []kindOfFunction{read, write, admin[0]} { // they were renamed
+		m := newMarked(len(all), mixedSource+".part", false, kind)
+		m.old, m.Spec.Name = m.Spec.Name, mixedSource+".renamed."+m.mark(inOldName)
+		all = append(all, m)
+	}
+	return all
+}
+
+// newMarked makes one function, with a word of its own in every place that could be told.
+func newMarked(number int, resource string, listed bool, kind kindOfFunction) *marked {
+	m := &marked{number: number, listed: listed, resource: strings.Split(resource, ".")}
+	name := resource + "." + m.mark(inName)
+	m.Spec = steps.Spec{
+		Name:        name,
+		Description: "Looks after the " + m.mark(inDescription) + " of a thing. It takes a while.",
+		Keywords:    []string{m.mark(inKeyword)},
+		Effect:      kind.effect, EffectDeclared: true, Tier: kind.tier, Idempotent: true,
+		Aliases:  map[string]string{m.mark(inAlias): m.mark(inArgument)},
+		Defaults: json.RawMessage(fmt.Sprintf(`{"extra":%q}`, m.mark(inDefault))),
+		Input: json.RawMessage(fmt.Sprintf(`{"type":"object","title":%q,"required":[%q],"additionalProperties":false,"properties":{`+
+			`%q:{"type":"string","description":"one of the %s","enum":[%q,"plain"]},"subject":{"type":"string"},"extra":{"type":"string"},"count":{"type":"integer"},"fail":{"type":"boolean"},"repoId":{"type":"string"}}}`,
+			m.mark(inTitle), m.mark(inArgument), m.mark(inArgument), m.mark(inArgumentText), m.mark(inEnum))),
+		Output: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"string"},"items":{"type":"array"}}}`, m.mark(inOutput))),
+	}
+	if listed {
+		_, tail, _ := strings.Cut(name, ".")
+		m.Spec.Listing = json.RawMessage(fmt.Sprintf(`{"name":%q,"title":%q,"description":%q,"inputSchema":%s,"annotations":{"title":%q,"readOnlyHint":%v}}`,
+			tail, m.mark(inListing), m.Spec.Description, m.Spec.Input, m.mark(inAnnotation), kind.effect == steps.Read))
+	}
+	m.Call = m.answer
+	return m
+}
+
+// answer is what a call of it gives: a small result, a large one, or a failure.
+func (m *marked) answer(_ context.Context, args []byte) ([]byte, error) {
+	m.calls.Add(1)
+	a := gjson.ParseBytes(args)
+	if a.Get("fail").Bool() {
+		f := fault.New(fault.FunctionFailed, "the %s is out of order", m.mark(inError))
+		f.Body = []byte(fmt.Sprintf(`{"why":%q}`, m.mark(inErrorBody)))
+		return nil, f
+	}
+	var items []string
+	for i := range int(a.Get("count").Int()) {
+		items = append(items, fmt.Sprintf(`{"id":%d,"of":"%s"}`, i, m.mark(inResult)))
+	}
+	return []byte(fmt.Sprintf(`{"subject":"s1",%q:%q,"items":[%s]}`, m.mark(inOutput), m.mark(inResult), strings.Join(items, ","))), nil
+}
+
+// settingsOfMatrix rename, and close a source of which nothing is known.
+func settingsOfMatrix(t testing.TB, all []*marked) *steps.Settings {
+	t.Helper()
+	admin := steps.TierAdmin
+	list := []steps.Setting{{Pattern: brokenClosed + ".*", Tier: &admin}, {Pattern: closedUpstream + ".*", Tier: &admin}}
+	for _, m := range all {
+		if m.old != "" {
+			name := m.Spec.Name
+			list = append(list, steps.Setting{Pattern: m.old, Rename: &name})
+		}
+	}
+	settings, faults := steps.NewSettings(list)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return settings
+}
+
+// markedSource offers functions.
+type markedSource []*marked
+
+func (s markedSource) Functions() []steps.Function {
+	list := make([]steps.Function, len(s))
+	for i, m := range s {
+		list[i] = m.Function
+		if m.old != "" {
+			list[i].Name = m.old
+		}
+	}
+	return list
+}
+
+func (s markedSource) Close() error { return nil }
+
+// brokenSource is one that could not be reached: nobody knows its functions.
+type brokenSource struct{ why string }
+
+func (b *brokenSource) Functions() []steps.Function { return nil }
+func (b *brokenSource) Close() error                { return nil }
+func (b *brokenSource) Watch(func())                {}
+func (b *brokenSource) Status() steps.Status {
+	return steps.Status{State: steps.StateFailed, Error: fault.New(fault.Unavailable, "nobody answers at %s", b.why), Version: b.why + " 1"}
+}
+
+// The words in what is told of a source that could not be reached.
+func whyBroken(source string) string { return source + "host" }
+
+// callerOf makes a caller; patterns as in rights.Rights.
+func matrixCaller(id string, tier steps.Tier, patterns string) rights.Caller {
+	return rights.Caller{ID: id, Rights: rights.Rights{Tier: tier, Functions: patterns}}
+}
+
+// mayUse says what the rights of a caller come to, in other words than those that decide it.
+func mayUse(a rights.Caller, spec *steps.Spec) bool {
+	need := steps.TierReadWrite
+	switch {
+	case spec.Tier != steps.TierDefault:
+		need = spec.Tier
+	case spec.Effect == steps.Read:
+		need = steps.TierRead
+	}
+	if need > max(a.Tier, steps.TierRead) {
+		return false
+	}
+	patterns := strings.Fields(a.Functions)
+	for _, pattern := range patterns {
+		if fits, err := path.Match(pattern, spec.Name); err == nil && fits {
+			return true
+		}
+	}
+	return len(patterns) == 0
+}
+
+// hidden are the words that a caller must never read.
+func hiddenWords(a rights.Caller, all []*marked) (words []string) {
+	shown := map[string]bool{}
+	for _, m := range all {
+		if mayUse(a, &m.Spec) {
+			shown[m.source()] = true
+			for _, part := range m.resource {
+				shown[part] = true
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range all {
+		if mayUse(a, &m.Spec) {
+			continue
+		}
+		for place := range placesOfMarks {
+			words = append(words, m.mark(place))
+		}
+		for _, part := range append([]string{m.source()}, m.resource...) {
+			if strings.HasPrefix(part, "q") && !shown[part] && !seen[part] {
+				seen[part] = true
+				words = append(words, part)
+			}
+		}
+	}
+	for _, source := range []string{brokenOpen, brokenClosed} {
+		if !slices.ContainsFunc(samplesOf(source), func(spec *steps.Spec) bool { return mayUse(a, spec) }) {
+			words = append(words, source)
+		}
+	}
+	return words
+}

@@ -1,0 +1,114 @@
+package mcp
+
+import (
+	"sync"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// generation is what is served between two changes of the configuration. A call has one from its beginning to its end.
+type generation struct {
+	Options
+
+	mu      sync.Mutex
+	running int
+	retired bool
+	drained chan struct{} // closed once nothing runs of what is not served any more
+}
+
+func newGeneration(o *Options) *generation {
+	g := &generation{Options: *o, drained: make(chan struct{})}
+	g.settle()
+	return g
+}
+
+// begin counts a call; false where the generation is no more.
+func (g *generation) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.retired {
+		return false
+	}
+	g.running++
+	return true
+}
+
+func (g *generation) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.running--; g.running == 0 && g.retired {
+		close(g.drained)
+	}
+}
+
+// retire has no call begin any more.
+func (g *generation) retire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.retired = true
+	if g.running == 0 {
+		close(g.drained)
+	}
+}
+
+// begin gives what a call that begins now is served with. end is called at its end.
+func (s *Server) begin() (g *generation, end func()) {
+	for {
+		if g := s.now.Load(); g.begin() {
+			return g, g.end
+		}
+	}
+}
+
+// Reload serves something else from now on, to the clients that there are and those to come; they are told that their tools
+// have changed where they have. Calls that run end with what they began with: drained is closed when all have, and nothing
+// uses the old engine and catalogue any more. Of the options Name, Version, Log, Grace, Stateless, KeepAlive and
+// SessionTimeout stay what they were, as does whether Shared is there; what was added up of a session stays. It fails with
+// bad_request where something that is required is missing, and then changes nothing.
+func (s *Server) Reload(o *Options) (drained <-chan struct{}, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	next := newGeneration(o)
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	old := s.now.Load()
+	next.Name, next.Version, next.Log, next.Grace = old.Name, old.Version, old.Log, old.Grace
+	next.Stateless, next.KeepAlive, next.SessionTimeout, next.Shared = old.Stateless, old.KeepAlive, old.SessionTimeout, old.Shared
+	s.now.Store(next)
+	old.retire()
+	select {
+	case s.swapped <- struct{}{}:
+	default: // it is looked at anyway
+	}
+	for _, f := range s.allFaces() {
+		f.refresh()
+	}
+	for _, l := range s.allLinks() {
+		l.renew()
+	}
+	return old.drained, nil
+}
+
+// scene is what a face shows of one generation.
+type scene struct {
+	*generation
+	view *steps.View // what the caller may use, and know of
+}
+
+// scene gives what the face shows of a generation.
+func (f *face) scene(g *generation) *scene {
+	f.staging.Lock()
+	defer f.staging.Unlock()
+	if f.staged == nil || f.staged.generation != g {
+		view := steps.Narrow(g.Catalog, f.rights.Allows)
+		if f.staged != nil && g != f.server.now.Load() {
+			return &scene{g, view} // of a call that began before a reload
+		}
+		f.staged = &scene{g, view}
+	}
+	return f.staged
+}
+
+// view is what callers of the face may use now.
+func (f *face) view() *steps.View { return f.scene(f.server.now.Load()).view }

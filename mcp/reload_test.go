@@ -1,0 +1,158 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// another makes options like the server's, over a catalogue of its own with a shop under this name.
+func (s *served) another(t *testing.T, change func(*Options)) (*Options, *shop) {
+	t.Helper()
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { catalog.Close() })
+	shop := newShop()
+	shop.more = []steps.Function{{
+		Spec: steps.Spec{Name: "shop.fresh", Description: "Is new.", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read, EffectDeclared: true},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte(`"fresh"`), nil },
+	}}
+	if err := catalog.Add("shop", shop); err != nil {
+		t.Fatal(err)
+	}
+	o := *s.o()
+	o.Catalog = catalog
+	if change != nil {
+		change(&o)
+	}
+	o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: o.Counter, MaxTotalTokens: o.MaxTotalTokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &o, shop
+}
+
+// TestReload: clients go on in their sessions with what is served now, and are told so; a call that runs ends with what it
+// began with.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Surface, o.SessionTokens = SurfaceFlat, 100_000 })
+	changed := make(chan struct{}, 10)
+	client := over(t, s.http(t, reader), "2025-11-25", &sdk.ClientOptions{
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
+	})
+	if strings.Contains(names(t, client), "fresh") {
+		t.Fatal("it is there already")
+	}
+	running := make(chan string, 1)
+	go func() {
+		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow","timeoutMs":400,"orElse":"waited"},{"fn":"shop.echo","args":{"text":"old"}}]}`)})
+		if err != nil {
+			running <- err.Error()
+			return
+		}
+		running <- result.Content[0].(*sdk.TextContent).Text
+	}()
+	<-s.shop.started
+	o, shop := s.another(t, func(o *Options) { o.MaxTotalTokens = 5000 })
+	drained, err := s.Reload(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-drained:
+		t.Error("drained while a call runs")
+	default:
+	}
+	<-changed
+	if text, failed := ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
+		t.Errorf("the new function: %s", text)
+	}
+	text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"new"}}]}`)
+	if failed || gjson.Get(text, "usage.limit").Int() != 5000 || shop.calls.Load() != 1 {
+		t.Errorf("a chain: %s", text)
+	}
+	if text := <-running; gjson.Get(text, "result.said").Str != "old" || gjson.Get(text, "usage.limit").Int() != 10_000 {
+		t.Errorf("the call that was running: %s", text)
+	}
+	select {
+	case <-drained:
+	case <-time.After(10 * time.Second):
+		t.Error("never drained")
+	}
+	if info, _ := ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
+		t.Errorf("what was added up is gone: %s", info)
+	}
+	if s.shop.calls.Load() != 1 {
+		t.Errorf("%d calls of the old shop", s.shop.calls.Load())
+	}
+}
+
+func TestReloadRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	client := s.stdio(t, reader, nil)
+	before := names(t, client)
+	for _, o := range []*Options{nil, {}, {Engine: s.o().Engine, Catalog: s.o().Catalog, Counter: s.o().Counter, SessionTokens: -1}} {
+		if _, err := s.Reload(o); fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
+		t.Errorf("after it: %s", text)
+	}
+}
+
+// TestManyReloads: clients call all the time, and no call fails.
+func TestManyReloads(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.http(t, reader)
+	stop := make(chan struct{})
+	called, ended := make(chan struct{}, 4), make(chan struct{}, 4)
+	for range cap(ended) {
+		client := over(t, url, "", nil)
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if n == 1 {
+					called <- struct{}{}
+				}
+				if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
+					t.Errorf("a call: %s", text)
+				}
+			}
+		}()
+	}
+	for range cap(called) {
+		<-called
+	}
+	for range 20 {
+		o, _ := s.another(t, nil)
+		drained, err := s.Reload(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-drained
+	}
+	close(stop)
+	for range cap(ended) {
+		<-ended
+	}
+}

@@ -1,0 +1,115 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+type sharedKey struct{}
+
+// replicated serves a client whose session replicas share: what is kept of it is asked for at each of its requests, and
+// another replica may serve the next one. What only saves words, such as which functions the client was told of, each
+// replica keeps for itself.
+func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Request, body []byte) {
+	ctx, caller, shared := r.Context(), s.callerIn(r.Context()), s.o().Shared
+	id := r.Header.Get(sessionHeader)
+	begins := r.Method == http.MethodPost && gjson.GetBytes(body, "method").Str == "initialize"
+	var state steps.SessionState
+	var err error
+	switch {
+	case begins && s.calls.ending():
+		err = fault.New(fault.Unavailable, "the server is shutting down")
+	case begins:
+		if id, err = shared.Begin(ctx, caller.ID, s.sessionsEach()); err == nil {
+			w.Header().Set(sessionHeader, id)
+			state, err = shared.Session(ctx, id, caller.ID)
+		}
+	case id == "":
+		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize", http.StatusBadRequest)
+		return
+	case r.Method == http.MethodDelete:
+		if _, err = shared.Session(ctx, id, caller.ID); err == nil {
+			err = shared.End(ctx, id, caller.ID)
+		}
+	default:
+		state, err = shared.Session(ctx, id, caller.ID)
+	}
+	if err != nil {
+		s.sessionFailed(w, err)
+		return
+	}
+	if r.Method == http.MethodDelete {
+		s.forget(id)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	n := s.here(s.faceOf(r), id, caller, state)
+	n.note(1)
+	defer n.note(-1)
+	s.serve(next, w, r.WithContext(context.WithValue(ctx, sharedKey{}, n)))
+}
+
+// sessionFailed answers where a session cannot be had.
+func (s *Server) sessionFailed(w http.ResponseWriter, err error) {
+	switch f, _ := fault.As(err); {
+	case f == nil:
+		s.o().Log.Error("a session cannot be had", "error", err)
+		http.Error(w, "a defect of onecall stopped this request", http.StatusInternalServerError)
+	case f.Code == fault.TokenExpired:
+		s.noSession(w)
+	case f.Code == fault.Busy:
+		s.fullUp(w, f.Message)
+	default:
+		s.o().Log.Error("sessions cannot be had", "error", err)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, f.Message, f.Code.HTTP())
+	}
+}
+
+// here is what this replica keeps of a session. Where it keeps too much, what was not used for longest goes.
+func (s *Server) here(f *face, id string, caller *rights.Caller, state steps.SessionState) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.ids[id]
+	if known != nil && known.face == f {
+		return known
+	}
+	if len(s.ids) >= s.o().MaxSessions {
+		s.forgetOldest()
+	}
+	n := f.newSession(id, caller, state)
+	s.ids[id] = n
+	return n
+}
+
+// forgetOldest makes room for what is kept of one more session. The caller holds the lock.
+func (s *Server) forgetOldest() {
+	var oldest *session
+	at := time.Now()
+	for _, one := range s.ids {
+		if since, idle := one.idle(); idle && one.sdk == nil && since.Before(at) {
+			oldest, at = one, since
+		}
+	}
+	if oldest != nil {
+		delete(s.ids, oldest.id)
+	}
+}
+
+// forget lets go of what is kept of a session that has ended.
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	n := s.ids[id]
+	delete(s.ids, id)
+	s.mu.Unlock()
+	if n != nil {
+		n.cut(sessionEnded())
+	}
+}

@@ -1,0 +1,355 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// badges knows callers by the names that they give for tokens.
+type badges map[string]*rights.Caller
+
+func (b badges) Verify(_ context.Context, token string) (*rights.Caller, error) {
+	switch caller := b[token]; {
+	case token == "scopeless":
+		f := fault.New(fault.Denied, "no scope")
+		f.Err = rights.ErrScope
+		return nil, f
+	case token == "unknowable":
+		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
+	case caller == nil:
+		return nil, fault.New(fault.Denied, "unknown")
+	default:
+		return caller, nil
+	}
+}
+
+var staff = badges{
+	"ann": {ID: "token:ann", Rights: rights.Rights{Tier: steps.TierReadWrite}},
+	"bob": {ID: "token:bob", Rights: rights.Rights{Tier: steps.TierRead, Functions: "shop.item.* shop.slow"}},
+	"eve": {ID: "token:eve", Rights: rights.Rights{Tier: steps.TierReadWrite}},
+}
+
+// bearing is an HTTP client with a token, which counts nothing and follows nothing.
+func bearing(token string) *http.Client {
+	return &http.Client{Transport: header{"Authorization": "Bearer " + token}}
+}
+
+type header map[string]string
+
+func (h header) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range h {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// as connects a client with a token.
+func as(t testing.TB, url, token, version string) *sdk.ClientSession {
+	t.Helper()
+	return connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, nil, version)
+}
+
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
+func sendTo(t testing.TB, method, url, body string, headers header) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range headers {
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
+
+// TestDoor: who gets in by what, and what those are told who do not.
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Value
+	s := serve(t, func(o *Options) { o.Refused = func(why string) { refused.Store(why) } })
+	url := s.behind(t, &Door{Callers: staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
+		Issuers: []string{"https://id.example.com"}, Scopes: []string{"onecall.read", "onecall.write"}})
+	const challenge = `Bearer realm="onecall", resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="onecall.read onecall.write"`
+	withError := func(e string) string { return strings.Replace(challenge, ", res", `, error="`+e+`", res`, 1) }
+	for name, test := range map[string]struct {
+		query     string
+		headers   header
+		status    int
+		challenge string
+		why       string
+	}{
+		"good":              {"", header{"Authorization": "Bearer ann"}, 200, "", ""},
+		"scheme in capital": {"", header{"Authorization": "BEARER  ann"}, 200, "", ""},
+		"public host":       {"", header{"Authorization": "Bearer ann", "Host": "Tools.example.com"}, 200, "", ""},
+		"with its port":     {"", header{"Authorization": "Bearer ann", "Host": "tools.example.com:443", "Origin": "https://tools.example.com"}, 200, "", ""},
+		"listed host":       {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8080"}, 200, "", ""},
+		"other port":        {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", RefusedHost},
+		"other host":        {"", header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", RefusedHost},
+		"other site":        {"", header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", RefusedHost},
+		"null origin":       {"", header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", RefusedHost},
+		"none":              {"", nil, 401, challenge, RefusedToken},
+		"unknown":           {"", header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), RefusedToken},
+		"another scheme":    {"", header{"Authorization": "Basic YW5uOg=="}, 401, challenge, RefusedToken},
+		"two words":         {"", header{"Authorization": "Bearer ann ann"}, 401, challenge, RefusedToken},
+		"no scope":          {"", header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), RefusedScope},
+		"no keys":           {"", header{"Authorization": "Bearer unknowable"}, 503, "", RefusedKeys},
+		"in the query":      {"?access_token=ann", header{"Authorization": "Bearer ann"}, 400, "", RefusedHost},
+		"surface":           {"?surface=flt", header{"Authorization": "Bearer ann"}, 400, "", RefusedHost},
+	} {
+		refused.Store("")
+		r, body := sendTo(t, "POST", url+test.query, hello, test.headers)
+		if r.StatusCode != test.status || r.Header.Get("WWW-Authenticate") != test.challenge || refused.Load() != test.why {
+			t.Errorf("%s: %d, %q, refused for %q: %.200s", name, r.StatusCode, r.Header.Get("WWW-Authenticate"), refused.Load(), body)
+		}
+		if strings.Contains(body, "mallory") || strings.Contains(body, "id.example.com") {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
+	base := strings.TrimSuffix(url, Path)
+	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
+		r, body := sendTo(t, "GET", base+path, "", nil)
+		if got := gjson.GetMany(body, "resource", "authorization_servers.0", "scopes_supported.1", "bearer_methods_supported.0"); r.StatusCode != 200 ||
+			got[0].Str != "https://tools.example.com/mcp" || got[1].Str != "https://id.example.com" || got[2].Str != "onecall.write" || got[3].Str != "header" {
+			t.Errorf("%s: %d %s", path, r.StatusCode, body)
+		}
+	}
+	if r, body := sendTo(t, "GET", base+"/healthz", "", header{"Host": "10.1.2.3:8080"}); r.StatusCode != 200 || body != "ok\n" {
+		t.Errorf("/healthz: %d %s", r.StatusCode, body)
+	}
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	var missing atomic.Bool
+	url := s.behind(t, &Door{Access: *reader, Ready: func(context.Context) error {
+		if missing.Load() {
+			return fault.New(fault.Unavailable, "the secret source vault is starting")
+		}
+		return nil
+	}})
+	for _, lacks := range []bool{false, true} {
+		missing.Store(lacks)
+		r, body := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil)
+		if (r.StatusCode == 503) != lacks || strings.Contains(body, "vault") {
+			t.Errorf("missing %v: %d %s", lacks, r.StatusCode, body)
+		}
+	}
+}
+
+// TestForeign: what belongs to another caller is answered as what there is not, byte for byte.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.MaxTotalTokens = 400 })
+	url := s.behind(t, &Door{Callers: staff})
+	ann, eve := as(t, url, "ann", "2025-11-25"), as(t, url, "eve", "2025-11-25")
+	list := `{"method":"tools/list","jsonrpc":"2.0","id":2}`
+	for _, method := range []string{"POST", "GET", "DELETE"} {
+		foreign, one := sendTo(t, method, url, list, header{"Authorization": "Bearer eve", "Mcp-Session-Id": ann.ID()})
+		unknown, two := sendTo(t, method, url, list, header{"Authorization": "Bearer eve", "Mcp-Session-Id": "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+		if foreign.StatusCode != 404 || unknown.StatusCode != 404 || one != two {
+			t.Errorf("%s: a foreign session %d %q, an unknown one %d %q", method, foreign.StatusCode, one, unknown.StatusCode, two)
+		}
+	}
+	if names(t, ann) == "" {
+		t.Error("the session has ended")
+	}
+	probe, _ := ask(t, ann, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":50}}]}`)
+	token := gjson.Get(probe, "continuation_token").Str
+	if token == "" {
+		t.Fatalf("no probe: %s", probe)
+	}
+	made := token[:len(token)-4] + "AAAA"
+	foreign, _ := ask(t, eve, "chain", `{"continuation_token":"`+token+`"}`)
+	unknown, _ := ask(t, eve, "chain", `{"continuation_token":"`+made+`"}`)
+	if strings.ReplaceAll(foreign, token, "") != strings.ReplaceAll(unknown, made, "") || !strings.Contains(foreign, "token_expired") {
+		t.Errorf("foreign: %s\nunknown: %s", foreign, unknown)
+	}
+	if own, failed := ask(t, as(t, url, "ann", ""), "chain", `{"continuation_token":"`+token+`","mode":"summary"}`); failed {
+		t.Errorf("the caller's other client: %s", own)
+	}
+}
+
+// TestAllowed: a caller sees the functions that its token names, and no others.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.behind(t, &Door{Callers: staff})
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		bob := as(t, url+"?surface=flat", "bob", version)
+		if got := names(t, bob); got != "chain info search shop_item_get shop_item_list shop_slow" && got != "chain search info shop_item_get shop_item_list shop_slow" &&
+			!(strings.Contains(got, "shop_item_get") && !strings.Contains(got, "echo")) {
+			t.Errorf("bob sees %s", got)
+		}
+		hidden, _ := ask(t, bob, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
+		missing, _ := ask(t, bob, "chain", `{"steps":[{"fn":"shop.ecko"}]}`)
+		if gjson.Get(hidden, "error").Raw != strings.ReplaceAll(gjson.Get(missing, "error").Raw, "ecko", "echo") {
+			t.Errorf("a hidden function: %s\none that there is not: %s", hidden, missing)
+		}
+		if info, _ := ask(t, bob, "info", `{}`); gjson.Get(info, "tier").Str != "read" || gjson.Get(info, "caller").Str != "token:bob" || gjson.Get(info, "functions").Int() != 3 {
+			t.Errorf("info: %s", info)
+		}
+	}
+}
+
+// TestCallerLimits: what is one too many is answered with what to do, and what came before goes on.
+func TestCallerLimits(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Limits = Limits{Sessions: 2, Calls: 1} })
+	url := s.behind(t, &Door{Callers: staff})
+	ann := as(t, url, "ann", "2025-11-25")
+	ctx, stop := context.WithCancel(t.Context())
+	slow := make(chan error, 1)
+	go func() {
+		_, err := ann.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
+		slow <- err
+	}()
+	<-s.shop.started
+	if text, failed := ask(t, ann, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "busy" {
+		t.Errorf("a second call: %s", text)
+	}
+	if text, failed := ask(t, as(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
+		t.Errorf("another caller: %s", text)
+	}
+	stop()
+	<-slow
+	<-s.shop.ended
+	as(t, url, "ann", "2025-11-25")
+	if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"}); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("a third session: %d %s", r.StatusCode, body)
+	}
+	if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer bob"}); r.StatusCode != 200 {
+		t.Errorf("another caller's first: %d %s", r.StatusCode, body)
+	}
+}
+
+func TestCallerRate(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Limits = Limits{PerSecond: 0.01, Burst: 4} })
+	url := s.behind(t, &Door{Callers: staff})
+	ann := as(t, url, "ann", "2025-11-25") // its greeting is one
+	refused := 0
+	for range 5 {
+		text, failed := ask(t, ann, "info", `{}`)
+		if failed && gjson.Get(text, "error.code").Str == "busy" && strings.Contains(text, "again in ") {
+			refused++
+		}
+	}
+	if refused != 2 {
+		t.Errorf("of 6 requests, where 4 may come at once, %d were refused", refused)
+	}
+	if _, err := ann.ListTools(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "requests a second") {
+		t.Errorf("a list: %v", err)
+	}
+	if err := ann.Ping(t.Context(), nil); err != nil {
+		t.Errorf("a ping: %v", err)
+	}
+	if text, failed := ask(t, as(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
+		t.Errorf("another caller: %s", text)
+	}
+}
+
+// TestRightsChange: a caller whose rights are others begins a new session, one without a token any more gets nothing, and
+// what it was told by ends.
+func TestRightsChange(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.behind(t, &Door{Callers: staff})
+	stream := func(token, id string) chan error {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Accept": "text/event-stream", "Authorization": "Bearer " + token, "Mcp-Session-Id": id} {
+			r.Header.Set(name, value)
+		}
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil || response.StatusCode != 200 {
+			t.Fatal(response, err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, response.Body)
+			ended <- err
+		}()
+		return ended
+	}
+	begin := func(token string) string {
+		r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token})
+		return r.Header.Get("Mcp-Session-Id")
+	}
+	ids, ended := map[string]string{}, map[string]chan error{}
+	for _, token := range []string{"ann", "bob", "eve"} {
+		ids[token] = begin(token)
+		ended[token] = stream(token, ids[token])
+	}
+	s.SetDoor(&Door{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: rights.Rights{Tier: steps.TierAdmin}}}})
+	<-ended["bob"]
+	<-ended["eve"]
+	select {
+	case err := <-ended["ann"]:
+		t.Errorf("ann's stream has ended: %v", err)
+	default:
+	}
+	for token, status := range map[string]int{"ann": 200, "bob": 404, "eve": 401} {
+		r, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, header{"Authorization": "Bearer " + token, "Mcp-Session-Id": ids[token]})
+		if r.StatusCode != status {
+			t.Errorf("%s: %d %s", token, r.StatusCode, body)
+		}
+	}
+	s.endSessions(nil) // ends ann's stream
+}
+
+// TestStreamExpires: a stream does not outlive the token that it was opened with.
+func TestStreamExpires(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	soon := *staff["ann"]
+	soon.Expires = time.Now().Add(200 * time.Millisecond)
+	url := s.behind(t, &Door{Callers: badges{"ann": &soon}})
+	r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
+	if r.StatusCode != 200 {
+		t.Skip("the machine is too slow for a token of 200 ms")
+	}
+	// It is read to its end, which is that of the token.
+	if r, body := sendTo(t, "GET", url, "", header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")}); r.StatusCode != 200 && r.StatusCode != 401 {
+		t.Errorf("%d %s", r.StatusCode, body)
+	}
+	if r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"}); r.StatusCode != 401 {
+		t.Errorf("after its end: %d", r.StatusCode)
+	}
+}

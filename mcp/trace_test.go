@@ -1,0 +1,42 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestTrace: a call is part of its client's trace, by what its message says or else by HTTP's header.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	heard := make(chan [3]string, 1)
+	s := serve(t, func(o *Options) {
+		o.Trace = func(ctx context.Context, tool, traceparent, tracestate string) context.Context {
+			heard <- [3]string{tool, traceparent, tracestate}
+			return ctx
+		}
+	})
+	client := connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader), HTTPClient: &http.Client{Transport: header{"traceparent": "00-aa-01-00"}}}, nil, "2025-11-25")
+	call := func(meta sdk.Meta) {
+		t.Helper()
+		if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage("{}"), Meta: meta}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call(nil)
+	if got := <-heard; got != [3]string{"info", "00-aa-01-00", ""} {
+		t.Errorf("by the header: %q", got)
+	}
+	call(sdk.Meta{"traceparent": "00-bb-02-01", "tracestate": "a=b"})
+	if got := <-heard; got != [3]string{"info", "00-bb-02-01", "a=b"} {
+		t.Errorf("by the message: %q", got)
+	}
+	over := s.stdio(t, reader, nil)
+	ask(t, over, "info", `{}`)
+	if got := <-heard; got != [3]string{"info", "", ""} {
+		t.Errorf("over stdio: %q", got)
+	}
+}

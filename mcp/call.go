@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -67,7 +68,7 @@ func (c *call) enter() (leave func(), refused *fault.Error) {
 	s := c.face.server
 	allowed, refused := s.callers.begin(c.caller.ID, c.now.Limits.Calls)
 	if refused != nil {
-		c.now.Refused(RefusedRate)
+		s.refused(c.ctx, RefusedRate, &rights.Caller{ID: c.caller.ID})
 		return nil, refused
 	}
 	running, end, refused := s.calls.start(c.ctx)

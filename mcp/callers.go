@@ -22,12 +22,13 @@ type callers struct {
 
 // counted is what is known of one caller.
 type counted struct {
-	calls int
-	pace  *rate.Limiter // nil: it was not counted yet
-	since time.Time     // when it was counted last
+	calls  int
+	visits int           // requests over HTTP under way
+	pace   *rate.Limiter // nil: it was not counted yet
+	since  time.Time     // when it was counted last
 }
 
-// forgottenAfter is how long a caller must not have come to be forgotten. By then each pace has recovered.
+// forgottenAfter is how long a caller must not have come to be forgotten where there are many.
 const forgottenAfter = 10 * time.Minute
 
 // of gives what is known of a caller. The caller of it holds the lock.
@@ -40,7 +41,7 @@ func (c *callers) of(id string) *counted {
 		}
 		if n := len(c.byID); n > 0 && n%1024 == 0 {
 			for other, one := range c.byID {
-				if one.calls == 0 && now.Sub(one.since) > forgottenAfter {
+				if one.calls+one.visits == 0 && now.Sub(one.since) > forgottenAfter {
 					delete(c.byID, other)
 				}
 			}
@@ -66,6 +67,22 @@ func (c *callers) begin(id string, most int) (end func(), refused *fault.Error) 
 		defer c.mu.Unlock()
 		caller.calls--
 	}, nil
+}
+
+// visit lets a caller send a request beside those of its that are under way; most -1: as many as it likes.
+func (c *callers) visit(id string, most int) (leave func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	caller := c.of(id)
+	if most >= 0 && caller.visits >= most {
+		return nil, false
+	}
+	caller.visits++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		caller.visits--
+	}, true
 }
 
 // take counts a request of a caller in this process, and tells how long to wait where that is too many.
@@ -99,13 +116,16 @@ func (s *Server) take(ctx context.Context, method string, caller *rights.Caller)
 	if o.Shared != nil {
 		wait, err = o.Shared.Take(ctx, caller.ID, o.Limits.PerSecond, o.Limits.Burst)
 	}
+	if err != nil {
+		o.Log.DebugContext(ctx, "requests are counted by this process alone", "error", err)
+	}
 	if o.Shared == nil || err != nil {
 		wait = s.callers.take(caller.ID, &o.Limits)
 	}
 	if wait <= 0 {
 		return nil
 	}
-	o.Refused(RefusedRate)
+	s.refused(ctx, RefusedRate, caller)
 	return fault.New(fault.Busy, "you may make %v requests a second: send this one again in %d s", o.Limits.PerSecond, int(math.Ceil(wait.Seconds())))
 }
 
@@ -118,13 +138,18 @@ func (f *face) tooMany(ctx context.Context, method string, refused *fault.Error)
 	return nil, f.told(refused)
 }
 
+// refused tells of a request of a known caller that is refused.
+func (s *Server) refused(ctx context.Context, reason string, caller *rights.Caller) {
+	o := s.o()
+	o.Refused(reason)
+	o.Log.InfoContext(ctx, "refused", "reason", reason, "caller", caller.ID)
+}
+
 // callerOf is who has sent a request: whom its token names, else who the session is of (nil: there is none), else who comes
 // in by the door.
 func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *rights.Caller {
-	if extra != nil && extra.TokenInfo != nil {
-		if caller, ok := extra.TokenInfo.Extra[callerField].(*rights.Caller); ok {
-			return caller
-		}
+	if v := visitorOf(extra); v != nil {
+		return v.Caller
 	}
 	if n != nil {
 		return &n.caller

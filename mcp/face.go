@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
@@ -21,6 +23,9 @@ type face struct {
 	server  *Server
 	rights  rights.Rights
 	surface Surface
+
+	begun sync.Once                  // it shows its tools
+	used  atomic.Pointer[generation] // what was served when it was looked for last
 
 	staging sync.Mutex
 	staged  *scene // of the generation that was asked for last
@@ -87,7 +92,12 @@ const pageSize = 100_000
 func (f *face) attend(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			ended := f.server.beginUnlessLasting(method)
+			defer ended()
 			n := f.sessionOf(ctx, req, sessions)
+			if v := visitorOf(req.GetExtra()); v != nil && !f.server.still(ctx, v) {
+				return nil, f.told(fault.New(fault.Denied, "your token is not what it was: nothing of this was done"))
+			}
 			if refused := f.server.take(ctx, method, f.server.callerOf(req.GetExtra(), n)); refused != nil {
 				return f.tooMany(ctx, method, refused)
 			}

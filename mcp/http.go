@@ -15,6 +15,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -31,7 +32,9 @@ const statelessVersion = "2026-07-28"
 // process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728) where a client gets a
 // token.
 //
-// Where no door's callers have tokens, only a loopback listener is served (denied): every caller has the same rights then.
+// A Server has one door over HTTP: a second call takes the place of the first's.
+//
+// Where the door's callers have no tokens, only a loopback listener is served (denied): every caller has the same rights then.
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) error {
 	if door.Callers == nil && !isLoopback(l.Addr().String()) {
 		l.Close()
@@ -68,28 +71,89 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) erro
 
 // httpHandler answers all requests.
 func (s *Server) httpHandler() http.Handler {
-	mcp := s.protocol()
+	protocol := s.protocol()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", s.ready)
 	mux.HandleFunc(metadataPath, s.metadata)
-	mux.HandleFunc(metadataPath+Path, s.metadata)
-	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
-		door := s.door.Load()
-		if f := door.admit(r); f != nil {
-			s.o().Refused(RefusedHost)
-			http.Error(w, f.Message, f.Code.HTTP())
-			return
-		}
-		s.authorized(door, w, r, mcp)
-	})
+	mux.HandleFunc(metadataPath+"/", s.metadata)
+	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.welcome(w, r, protocol) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // also where nobody reads it: net/http waits for its end
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // it is there with net/http's own connections
+		}
 		mux.ServeHTTP(&patientWriter{ResponseWriter: w}, r)
 	})
 }
 
-// protocol answers the requests of a caller who is known.
-func (s *Server) protocol() http.HandlerFunc {
+// message is what a request asks for.
+type message struct {
+	body  []byte // of a POST
+	lasts bool   // the answer is a stream that stays open
+}
+
+// begins tells whether a message begins a session.
+func (m *message) begins() bool { return gjson.GetBytes(m.body, "method").Str == "initialize" }
+
+// welcome finds out who has sent a request and reads it; what it asks for is done by then for whoever may.
+func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.ResponseWriter, *http.Request, *message)) {
+	door := s.door.Load()
+	if f := door.admit(r); f != nil {
+		reason := RefusedRequest
+		if f.Code == fault.Denied {
+			reason = RefusedHost
+		}
+		s.o().Refused(reason)
+		http.Error(w, f.Message, f.Code.HTTP())
+		return
+	}
+	v := s.identify(door, w, r)
+	if v == nil {
+		return
+	}
+	r = v.in(r)
+	leave, ok := s.callers.visit(v.ID, s.visitsEach())
+	if !ok {
+		s.tooBusy(w, r, "too many of your requests are under way: wait until one is answered")
+		return
+	}
+	defer leave()
+	m := &message{lasts: r.Method == http.MethodGet}
+	if m.body, ok = s.readMessage(w, r); !ok {
+		return
+	}
+	m.lasts = m.lasts || gjson.GetBytes(m.body, "method").Str == "subscriptions/listen"
+	if now := s.door.Load(); now != door || !v.Expires.IsZero() { // it may have taken its time to send all of it
+		if v = s.identify(now, w, r); v == nil {
+			return
+		}
+		r = v.in(r)
+	}
+	admitted(v, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { then(w, r, m) })).ServeHTTP(w, r)
+}
+
+// visitsEach is how many requests of a caller may be under way: its calls, a stream for each of its sessions, and some to
+// ask of what there is. -1: any number.
+func (s *Server) visitsEach() int {
+	o := s.o()
+	if o.Limits.Calls < 0 || o.Limits.Sessions < 0 {
+		return -1
+	}
+	sessions := s.sessionsEach()
+	if sessions == 0 {
+		sessions = o.MaxSessions
+	}
+	return o.Limits.Calls + sessions + 100
+}
+
+func (s *Server) tooBusy(w http.ResponseWriter, r *http.Request, why string) {
+	s.refused(r.Context(), RefusedRate, s.callerIn(r.Context()))
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, why, http.StatusTooManyRequests)
+}
+
+// protocol answers the requests of visitors.
+func (s *Server) protocol() func(http.ResponseWriter, *http.Request, *message) {
 	o := s.o()
 	options := sdk.StreamableHTTPOptions{
 		Logger:                       quietly(o.Log),
@@ -101,38 +165,40 @@ func (s *Server) protocol() http.HandlerFunc {
 	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateful }, &options)
 	options.Stateless = true
 	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateless }, &options)
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, ok := s.readMessage(w, r)
+	return func(w http.ResponseWriter, r *http.Request, m *message) {
 		switch {
-		case !ok:
 		case o.Stateless || withoutSessions(r):
-			s.serve(stateless, w, r)
+			s.serve(stateless, w, r, m)
 		case o.Shared != nil:
-			s.replicated(stateless, w, r, body)
+			s.replicated(stateless, w, r, m)
 		default:
-			s.ownSession(stateful, w, r)
+			s.ownSession(stateful, w, r, m)
 		}
 	}
 }
 
 // ownSession serves a client whose session is of this process alone.
-func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Request) {
+func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
 	id := r.Header.Get(sessionHeader)
 	n := s.byID(id)
 	switch {
 	case id != "" && !s.owns(n, r):
-		s.noSession(w) // of another caller, or of what the caller was: not told from one that there is not
+		s.noSession(w, r) // of another caller, or of what the caller was: not told from one that there is not
 	case id != "" || r.Method != http.MethodPost:
 		if r.Method == http.MethodDelete && n != nil {
 			n.cut(sessionEnded()) // the end of a session waits for its calls
 		}
-		s.serve(next, w, r)
+		s.serve(next, w, r, m)
 	case s.calls.ending():
 		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
-	case !s.room(s.callerIn(r.Context())):
-		s.fullUp(w, "too many sessions: end one, or come again later")
 	default:
-		s.serve(next, w, r)
+		place, ok := s.reserve(s.callerIn(r.Context()))
+		if !ok {
+			s.fullUp(w, r, "too many sessions: end one, or come again later")
+			return
+		}
+		defer place.free()
+		s.serve(next, w, r.WithContext(context.WithValue(r.Context(), placeKey{}, place)), m)
 	}
 }
 
@@ -145,13 +211,13 @@ func (s *Server) owns(n *session, r *http.Request) bool {
 	return n.caller.ID == caller.ID && n.face.rights == settled(caller.Rights)
 }
 
-func (s *Server) noSession(w http.ResponseWriter) {
-	s.o().Refused(RefusedSession)
+func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
+	s.refused(r.Context(), RefusedSession, s.callerIn(r.Context()))
 	http.Error(w, "session not found", http.StatusNotFound)
 }
 
-func (s *Server) fullUp(w http.ResponseWriter, why string) {
-	s.o().Refused(RefusedSession)
+func (s *Server) fullUp(w http.ResponseWriter, r *http.Request, why string) {
+	s.refused(r.Context(), RefusedSession, s.callerIn(r.Context()))
 	w.Header().Set("Retry-After", "60")
 	http.Error(w, why, http.StatusServiceUnavailable)
 }
@@ -165,12 +231,22 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byt
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
 		return nil, true // which is refused in its turn
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTime)) // it is there with net/http's own connections
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o().MaxRequestBytes+envelope))
+	most := s.o().MaxRequestBytes + envelope
+	if r.ContentLength > small || r.ContentLength < 0 {
+		size := most
+		if r.ContentLength > 0 {
+			size = min(r.ContentLength, most)
+		}
+		size = min(size, maxReading)
+		if !s.reading.TryAcquire(size) {
+			s.tooBusy(w, r, "too much is being sent at once: try again in a moment")
+			return nil, false
+		}
+		defer s.reading.Release(size)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		s.o().Refused(RefusedSize)
+		s.refused(r.Context(), RefusedSize, s.callerIn(r.Context()))
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
 		return nil, false
 	}
@@ -178,6 +254,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byt
 		http.Error(w, "the message could not be read", http.StatusBadRequest)
 		return nil, false
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the answer may take longer
 	switch wrong := examine(body); wrong {
 	case nil:
 	case stray:
@@ -192,6 +269,12 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byt
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return body, true
 }
+
+// Of messages that are being read: up to small bytes none is counted, and all others together have at most maxReading.
+const (
+	small      = 64 << 10
+	maxReading = 256 << 20
+)
 
 func isJSON(contentType string) bool {
 	if contentType == "application/json" {

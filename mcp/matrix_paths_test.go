@@ -82,7 +82,7 @@ var generalPaths = []matrixPath{
 	{"chain", `{"steps":[]}`}, {"chain", `{}`}, {"chain", `{"stesp":[]}`},
 	{"chain", `{"continuation_token":"TOKEN","mode":"full"}`}, {"chain", `{"continuation_token":"TOKEN","mode":"paginated","page":1,"page_size":2}`},
 	{"chain", `{"continuation_token":"TOKEN","mode":"filtered","filter_keys":["items"],"lite":true}`}, {"chain", `{"continuation_token":"TOKEN","mode":"query","query":"$result.items","budget":{"maxTotalTokens":500}}`},
-	{"chain", `{"continuation_token":"TOKEN"}`}, {"chain", `{"continuation_token":"TOKEN","mode":"sumary"}`},
+	{"chain", `{"continuation_token":"TOKEN"}`}, {"chain", `{"continuation_token":"TOKEN","mode":"nonsense"}`},
 	{"search", `{"continuation_token":"TOKEN","mode":"full"}`}, {"info", `{"params":{"continuation_token":"TOKEN","mode":"full"}}`},
 	{"DISPATCHER", `{"continuation_token":"TOKEN","mode":"full"}`}, {"DISPATCHER", `{"params":{"continuation_token":"TOKEN","mode":"query","query":"$result","page":1,"page_size":1,"filter_keys":["a"]}}`},
 	{"OKFLAT", `{"continuation_token":"TOKEN","mode":"full"}`},

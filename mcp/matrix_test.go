@@ -252,7 +252,7 @@ func tryWorlds(t *testing.T, a rights.Caller, whole, lacking *worldServer, surfa
 	dispatchers := []string{"things", "crate", closedGroup}
 	each := func(paths []matrixPath, hidden, known *marked) {
 		for _, p := range paths {
-			if n++; hidden != nil && n%3 > 0 && os.Getenv("ONECALL_TEST_LONG") == "" {
+			if n++; hidden != nil && n%5 > 0 && os.Getenv("ONECALL_TEST_LONG") == "" {
 				continue // it has its turn with other rights, in another version, or on another surface
 			}
 			tools := []string{p.tool}
@@ -361,4 +361,22 @@ func tryRoutes(t *testing.T, m *matrix, h *marked) {
 			return c.send(t, "GET", strings.TrimSuffix(c.url, Path)+p.text, nil, nil)
 		})
 	}
+}
+
+// TestMatrixTimes tells how long it takes to be refused a function that is hidden, and one that is not there. It asserts nothing: times
+// are the machine's.
+func TestMatrixTimes(t *testing.T) {
+	t.Parallel()
+	w := serveWorld(t, matrixCaller("reading", steps.TierRead, ""), everything, nil)
+	c, _ := newRawClient(t, w.url, "chain", statelessVersion)
+	medians := map[string]time.Duration{}
+	for name, fn := range map[string]string{"hidden": othersFunction(w.all).Spec.Name, "not there": nobody.Spec.Name} {
+		var took []time.Duration
+		for range 200 {
+			took = append(took, c.elapsed(t, "chain", `{"steps":[{"fn":"`+fn+`"}]}`))
+		}
+		slices.Sort(took)
+		medians[name] = took[len(took)/2]
+	}
+	t.Logf("medians: %v", medians)
 }

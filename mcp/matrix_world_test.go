@@ -99,7 +99,6 @@ func sourceWord(n int) string { return markWord(9900 + n) }
 var (
 	mixedSource, writesSource, adminSource, readsSource = sourceWord(0), sourceWord(1), sourceWord(2), sourceWord(3)
 	northSource, southSource, eastSource                = sourceWord(4), sourceWord(5), sourceWord(6)
-	recordedResource                                    = sourceWord(7)
 	brokenOpen, brokenClosed                            = sourceWord(8), sourceWord(9)
 	lockedResource                                      = sourceWord(10)
 )

@@ -76,8 +76,8 @@ type Limits struct {
 
 // Shared is what replicas of a server have in common. Errors are coded; unavailable where it cannot be asked now.
 type Shared interface {
-	// Begin begins a session of a caller; busy where the caller has most already. most 0: no bound.
-	Begin(ctx context.Context, owner string, most int) (id string, err error)
+	// Begin begins a session of a caller; busy where the caller has most already, or all callers together have all. 0: no bound.
+	Begin(ctx context.Context, owner string, most, all int) (id string, err error)
 	// Session gives what is kept of a caller's session, and has it live on; token_expired where the caller has no such session.
 	Session(ctx context.Context, id, owner string) (steps.SessionState, error)
 	// End ends a caller's session. One that is not there has ended.
@@ -89,6 +89,7 @@ type Shared interface {
 // Why requests are refused before they are looked at.
 const (
 	RefusedHost    = "host"    // sent to a host that is not served, or by a page of another site
+	RefusedRequest = "request" // asks for what there is not, or has a token in its URL
 	RefusedToken   = "token"   // without a token that is known
 	RefusedScope   = "scope"   // with a token that gives no rights
 	RefusedKeys    = "keys"    // tokens cannot be checked now

@@ -72,10 +72,6 @@ func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 	if f.shared == nil {
 		f.shared = f.newLinks(nil)
-		f.server.watching.Go(func() {
-			<-f.server.done
-			f.shared.close()
-		})
 	}
 	alone := f.passResults(next)
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -175,8 +171,9 @@ func params(req sdk.Request) json.RawMessage {
 	return data
 }
 
-// renew lets go of the sessions with upstreams that are not served any more, and of what was read of all.
-func (l *links) renew() {
+// renew lets go of the sessions with upstreams that are not served any more, which end when all calls have that may use them
+// (drained), and of what was read of all.
+func (l *links) renew(drained <-chan struct{}) {
 	stays := map[string]Upstream{}
 	for _, u := range l.face.server.o().Upstreams {
 		stays[u.Name()] = u
@@ -190,6 +187,10 @@ func (l *links) renew() {
 		}
 		delete(l.opened, name)
 		go func() {
+			select {
+			case <-drained:
+			case <-l.ctx.Done():
+			}
 			<-o.done
 			if o.link != nil {
 				_ = o.link.Close()

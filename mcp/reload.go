@@ -3,6 +3,7 @@ package mcp
 import (
 	"sync"
 
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -60,12 +61,21 @@ func (s *Server) begin() (g *generation, end func()) {
 	}
 }
 
-// Reload serves something else from now on, to the clients that there are and those to come; they are told that their tools
-// have changed where they have. Calls that run end with what they began with: drained is closed when all have, and nothing
-// uses the old engine and catalogue any more. Of the options Name, Version, Log, Grace, Stateless, KeepAlive and
-// SessionTimeout stay what they were, as does whether Shared is there; what was added up of a session stays. It fails with
-// bad_request where something that is required is missing, and then changes nothing.
-func (s *Server) Reload(o *Options) (drained <-chan struct{}, err error) {
+// beginUnlessLasting counts a request that uses what is served: a stream that stays open goes on with what is served next.
+func (s *Server) beginUnlessLasting(method string) (end func()) {
+	if method == "subscriptions/listen" {
+		return func() {}
+	}
+	_, end = s.begin()
+	return end
+}
+
+// Reload serves something else from now on, to the clients that there are and those to come, and lets others in over HTTP (nil:
+// the same); clients are told that their tools have changed where they have. Calls that run end with what they began with:
+// drained is closed when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version,
+// Log, Grace, Stateless, KeepAlive and SessionTimeout stay what they were, as does whether Shared is there; what was added
+// up of a session stays. It fails with bad_request where something that is required is missing, and then changes nothing.
+func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -75,19 +85,53 @@ func (s *Server) Reload(o *Options) (drained <-chan struct{}, err error) {
 	old := s.now.Load()
 	next.Name, next.Version, next.Log, next.Grace = old.Name, old.Version, old.Log, old.Grace
 	next.Stateless, next.KeepAlive, next.SessionTimeout, next.Shared = old.Stateless, old.KeepAlive, old.SessionTimeout, old.Shared
+	if door != nil {
+		s.SetDoor(door) // before: whoever begins on what comes next is looked at by the new door
+	}
 	s.now.Store(next)
 	old.retire()
 	select {
 	case s.swapped <- struct{}{}:
 	default: // it is looked at anyway
 	}
+	s.dropFaces(old)
 	for _, f := range s.allFaces() {
 		f.refresh()
 	}
 	for _, l := range s.allLinks() {
-		l.renew()
+		l.renew(old.drained)
 	}
 	return old.drained, nil
+}
+
+// dropFaces lets go of the faces at which nobody has looked since the reload before, and nobody looks; who comes again gets
+// another. Their sessions with upstreams end when all calls have that may use them.
+func (s *Server) dropFaces(old *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[*face]bool{}
+	for _, n := range s.sessions {
+		seen[n.face] = true
+	}
+	streaming := map[rights.Rights]bool{}
+	for open := range s.streams {
+		streaming[settled(open.Rights)] = true
+	}
+	for key, f := range s.faces {
+		if seen[f] || streaming[key.rights] || f.used.Load() == old {
+			continue
+		}
+		delete(s.faces, key)
+		if f.shared != nil {
+			s.watching.Go(func() {
+				select {
+				case <-old.drained:
+				case <-s.done:
+				}
+				f.shared.close()
+			})
+		}
+	}
 }
 
 // scene is what a face shows of one generation.

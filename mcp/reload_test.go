@@ -66,7 +66,7 @@ func TestReload(t *testing.T) {
 	}()
 	<-s.shop.started
 	o, shop := s.another(t, func(o *Options) { o.MaxTotalTokens = 5000 })
-	drained, err := s.Reload(o)
+	drained, err := s.Reload(o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestReloadRefused(t *testing.T) {
 	client := s.stdio(t, reader, nil)
 	before := names(t, client)
 	for _, o := range []*Options{nil, {}, {Engine: s.o().Engine, Catalog: s.o().Catalog, Counter: s.o().Counter, SessionTokens: -1}} {
-		if _, err := s.Reload(o); fault.CodeOf(err) != fault.BadRequest {
+		if _, err := s.Reload(o, nil); fault.CodeOf(err) != fault.BadRequest {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestManyReloads(t *testing.T) {
 	}
 	for range 20 {
 		o, _ := s.another(t, nil)
-		drained, err := s.Reload(o)
+		drained, err := s.Reload(o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,10 +2,10 @@ package mcp
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"sync"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
@@ -17,17 +17,17 @@ type sharedKey struct{}
 // replicated serves a client whose session replicas share: what is kept of it is asked for at each of its requests, and
 // another replica may serve the next one. What only saves words, such as which functions the client was told of, each
 // replica keeps for itself.
-func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Request, body []byte) {
+func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
 	ctx, caller, shared := r.Context(), s.callerIn(r.Context()), s.o().Shared
 	id := r.Header.Get(sessionHeader)
-	begins := r.Method == http.MethodPost && gjson.GetBytes(body, "method").Str == "initialize"
+	begins := r.Method == http.MethodPost && m.begins()
 	var state steps.SessionState
 	var err error
 	switch {
 	case begins && s.calls.ending():
 		err = fault.New(fault.Unavailable, "the server is shutting down")
 	case begins:
-		if id, err = shared.Begin(ctx, caller.ID, s.sessionsEach()); err == nil {
+		if id, err = shared.Begin(ctx, caller.ID, s.sessionsEach(), s.o().MaxSessions); err == nil {
 			w.Header().Set(sessionHeader, id)
 			state, err = shared.Session(ctx, id, caller.ID)
 		}
@@ -42,7 +42,7 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 		state, err = shared.Session(ctx, id, caller.ID)
 	}
 	if err != nil {
-		s.sessionFailed(w, err)
+		s.sessionFailed(w, r, err)
 		return
 	}
 	if r.Method == http.MethodDelete {
@@ -53,23 +53,54 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 	n := s.here(s.faceOf(r), id, caller, state)
 	n.note(1)
 	defer n.note(-1)
-	s.serve(next, w, r.WithContext(context.WithValue(ctx, sharedKey{}, n)))
+	defer s.prolong(n)()
+	s.serve(next, w, r.WithContext(context.WithValue(ctx, sharedKey{}, n)), m)
+}
+
+// prolong has a session live on while a request of it runs. What it gives ends that.
+func (s *Server) prolong(n *session) (stop func()) {
+	o := s.o()
+	var timer *time.Timer
+	var mu sync.Mutex
+	ended := false
+	again := func() {
+		// Where it cannot be prolonged now, it may be the next time.
+		_, _ = o.Shared.Session(n.ctx, n.id, n.caller.ID)
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			timer.Reset(o.SessionTimeout / 4)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(o.SessionTimeout/4, again)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		timer.Stop()
+	}
 }
 
 // sessionFailed answers where a session cannot be had.
-func (s *Server) sessionFailed(w http.ResponseWriter, err error) {
+func (s *Server) sessionFailed(w http.ResponseWriter, r *http.Request, err error) {
 	switch f, _ := fault.As(err); {
 	case f == nil:
 		s.o().Log.Error("a session cannot be had", "error", err)
 		http.Error(w, "a defect of onecall stopped this request", http.StatusInternalServerError)
 	case f.Code == fault.TokenExpired:
-		s.noSession(w)
+		s.noSession(w, r)
 	case f.Code == fault.Busy:
-		s.fullUp(w, f.Message)
+		s.fullUp(w, r, "too many sessions: end one, or come again later")
 	default:
-		s.o().Log.Error("sessions cannot be had", "error", err)
+		level := slog.LevelError
+		if f.Code == fault.Cancelled { // by a client that did not wait
+			level = slog.LevelDebug
+		}
+		s.o().Log.Log(context.Background(), level, "sessions cannot be had", "error", err, "cause", f.Err)
 		w.Header().Set("Retry-After", "5")
-		http.Error(w, f.Message, f.Code.HTTP())
+		http.Error(w, "sessions cannot be had now: try again in a few seconds", f.Code.HTTP())
 	}
 }
 

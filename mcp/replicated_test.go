@@ -40,7 +40,7 @@ func (c *commons) gone() error {
 	return nil
 }
 
-func (c *commons) Begin(_ context.Context, owner string, most int) (string, error) {
+func (c *commons) Begin(_ context.Context, owner string, most, _ int) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
@@ -32,6 +33,10 @@ type Server struct {
 	sessions map[*sdk.ServerSession]*session
 	ids      map[string]*session // those of sessions with an id, and those that replicas share
 	streams  map[*stream]bool
+	places   map[*place]bool
+	away     atomic.Bool // tokens cannot be checked
+	reading  *semaphore.Weighted
+	readTime time.Duration // for a client to send a message
 
 	calls    tracker
 	callers  callers
@@ -51,7 +56,7 @@ func New(o *Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
-		streams: map[*stream]bool{}, swapped: make(chan struct{}, 1), done: make(chan struct{})}
+		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: semaphore.NewWeighted(maxReading), readTime: readTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
 	s.now.Store(newGeneration(o))
 	s.watching.Go(s.watch)
 	return s, nil
@@ -66,6 +71,9 @@ func (s *Server) Close() {
 	s.closed.Do(func() { close(s.done) })
 	s.calls.cut()
 	s.endSessions(nil)
+	for _, f := range s.allFaces() {
+		f.shared.close()
+	}
 	done := make(chan error, 1)
 	go func() {
 		s.watching.Wait()
@@ -140,9 +148,8 @@ func (s *Server) face(r rights.Rights, surface Surface) *face {
 		s.faces[key] = f
 	}
 	s.mu.Unlock()
-	if !made {
-		f.refresh()
-	}
+	f.used.Store(s.now.Load())
+	f.begun.Do(f.refresh) // nobody looks at it before
 	return f
 }
 

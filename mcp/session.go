@@ -31,7 +31,9 @@ type session struct {
 	spent spending
 	kept  *steps.Session // what others keep for as long as the session lasts
 	links *links         // sessions with upstreams; nil: none
-	ended chan struct{}  // closed when a session of this process alone has ended
+
+	leaving bool          // it gives way to another; guarded by Server.mu
+	ended   chan struct{} // closed when a session of this process alone has ended
 }
 
 // newSession makes what is kept of a caller's session; shared is what replicas know of it, nil where there are none.
@@ -41,14 +43,16 @@ func (f *face) newSession(id string, caller *rights.Caller, shared steps.Session
 	return n
 }
 
-// session gives what is kept of a client with a session of this process, from its first request on.
-func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller) *session {
+// session gives what is kept of a client with a session of this process, from its first request on; kept is the place that was
+// kept for it, nil: none.
+func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller, kept *place) *session {
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.sessions[ss]; known != nil {
 		return known
 	}
+	delete(s.places, kept)
 	n := f.newSession(ss.ID(), caller, nil)
 	n.sdk = ss
 	n.links = newLinks(n)
@@ -82,7 +86,8 @@ func (f *face) sessionOf(ctx context.Context, req sdk.Request, sessions bool) *s
 	if !ok {
 		return nil
 	}
-	return f.session(ss, f.server.callerOf(req.GetExtra(), nil))
+	kept, _ := ctx.Value(placeKey{}).(*place)
+	return f.session(ss, f.server.callerOf(req.GetExtra(), nil), kept)
 }
 
 // cut cancels the calls of the session that run, and those to come.
@@ -130,14 +135,41 @@ func (s *Server) byID(id string) *session {
 // abandonedAfter is how long a session was not used that gives way to a new one where there are too many.
 const abandonedAfter = time.Minute
 
-// room tells whether a caller may have one more session over HTTP. Most clients never end theirs: where there are too many
+// place is kept for a session that is about to begin.
+type place struct {
+	server *Server
+	caller string
+}
+
+type placeKey struct{}
+
+// free gives the place up: its session has begun, or does not begin.
+func (p *place) free() {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	delete(p.server.places, p)
+}
+
+// reserve keeps a place for one more session of a caller over HTTP. Most clients never end theirs: where there are too many
 // of the caller or of all, the one of them that was not used for longest gives way.
-func (s *Server) room(caller *rights.Caller) bool {
-	mine := func(n *session) bool { return n.caller.ID == caller.ID }
-	if most := s.sessionsEach(); most > 0 && !s.giveWay(most, mine) {
-		return false
+func (s *Server) reserve(caller *rights.Caller) (*place, bool) {
+	p := &place{s, caller.ID}
+	s.mu.Lock()
+	gone, ok := s.giveWay(s.sessionsEach(), func(id string) bool { return id == caller.ID })
+	if ok && gone == nil {
+		gone, ok = s.giveWay(s.o().MaxSessions, func(string) bool { return true })
 	}
-	return s.giveWay(s.o().MaxSessions, func(*session) bool { return true })
+	if ok {
+		s.places[p] = true
+	}
+	if gone != nil {
+		gone.leaving = true
+	}
+	s.mu.Unlock()
+	if gone != nil {
+		_ = gone.sdk.Close()
+	}
+	return p, ok
 }
 
 // sessionsEach is how many sessions a caller may have; 0: any number, as where nobody knows one caller from another.
@@ -148,31 +180,29 @@ func (s *Server) sessionsEach() int {
 	return max(s.o().Limits.Sessions, 0)
 }
 
-// giveWay sees to it that there are less than most of the sessions over HTTP that of accepts; false where none of them can be
-// ended.
-func (s *Server) giveWay(most int, of func(*session) bool) bool {
-	s.mu.Lock()
+// giveWay tells whether there may be one more of the sessions over HTTP of the callers whom of accepts, and which has to end
+// for it; most 0: there may be any number. The caller holds the lock.
+func (s *Server) giveWay(most int, of func(caller string) bool) (gone *session, ok bool) {
 	n := 0
-	var oldest *session
+	for p := range s.places {
+		if of(p.caller) {
+			n++
+		}
+	}
 	at := time.Now().Add(-abandonedAfter)
 	for _, one := range s.sessions {
-		if one.id == "" || !of(one) {
+		if one.id == "" || one.leaving || !of(one.caller.ID) {
 			continue
 		}
 		n++
 		if since, idle := one.idle(); idle && since.Before(at) {
-			oldest, at = one, since
+			gone, at = one, since
 		}
 	}
-	s.mu.Unlock()
-	if n < most {
-		return true
+	if most == 0 || n < most {
+		return nil, true
 	}
-	if oldest == nil {
-		return false
-	}
-	_ = oldest.sdk.Close()
-	return true
+	return gone, gone != nil
 }
 
 // endSessions closes the sessions that of accepts; nil: all.

@@ -24,6 +24,7 @@ type spending struct {
 	tokens  int
 	told    int  // the highest mark that the client was warned of; 0: none
 	telling bool // a call that is under way has a warning to tell
+	owed    int  // tokens that could not be added to what replicas know
 }
 
 // Names of what replicas share of a session's spending.
@@ -43,6 +44,12 @@ type spender struct {
 // read takes what was spent from where it is added up.
 func (s *spender) read(ctx context.Context) error {
 	if shared := s.of.kept.Shared(); shared != nil {
+		if owed := s.of.spent.settle(); owed > 0 {
+			if _, err := shared.Add(ctx, sharedTokens, int64(owed)); err != nil {
+				s.of.spent.owe(owed)
+				return err
+			}
+		}
 		numbers, err := shared.Read(ctx, sharedTokens, sharedTold)
 		if err != nil {
 			return err
@@ -67,7 +74,8 @@ func (c *call) beginSpending() *fault.Error {
 	}
 	s := &spender{of: c.session, o: &c.now.Options}
 	if err := s.read(c.ctx); err != nil {
-		f, _ := fault.As(err)
+		f := fault.New(fault.CodeOf(err), "it cannot be told now what this session may spend: try again in a few seconds; nothing was run")
+		f.Err = err
 		return f
 	}
 	c.spends = s
@@ -143,6 +151,7 @@ func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
 	s.of.spent.add(n, told, s.mark > 0)
 	if shared := s.of.kept.Shared(); shared != nil {
 		if err := s.share(context.WithoutCancel(ctx), shared, n, told); err != nil { // the answer is there, and is given
+			s.of.spent.owe(n)
 			s.o.Log.ErrorContext(ctx, "the tokens of an answer could not be added to those of its session", "tokens", n, "error", err)
 		}
 	}
@@ -150,10 +159,27 @@ func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
 
 // share adds to what replicas know.
 func (s *spender) share(ctx context.Context, shared steps.SessionState, n, told int) error {
-	if _, err := shared.Add(ctx, sharedTokens, int64(n)); err != nil || told == 0 {
+	if _, err := shared.Add(ctx, sharedTokens, int64(n)); err != nil {
 		return err
 	}
-	return shared.Raise(ctx, map[string]int64{sharedTold: int64(told)})
+	if told > 0 {
+		_ = shared.Raise(ctx, map[string]int64{sharedTold: int64(told)}) // else the client is warned once more
+	}
+	return nil
+}
+
+// owe takes note of tokens that could not be shared: the next call of the session begins by that. settle gives what is owed.
+func (s *spending) owe(tokens int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owed += tokens
+}
+
+func (s *spending) settle() (owed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owed, s.owed = s.owed, 0
+	return owed
 }
 
 // add takes note of what was spent, and of the mark that the client was warned of (0: none) by the call that was to

@@ -306,6 +306,11 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps.Await(t.Context(), o.Catalog, nil)
+		for name := range results { // the server tells of them one after the other
+			for changed := o.Catalog.Changed(); !o.Catalog.Registry().HasName(b.name + "." + name); changed = o.Catalog.Changed() {
+				<-changed
+			}
+		}
 	})
 	m := newSpend(t, most)
 	client := legacyStdio(t, s, nil)

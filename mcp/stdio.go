@@ -34,7 +34,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
-	transport.cut.Store(f.session(ss, caller))
+	transport.cut.Store(f.session(ss, caller, nil))
 	ended := make(chan error, 1)
 	go func() { ended <- ss.Wait() }()
 	select {

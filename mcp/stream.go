@@ -3,30 +3,28 @@ package mcp
 import (
 	"context"
 	"net/http"
-
-	"github.com/onecall-mcp/onecall/rights"
+	"sync"
 )
 
 // stream is a request that stays open: what a client is told outside its calls.
 type stream struct {
-	caller *rights.Caller
-	token  string
+	*visitor
 	cancel context.CancelFunc
 }
 
 // serve answers a request. One that stays open does not outlive the rights of its caller.
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
+func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
+	if !m.lasts {
 		next.ServeHTTP(w, r)
 		return
 	}
-	caller := s.callerIn(r.Context())
+	v, _ := r.Context().Value(visitorKey{}).(*visitor)
 	ctx, cancel := context.WithCancel(r.Context())
-	if !caller.Expires.IsZero() {
-		ctx, cancel = context.WithDeadline(r.Context(), caller.Expires)
+	if !v.Expires.IsZero() {
+		ctx, cancel = context.WithDeadline(r.Context(), v.Expires)
 	}
 	defer cancel()
-	open := &stream{caller, bearer(r), cancel}
+	open := &stream{v, cancel}
 	s.mu.Lock()
 	s.streams[open] = true
 	s.mu.Unlock()
@@ -35,6 +33,10 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 		delete(s.streams, open)
 		s.mu.Unlock()
 	}()
+	if !s.still(ctx, v) { // since it was let in
+		s.noSession(w, r)
+		return
+	}
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -46,9 +48,13 @@ func (s *Server) cutStreams(of func(*stream) bool) {
 		open = append(open, one)
 	}
 	s.mu.Unlock()
+	var all sync.WaitGroup
 	for _, one := range open {
-		if of(one) {
-			one.cancel()
-		}
+		all.Go(func() {
+			if of(one) {
+				one.cancel()
+			}
+		})
 	}
+	all.Wait()
 }

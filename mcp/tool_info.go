@@ -34,8 +34,13 @@ type limitsShown struct {
 	PerSecond      float64 `json:"perSecond,omitempty"` // requests
 }
 
-func (o *Options) limitsShown() *limitsShown {
-	return &limitsShown{o.MaxTotalTokens, int(o.MaxRequestBytes), max(o.Limits.Calls, 0), max(o.Limits.Sessions, 0), o.Limits.PerSecond}
+func (c *call) limitsShown() *limitsShown {
+	o := &c.now.Options
+	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(o.Limits.Calls, 0), PerSecond: o.Limits.PerSecond}
+	if visitorOf(c.request.Extra) != nil { // by itself a caller is bounded only where it has a token
+		shown.Sessions = max(o.Limits.Sessions, 0)
+	}
+	return shown
 }
 
 // sourceShown is what a caller is told of a source.
@@ -64,7 +69,7 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Surface, shown.Caller, shown.Tier = c.face.surface.String(), c.caller.ID, c.face.rights.Tier.String()
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
-		shown.Limits = o.limitsShown()
+		shown.Limits = c.limitsShown()
 	}
 	result, _ := c.deliver(marshal(shown), 0)
 	return result

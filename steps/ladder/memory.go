@@ -18,6 +18,8 @@ type memory interface {
 	stands(ctx context.Context, l *Ladder, keys []key) ([]int, error)
 	// reach takes note that subjects were called at a rung of l.
 	reach(ctx context.Context, l *Ladder, rung int, keys []key) error
+	// most is how many subjects of one result it takes note of.
+	most(l *Ladder) int
 }
 
 type memoryKey struct{}
@@ -56,6 +58,8 @@ func (m *recent) stands(_ context.Context, l *Ladder, keys []key) ([]int, error)
 	}
 	return rungs, nil
 }
+
+func (m *recent) most(l *Ladder) int { return l.max }
 
 func (m *recent) reach(_ context.Context, l *Ladder, rung int, keys []key) error {
 	if len(keys) == 0 {

@@ -12,8 +12,14 @@ import (
 
 // shared is the memory of a session that replicas share: a number for each subject, its rung counted from 1. Which of too many
 // are forgotten is decided by who keeps the numbers; of one call no more subjects are looked for or noted than the ladder
-// remembers.
+// remembers, and of one result no more than maxFound.
 type shared struct{ state steps.SessionState }
+
+// maxFound is how many subjects of one result are noted where replicas share a session: one caller's searches must not keep
+// the store of all busy.
+const maxFound = 500
+
+func (shared) most(l *Ladder) int { return min(l.max, maxFound) }
 
 func (m shared) stands(ctx context.Context, l *Ladder, keys []key) ([]int, error) {
 	rungs := make([]int, len(keys))

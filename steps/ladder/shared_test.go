@@ -129,10 +129,49 @@ func TestSharedBound(t *testing.T) {
 	}
 }
 
+// Of one result only so many subjects are noted, the first of them.
+func TestSharedResult(t *testing.T) {
+	t.Parallel()
+	s := &state{}
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	var many []string
+	for i := range maxFound + 1 {
+		many = append(many, fmt.Sprintf(`{"symbolId":"many%d"}`, i))
+	}
+	if f := call(sharing(t, s), t, r, code[0], `{"query":[`+strings.Join(many, ",")+`]}`); f != nil {
+		t.Fatal(f)
+	}
+	if len(s.numbers) != maxFound {
+		t.Errorf("%d subjects are noted, want %d", len(s.numbers), maxFound)
+	}
+	for i, want := range map[int]fault.Code{0: "", maxFound - 1: "", maxFound: fault.Denied} {
+		var err error
+		if f := call(sharing(t, s), t, r, code[2], fmt.Sprintf(`{"symbolId":"many%d"}`, i)); f != nil {
+			err = f
+		}
+		if fault.CodeOf(err) != want {
+			t.Errorf("the subject %d: %v, want %q", i, err, want)
+		}
+	}
+}
+
+// Two ladders whose names say the same when they are put together are two.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	seen := map[string][]string{}
+	for _, names := range [][]string{{"id", "ab", "c"}, {"id", "a", "bc"}, {"id", "abc"}, {"ida", "b", "c"}, {"id", "c", "ab"}} {
+		id := identity(names)
+		if before, twice := seen[id]; twice {
+			t.Errorf("%q and %q are one", before, names)
+		}
+		seen[id] = names
+	}
+}
+
 // Where it cannot be known what was called before, an enforced ladder refuses what may skip too much, and nothing else.
 func TestSharedAway(t *testing.T) {
 	t.Parallel()
-	away := fault.New(fault.Unavailable, "The store is away; try again.")
+	away := fault.New(fault.Unavailable, "The store at 10.0.0.7:6379 is away; try again.")
 	for _, mode := range []Mode{Warn, Enforce} {
 		s := &state{fail: away}
 		w := &world{}
@@ -144,7 +183,7 @@ func TestSharedAway(t *testing.T) {
 			case !refused && f != nil:
 				t.Errorf("%s: %s: %v", mode, name, f)
 			case refused && (f == nil || f.Code != fault.Unavailable || !errors.Is(f, away) || !strings.Contains(f.Message, name+" is not called") ||
-				!strings.Contains(f.Message, "symbolId") || !strings.HasSuffix(f.Message, away.Message)):
+				!strings.Contains(f.Message, "symbolId") || !strings.HasSuffix(f.Message, "try again in a few seconds") || strings.Contains(f.Message, "10.0.0.7")):
 				t.Errorf("%s: %s: %v", mode, name, f)
 			}
 		}
@@ -153,6 +192,10 @@ func TestSharedAway(t *testing.T) {
 		}
 		if f := call(ctx, t, r, code[4], `{}`); f != nil { // it names no subject
 			t.Error(f)
+		}
+		s.fail = fault.New(fault.TokenExpired, "gone")
+		if f := call(ctx, t, r, code[4], `{"symbolId":"a"}`); mode == Enforce && (f == nil || !strings.Contains(f.Message, "the session has ended")) {
+			t.Errorf("%s: of a session that has ended: %v", mode, f)
 		}
 	}
 }
@@ -170,7 +213,7 @@ func TestReplicas(t *testing.T) {
 		}
 		t.Cleanup(store.Close)
 		if i == 0 {
-			if id, err = store.Begin(t.Context(), "o", 0); err != nil {
+			if id, err = store.Begin(t.Context(), "o", 0, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -197,11 +240,11 @@ func TestReplicas(t *testing.T) {
 	if f := call(contexts[0], t, r, code[0], `{"query":[`+strings.Join(many, ",")+`]}`); f != nil {
 		t.Fatal(f)
 	}
-	if f := call(contexts[1], t, r, code[2], `{"symbolId":["many0","many2999"]}`); f != nil {
+	if f := call(contexts[1], t, r, code[2], `{"symbolId":["many0","many499"]}`); f != nil {
 		t.Errorf("after a search that found many: %v", f)
 	}
 	server.Kill()
-	if f := call(contexts[1], t, r, code[2], `{"symbolId":"a"}`); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, server.Address()) {
+	if f := call(contexts[1], t, r, code[2], `{"symbolId":"a"}`); f == nil || f.Code != fault.Unavailable || strings.Contains(f.Message, server.Address()) {
 		t.Errorf("without the server: %v", f)
 	}
 	if f := call(contexts[1], t, r, code[1], `{"symbolId":"a"}`); f != nil {

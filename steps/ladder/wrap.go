@@ -69,7 +69,7 @@ func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) (
 		return nil, err
 	}
 	if err == nil && (i == 0 || argument == "") {
-		keys = append(keys, found(result, c.folded, c.max)...)
+		keys = append(keys, found(result, c.folded, memory.most(c.Ladder))...)
 	}
 	_ = memory.reach(ctx, c.Ladder, i, keys) // the answer is there; at worst a cheap function is asked for once more
 	return result, err
@@ -107,16 +107,17 @@ func (c *climb) judge(ctx context.Context, m memory, i int, subjects []named, ke
 	return c.complain(ctx, i, where, skipped)
 }
 
-// unknown is what becomes of a call that cannot be judged: only a ladder that is enforced stops it.
+// unknown is what becomes of a call that cannot be judged: only a ladder that is enforced stops it. What is wrong where is the
+// cause of the error, and not for the caller.
 func (c *climb) unknown(i int, err error) *fault.Error {
 	if !c.enforce {
 		return nil
 	}
-	why := err.Error()
-	if f, ok := fault.As(err); ok {
-		why = f.Message
+	remedy := "try again in a few seconds"
+	if fault.CodeOf(err) == fault.TokenExpired {
+		remedy = "the session has ended; begin a new one"
 	}
-	f := fault.New(fault.Unavailable, "%s is not called, as it cannot be known what was called before for this %s: %s", c.rungs[i].name, c.subject, why)
+	f := fault.New(fault.Unavailable, "%s is not called, as it cannot be known now what was called before for this %s: %s", c.rungs[i].name, c.subject, remedy)
 	f.Err = err
 	return f
 }

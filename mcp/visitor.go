@@ -1,0 +1,191 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+)
+
+// visitor is who has sent a request over HTTP, and by which door's word.
+type visitor struct {
+	*rights.Caller
+	door  *Door
+	token string // "": the door asks for none
+}
+
+type visitorKey struct{}
+
+// callerIn is who has sent the request whose context ctx is.
+func (s *Server) callerIn(ctx context.Context) *rights.Caller {
+	v, _ := ctx.Value(visitorKey{}).(*visitor)
+	return v.Caller
+}
+
+// visitorField is where the protocol's library keeps the visitor of a request.
+const visitorField = "visitor"
+
+// visitorOf is who has sent a message; nil: it did not come by a door that asks for tokens.
+func visitorOf(extra *sdk.RequestExtra) *visitor {
+	if extra == nil || extra.TokenInfo == nil {
+		return nil
+	}
+	v, _ := extra.TokenInfo.Extra[visitorField].(*visitor)
+	return v
+}
+
+// identify finds out who has sent a request. Who is not known is told so; the visitor is nil then.
+func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visitor {
+	if d.Callers == nil {
+		return &visitor{Caller: &d.Access, door: d}
+	}
+	v := &visitor{door: d, token: bearer(r)}
+	if v.token == "" {
+		s.o().Refused(RefusedToken)
+		d.challenge(w, "") // RFC 6750 section 3.1: who sent no token is told no error
+		http.Error(w, "no bearer token", http.StatusUnauthorized)
+		return nil
+	}
+	caller, err := d.Callers.Verify(r.Context(), v.token)
+	if code := fault.CodeOf(err); err == nil || code == fault.Denied {
+		s.keysAway(nil)
+	} else {
+		if code != fault.Cancelled { // by a client that did not wait
+			s.keysAway(err)
+		}
+		s.o().Refused(RefusedKeys)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "tokens cannot be checked now", http.StatusServiceUnavailable)
+		return nil
+	}
+	switch {
+	case errors.Is(err, rights.ErrScope):
+		s.o().Refused(RefusedScope)
+		d.challenge(w, "insufficient_scope")
+		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
+		return nil
+	case err != nil:
+		if f, ok := fault.As(err); ok && f.Err != nil {
+			s.o().Log.Debug("a token was refused", "error", f.Err) // which holds nothing of the token
+		}
+		s.o().Refused(RefusedToken)
+		d.challenge(w, "invalid_token")
+		http.Error(w, "invalid token", http.StatusUnauthorized)
+		return nil
+	}
+	v.Caller = caller
+	return v
+}
+
+// keysAway tells the log that tokens cannot be checked, and that they can be again: once each.
+func (s *Server) keysAway(err error) {
+	if away := err != nil; s.away.Swap(away) == away {
+		return
+	}
+	if err != nil {
+		s.o().Log.Error("tokens cannot be checked", "error", err)
+		return
+	}
+	s.o().Log.Info("tokens can be checked again")
+}
+
+// still tells whether a visitor who was let in would be now, with the same rights. One of whom that cannot be told now stays
+// for as long as its token lasts.
+func (s *Server) still(ctx context.Context, v *visitor) bool {
+	if !v.Expires.IsZero() && !time.Now().Before(v.Expires) {
+		return false
+	}
+	d := s.door.Load()
+	switch {
+	case d == v.door:
+		return true
+	case d.Callers == nil || v.token == "":
+		return d.Callers == nil && v.token == "" && d.Access.ID == v.ID && settled(d.Access.Rights) == settled(v.Rights)
+	}
+	now, err := d.Callers.Verify(ctx, v.token)
+	if err != nil {
+		return fault.CodeOf(err) != fault.Denied
+	}
+	return now.ID == v.ID && settled(now.Rights) == settled(v.Rights)
+}
+
+// in gives the visitor's request with the visitor in its context.
+func (v *visitor) in(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), visitorKey{}, v))
+}
+
+// admitted hands a visitor's request on to the protocol's library, which is told whose it is.
+func admitted(v *visitor, next http.Handler) http.Handler {
+	if v.token == "" {
+		return next
+	}
+	return auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: v.ID, Expiration: v.Expires, Extra: map[string]any{visitorField: v}}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
+}
+
+// bearer is the token that a request carries; "" where it carries none, or more than one.
+func bearer(r *http.Request) string {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(strings.TrimSpace(headers[0]), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || strings.ContainsAny(token, " \t") {
+		return ""
+	}
+	return token
+}
+
+// challenge tells how a caller gets in (RFC 6750 section 3, RFC 9728 section 5.1); problem "": it has not tried yet.
+func (d *Door) challenge(w http.ResponseWriter, problem string) {
+	params := []string{`realm="onecall"`}
+	if problem != "" {
+		params = append(params, fmt.Sprintf("error=%q", problem))
+	}
+	if at := d.metadataURL(); at != "" {
+		params = append(params, fmt.Sprintf("resource_metadata=%q", at))
+		if len(d.Scopes) > 0 {
+			params = append(params, fmt.Sprintf("scope=%q", strings.Join(d.Scopes, " ")))
+		}
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer "+strings.Join(params, ", "))
+}
+
+// metadataPath is where clients look for the metadata of a protected resource; that of a resource with a path stands under
+// it with the path (RFC 9728 section 3.1).
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// metadataURL is where a client is told how to get a token; "": nowhere.
+func (d *Door) metadataURL() string {
+	own, err := url.Parse(d.URL)
+	if err != nil || d.URL == "" || len(d.Issuers) == 0 {
+		return ""
+	}
+	own.Path, own.RawPath, own.RawQuery = metadataPath+strings.TrimSuffix(own.Path, "/"), "", ""
+	return own.String()
+}
+
+// metadata tells where a client gets a token.
+func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
+	d := s.door.Load()
+	at, err := url.Parse(d.metadataURL())
+	if err != nil || at.Path == "" || !d.serves(r.Host) || r.URL.Path != metadataPath && r.URL.Path != at.Path {
+		http.NotFound(w, r)
+		return
+	}
+	auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: d.URL, AuthorizationServers: d.Issuers, ScopesSupported: d.Scopes, BearerMethodsSupported: []string{"header"},
+	}).ServeHTTP(w, r)
+}

@@ -3,8 +3,6 @@ package chain
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -85,9 +83,7 @@ func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
 
 // defect is what is told of a panic; only logs have its cause.
 func defect(p *plannedStep, panicked any) *fault.Error {
-	f := fault.New(fault.Internal, "a defect of onecall stopped this step; the chain's other results stand").Under(p.at)
-	f.Err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
-	return f
+	return stopped(panicked, "a defect of onecall stopped this step; the chain's other results stand").Under(p.at)
 }
 
 // coded makes err a coded error that has a place: its own, or at.

@@ -2,6 +2,8 @@ package chain
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -39,11 +41,18 @@ func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer)
 	return s.carryOut(ctx, request, r, faults)
 }
 
-// rescue makes an answer of a panic; it is deferred.
+// rescue makes an answer of a panic; it is deferred. Only logs have its cause.
 func (s *exchange) rescue(ctx context.Context, a **Answer) {
 	if panicked := recover(); panicked != nil {
-		*a = s.failure(ctx, fault.New(fault.Internal, "a defect of onecall stopped this request: %v", panicked))
+		*a = s.failure(ctx, stopped(panicked, "a defect of onecall stopped this request"))
 	}
+}
+
+// stopped is the fault for what a panic has stopped. What panicked and where is its cause, and not in its message.
+func stopped(panicked any, what string) *fault.Error {
+	f := fault.New(fault.Internal, "%s", what)
+	f.Err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+	return f
 }
 
 // carryOut does what a decoded request asks; r is nil where nothing could be decoded. text is what the faults' lines and

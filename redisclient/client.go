@@ -103,7 +103,7 @@ func (c *Client) Key(name string) string { return c.o.Prefix + name }
 // that it may be run twice.
 //
 // The errors: those of the context; ErrClosed; redis.Nil and coded errors as the operation gave them; anything else is
-// unavailable, and says what is wrong with the server.
+// unavailable, and its cause (Err) says what is wrong with which server: that is for logs, and not for callers.
 func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,13 +125,13 @@ func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, ser
 	}()
 	select {
 	case err := <-done:
-		return c.fault(ctx, err)
+		return c.fault(ctx, limited, err)
 	case <-limited.Done():
 		select {
 		case err := <-done: // which is why limited ended
-			return c.fault(ctx, err)
+			return c.fault(ctx, limited, err)
 		default:
-			return c.fault(ctx, limited.Err())
+			return c.fault(ctx, limited, limited.Err())
 		}
 	}
 }

@@ -56,8 +56,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What an operation gives of its own is passed on; what the server or the way to it does is unavailable, with the name and
-// the address.
+// What an operation gives of its own is passed on; what the server or the way to it does is unavailable: the message names what
+// the server is for, and the cause its address and what is wrong.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -79,11 +79,42 @@ func TestErrors(t *testing.T) {
 		switch {
 		case test.words == "" && !errors.Is(err, test.is):
 			t.Errorf("%s: %v, want %v", name, err, test.is)
-		case test.words != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "The larder at "+server.Address()+" "+test.words)):
-			t.Errorf("%s: %v, want unavailable: %s", name, err, test.words)
-		case err != nil && strings.Contains(fmt.Sprintf("%+v", err), "s3cr3t"):
+		case test.words != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasPrefix(cause(err), "the larder at "+server.Address()+" "+test.words)):
+			t.Errorf("%s: %v (%s), want unavailable: %s", name, err, cause(err), test.words)
+		case test.words != "" && err.Error() != "unavailable: The larder cannot be reached now: try again in a few seconds.":
+			t.Errorf("%s: callers are told %q", name, err)
+		case err != nil && strings.Contains(fmt.Sprintf("%+v %s", err, cause(err)), "s3cr3t"):
 			t.Errorf("%s tells a secret: %v", name, err)
 		}
+	}
+}
+
+// cause is what is wrong with a server, for those who run it.
+func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
+
+// A server that refuses a command is not asked again: only where it had closed the connection is an operation made anew.
+func TestAskedOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	loading := redistest.NewProxy(t, func(c net.Conn) {
+		buffer := make([]byte, 1<<10)
+		for {
+			n, err := c.Read(buffer)
+			if err != nil {
+				return
+			}
+			asked.Add(int32(strings.Count(strings.ToLower(string(buffer[:n])), "ping")))
+			if _, err := io.WriteString(c, "-LOADING s3cr3t\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	c := open(t, redisclient.Options{URL: "redis://" + loading.Address()})
+	if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "is still reading its data") {
+		t.Errorf("%v: %s", err, cause(err))
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
 	}
 }
 
@@ -98,7 +129,7 @@ func TestTransaction(t *testing.T) {
 			tx.Do(ctx, "NOSUCHCOMMAND")
 		})
 	})
-	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "lacks a command") {
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "lacks a command") {
 		t.Errorf("%v, want that a command is lacking", err)
 	}
 	if n := server.Client(t).Exists(t.Context(), "k").Val(); n != 0 {
@@ -106,7 +137,7 @@ func TestTransaction(t *testing.T) {
 	}
 }
 
-// An operation lasts no longer than Longest, also where the server is never silent for long.
+// An operation lasts no longer than Longest, also where the server is never silent for long; what ended it is named.
 func TestLongest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -114,11 +145,31 @@ func TestLongest(t *testing.T) {
 	for longest, want := range map[time.Duration]fault.Code{200 * time.Millisecond: fault.Unavailable, 0: ""} {
 		c := open(t, redisclient.Options{URL: "redis://" + trickle.Address(), Timeout: 200 * time.Millisecond, Longest: longest})
 		began := time.Now()
-		if err := c.Ping(t.Context()); fault.CodeOf(err) != want {
+		if err := c.Ping(t.Context()); fault.CodeOf(err) != want || err != nil && !strings.HasSuffix(cause(err), "did not answer within 200ms") {
 			t.Errorf("at the most %v: %v, want %q", longest, err, want)
 		}
 		if took := time.Since(began); longest == 0 && took < 200*time.Millisecond {
 			t.Errorf("it took %v: the test proves nothing", took)
+		}
+	}
+}
+
+// The bound that ended an operation is named: how long the server was silent, or how long all of it took.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	silent := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	trickle := redistest.NewProxy(t, func(c net.Conn) {
+		for text := "+"; ; text = "x" {
+			if _, err := io.WriteString(c, text); err != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	for address, want := range map[string]string{silent.Address(): "100ms", trickle.Address(): "250ms"} {
+		c := open(t, redisclient.Options{URL: "redis://" + address, Timeout: 100 * time.Millisecond, Longest: 250 * time.Millisecond})
+		if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+want) {
+			t.Errorf("%v: %s, want that it names %s", err, cause(err), want)
 		}
 	}
 }

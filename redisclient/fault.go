@@ -25,8 +25,9 @@ func gone(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// fault is the error of an operation for its caller.
-func (c *Client) fault(ctx context.Context, err error) error {
+// fault is the error of an operation for its caller; limited is what it had of the caller's context. What is wrong with the
+// server, and where it is, is for who runs it: it is the cause of the error, and not in its message.
+func (c *Client) fault(ctx, limited context.Context, err error) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return err
 	}
@@ -42,11 +43,18 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) { // the connection may have noticed it first
 		return context.DeadlineExceeded
 	}
-	return fault.New(fault.Unavailable, "The %s at %s %s.", c.o.Name, c.address, c.reason(err))
+	f := fault.New(fault.Unavailable, "The %s cannot be reached now: try again in a few seconds.", c.o.Name)
+	within := c.o.Timeout
+	if end, ok := limited.Deadline(); ok && !time.Now().Before(end) {
+		within = c.o.Longest
+	}
+	f.Err = fmt.Errorf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) //nolint:errorlint // err may hold what the server wrote
+	return f
 }
 
-// reason says what is wrong, with nothing in it that the server wrote but a code.
-func (c *Client) reason(err error) string {
+// reason says what is wrong, with nothing in it that the server wrote but a code. within is the bound that ended an operation
+// which lasted too long.
+func reason(err error, within time.Duration) string {
 	var said redis.Error
 	var dial *net.OpError
 	var timeout interface{ Timeout() bool }
@@ -56,13 +64,13 @@ func (c *Client) reason(err error) string {
 	case certificate(err) != "":
 		return "cannot be trusted: " + certificate(err)
 	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("did not answer within %v; try again in a moment", c.o.Timeout)
+		return fmt.Sprintf("did not answer within %v", within)
 	case errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
-		return fmt.Sprintf("is busy: no connection was free within %v; try again in a moment", c.o.Timeout)
+		return fmt.Sprintf("is busy: no connection was free within %v", within)
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return "cannot be reached: " + dial.Err.Error() + "; try again when it is up"
+		return "cannot be reached: " + dial.Err.Error()
 	case gone(err):
-		return "closed the connection; try again in a moment"
+		return "closed the connection"
 	}
 	return "does not answer as Redis does: is another server there, or does it want TLS (rediss://)?"
 }

@@ -1,4 +1,3 @@
 -- Ends a session, if there is one.
-redis.call('UNLINK', session)
-redis.call('ZREM', index, id)
+forget()
 return 1

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"maps"
 	"slices"
 
@@ -14,9 +13,9 @@ import (
 
 // Bounds of what is kept of one session.
 const (
-	// MaxFamily is how many names of families, those with a colon such as "ladder:x", a session keeps. Where there are more, those
-	// go that were not written for longest, a quarter at a time, and count 0 again.
-	MaxFamily = 10_000
+	// MaxFamily is how many names of families, those with a colon such as "ladder:x", a session keeps for certain: those that
+	// were written last. Of older ones it keeps up to as many again, and one batch each; what it forgets counts 0 again.
+	MaxFamily = 5_000
 
 	// MaxPlain is how many other names it keeps. They never go; one more is limit_exceeded.
 	MaxPlain = 100
@@ -27,7 +26,7 @@ const (
 
 const (
 	maxName = 200  // bytes of a name
-	batch   = 5000 // names that one script is given; the server does nothing else meanwhile
+	batch   = 1000 // names that one script is given; the server does nothing else meanwhile
 )
 
 // The first numbers of a script's answer.
@@ -48,7 +47,7 @@ var (
 	write = redis.NewScript(sessionScript + numbersScript + writeScript)
 )
 
-// Read implements steps.SessionState, in one round trip for 5,000 names.
+// Read implements steps.SessionState, in one round trip for 1,000 names.
 func (n *session) Read(ctx context.Context, names ...string) ([]int64, error) {
 	if err := checkNames(names); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func (n *session) Add(ctx context.Context, name string, number int64) (sum int64
 	return last, nil
 }
 
-// Raise implements steps.SessionState, in one round trip for 5,000 names. Of more, some may be raised when it fails.
+// Raise implements steps.SessionState, in one round trip for 1,000 names. Of more, some may be raised when it fails.
 func (n *session) Raise(ctx context.Context, values map[string]int64) error {
 	names := slices.Collect(maps.Keys(values))
 	if err := checkNames(names); err != nil {
@@ -140,9 +139,6 @@ func (n *session) ask(ctx context.Context, server *redis.Client, script *redis.S
 	}
 	return answer[1:], nil
 }
-
-// errAnswer is an answer that the scripts do not give.
-var errAnswer = errors.New("not an answer of the script")
 
 func checkNames(names []string) error {
 	for _, name := range names {

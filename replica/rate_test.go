@@ -169,7 +169,7 @@ func BenchmarkRaise(b *testing.B) {
 	server := redistest.Start(b)
 	s := open(b, replica.Options{URL: server.URL()})
 	_, state := begin(b, s, "o")
-	for _, n := range []int{1, 100, 4096} {
+	for _, n := range []int{1, 100, 500, 4096} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			round := 0
 			for b.Loop() {

@@ -2,9 +2,9 @@
 if not alive() then return {0} end
 used()
 local answer = {1}
-batches(4, #ARGV, 1000, function(first, last)
-  local fields = {}
-  for i = first, last do fields[#fields + 1] = '.' .. ARGV[i] end
-  for _, kept in ipairs(redis.call('HMGET', session, unpack(fields))) do answer[#answer + 1] = number(kept) end
+batches(5, #ARGV, 1000, function(first, last)
+  local names = {unpack(ARGV, first, last)}
+  local numbers = look(names)
+  for i = 1, #names do answer[#answer + 1] = numbers[i] or 0 end
 end)
 return answer

@@ -83,28 +83,41 @@ func New(o *Options) (*Store, error) {
 }
 
 // Ping tells whether the server can be used, with the error that an operation would have.
-func (s *Store) Ping(ctx context.Context) error { return coded(s.client.Ping(ctx)) }
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() })
+}
 
 // Close ends the use of the store: operations under way and later ones are unavailable. What it kept stays on the server
 // until it expires.
 func (s *Store) Close() { s.client.Close() }
 
+// errAnswer is an answer that no command or script of this package has.
+var errAnswer = errors.New("not an answer of the script")
+
 // do runs an operation on the server, which may be run twice.
 func (s *Store) do(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
-	return coded(s.client.Do(ctx, operation))
+	return coded(s.client.Do(ctx, func(ctx context.Context, server *redis.Client) error {
+		err := operation(ctx, server)
+		if errors.Is(err, redis.Nil) { // no value, where there always is one
+			return errAnswer
+		}
+		return err
+	}))
 }
 
-// coded gives a code to the errors that have none: those of a context, and that of a store that was closed.
+// coded gives a code to the errors of the client that have none: those of a context, and that of a client that was closed.
 func coded(err error) error {
 	if _, ok := fault.As(err); ok || err == nil {
 		return err
 	}
-	f := fault.New(fault.Unavailable, "The session store is closed: this server is about to end. Try again in a moment.")
+	f := fault.New(fault.Internal, "A defect of onecall stopped the use of the session store.")
 	switch {
 	case errors.Is(err, context.Canceled):
 		f = fault.New(fault.Cancelled, "The request was cancelled while the session store was asked.")
 	case errors.Is(err, context.DeadlineExceeded):
 		f = fault.New(fault.Timeout, "The request's time was over while the session store was asked.")
+	case errors.Is(err, redisclient.ErrClosed):
+		f = fault.New(fault.Unavailable, "The session store is closed: this server is about to end. Try again in a moment.")
 	}
 	f.Err = err
 	return f

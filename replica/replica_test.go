@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,7 +17,7 @@ import (
 
 // The methods that a server of several replicas asks for.
 var _ interface {
-	Begin(ctx context.Context, owner string, most int) (id string, err error)
+	Begin(ctx context.Context, owner string, most, all int) (id string, err error)
 	Session(ctx context.Context, id, owner string) (steps.SessionState, error)
 	End(ctx context.Context, id, owner string) error
 	Take(ctx context.Context, owner string, perSecond float64, burst int) (wait time.Duration, err error)
@@ -34,7 +35,7 @@ func open(tb testing.TB, o replica.Options) *replica.Store {
 
 func begin(tb testing.TB, s *replica.Store, owner string) (id string, state steps.SessionState) {
 	tb.Helper()
-	id, err := s.Begin(tb.Context(), owner, 0)
+	id, err := s.Begin(tb.Context(), owner, 0, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func reads(tb testing.TB, state steps.SessionState, name string, want int64) {
 
 // operations does one of each kind, on a session that there may be, and gives the errors.
 func operations(ctx context.Context, s *replica.Store, state steps.SessionState) map[string]error {
-	_, began := s.Begin(ctx, "someone", 0)
+	_, began := s.Begin(ctx, "someone", 0, 0)
 	_, found := s.Session(ctx, "any", "someone")
 	_, took := s.Take(ctx, "someone", 1000, 1000)
 	all := map[string]error{
@@ -80,7 +81,11 @@ func operations(ctx context.Context, s *replica.Store, state steps.SessionState)
 	return all
 }
 
-// unavailable checks that every operation fails with the code and the words, and tells no secret.
+// cause is what is wrong with a server, for those who run it.
+func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
+
+// unavailable checks that every operation fails with the code, that its cause has the words, and that callers are told neither
+// a secret nor an address.
 func unavailable(t *testing.T, s *replica.Store, state steps.SessionState, words ...string) {
 	t.Helper()
 	for name, err := range operations(t.Context(), s, state) {
@@ -89,11 +94,14 @@ func unavailable(t *testing.T, s *replica.Store, state steps.SessionState, words
 			continue
 		}
 		for _, w := range append(words, "session store") {
-			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%s: %v, want it to name %q", name, err, w)
+			if !strings.Contains(cause(err), w) {
+				t.Errorf("%s: %v (%s), want it to name %q", name, err, cause(err), w)
 			}
 		}
-		if strings.Contains(fmt.Sprintf("%v %+v", err, err), "s3cr3t") {
+		if text := err.Error(); !strings.Contains(text, "session store") || !strings.Contains(text, "try again") || strings.Contains(text, "127.0.0.1") {
+			t.Errorf("%s: callers are told %s", name, text)
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %s", err, err, cause(err)), "s3cr3t") {
 			t.Errorf("%s tells a secret: %v", name, err)
 		}
 	}
@@ -209,7 +217,7 @@ func TestOwners(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 200 {
-		id, err := s.Begin(t.Context(), "o", 0)
+		id, err := s.Begin(t.Context(), "o", 0, 0)
 		if err != nil || seen[id] || len(id) < 26 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 			t.Fatalf("id %q, %v", id, err)
 		}

@@ -12,9 +12,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+// maxSlack is how much of a session's life passes at most before it is extended.
+const maxSlack = 5 * time.Second
+
+// Unused is how long a session must not have been used to give way to another.
+const Unused = time.Minute
+
+// Answers of the script that begins a session.
 const (
-	maxSlack = 5 * time.Second // of a session's life that passes before it is extended
-	idle     = 3               // the part of its life after which an unused session gives way: a third
+	answerBegun   = 1
+	answerAllFull = 2 // the sessions of all owners are as many as may be; else those of one are
 )
 
 var (
@@ -34,27 +41,26 @@ var (
 
 // session is a session of an owner as the server keeps it.
 type session struct {
-	store *Store
-	id    string // what stands for its id on the server
-	keys  []string
+	store   *Store
+	own, id string // what stands for its owner and its id on the server
+	keys    []string
 }
 
-// session gives what stands for a session that may be there. All keys of an owner have one hash tag.
+// session gives what stands for a session that may be there.
 func (s *Store) session(id, owner string) *session {
-	own := s.ownersKeys(owner)
-	n := &session{store: s, id: hashed(id)}
-	n.keys = []string{own + n.id, own + "sessions"}
+	n := &session{store: s, own: "{" + hashed(owner) + "}:", id: hashed(id)}
+	key := s.client.Key(n.own + n.id)
+	n.keys = []string{key, key + ":0", key + ":1", s.client.Key(n.own + "sessions"), s.client.Key("sessions")}
 	return n
 }
 
-// ownersKeys begins the keys of an owner's sessions.
-func (s *Store) ownersKeys(owner string) string { return s.client.Key("{" + hashed(owner) + "}:") }
+// slack is how much of a session's life passes before it is extended: so seldom does a use of it write.
+func (s *Store) slack() time.Duration { return min(maxSlack, s.o.TTL/10) }
 
 // run runs a script about the session, with what each of them is given before its own arguments.
 func (n *session) run(ctx context.Context, server *redis.Client, script *redis.Script, own ...any) *redis.Cmd {
-	life := n.store.o.TTL
-	slack := min(maxSlack, life/10)
-	return script.Run(ctx, server, n.keys, append([]any{n.id, life.Milliseconds(), slack.Milliseconds()}, own...)...)
+	life, slack := n.store.o.TTL.Milliseconds(), n.store.slack().Milliseconds()
+	return script.Run(ctx, server, n.keys, append([]any{n.own, n.id, life, slack}, own...)...)
 }
 
 // gone is the error for a session that is not there, or not this owner's: nothing tells one from the other.
@@ -63,21 +69,24 @@ func gone() error {
 }
 
 // Begin begins a session of an owner, and gives its id: 26 letters and digits with 128 bits or more of chance. Where the
-// owner has most sessions already (0: no bound), those give way that were not used for a third of TTL, the longest unused
-// first: few clients end theirs. It is limit_exceeded where that does not make room.
-func (s *Store) Begin(ctx context.Context, owner string, most int) (id string, err error) {
+// owner has most sessions already, or all owners together have all (0: no bound), those give way that were not used for
+// Unused, the longest unused first: few clients end theirs. It is busy where that does not make room. A use within 5 seconds
+// (or a tenth of TTL, if that is less) of the one before is not taken note of.
+func (s *Store) Begin(ctx context.Context, owner string, most, all int) (id string, err error) {
 	id = rand.Text()
 	n := s.session(id, owner)
-	var began bool
+	var answer int
 	err = s.do(ctx, func(ctx context.Context, server *redis.Client) (err error) {
-		began, err = n.run(ctx, server, begin, max(most, 0), (s.o.TTL / idle).Milliseconds(), s.ownersKeys(owner)).Bool()
+		answer, err = n.run(ctx, server, begin, max(most, 0), max(all, 0), (Unused + s.slack()).Milliseconds(), s.client.Key("")).Int()
 		return err
 	})
 	switch {
 	case err != nil:
 		return "", err
-	case !began:
-		return "", fault.New(fault.Busy, "You have %d sessions, which is as many as may be: end one, or wait until one was not used for %v.", most, s.o.TTL/idle)
+	case answer == answerAllFull:
+		return "", fault.New(fault.Busy, "There are %d sessions of all callers, which is as many as may be: end one, or come again later.", all)
+	case answer != answerBegun:
+		return "", fault.New(fault.Busy, "You have %d sessions, which is as many as may be: end one, or come again later.", most)
 	}
 	return id, nil
 }

@@ -89,11 +89,11 @@ func TestModel(t *testing.T) {
 					}
 				}
 			} else {
-				most := rapid.IntRange(0, 3).Draw(rt, "most")
-				id, err := s.Begin(ctx, owner, most)
-				full := most > 0 && m.of(owner) >= most
+				most, all := rapid.IntRange(0, 3).Draw(rt, "most"), rapid.IntRange(0, 6).Draw(rt, "all")
+				id, err := s.Begin(ctx, owner, most, all)
+				full := most > 0 && m.of(owner) >= most || all > 0 && len(m) >= all
 				if (err != nil) != full || full && fault.CodeOf(err) != fault.Busy {
-					rt.Fatalf("Begin with %d of at most %d: %v", m.of(owner), most, err)
+					rt.Fatalf("Begin with %d of at most %d, of all %d of at most %d: %v", m.of(owner), most, len(m), all, err)
 				}
 				if err == nil {
 					ids = append(ids, id)
@@ -121,7 +121,13 @@ func TestModel(t *testing.T) {
 				rt.Fatalf("%s would never expire", key)
 			}
 		}
-		if keys, want := len(client.Keys(ctx, prefix+"*").Val()), len(m)+min(m.of("a"), 1)+min(m.of("b"), 1)+min(m.of(""), 1); keys != want {
+		want := len(m) + min(len(m), 1) + min(m.of("a"), 1) + min(m.of("b"), 1) + min(m.of(""), 1)
+		for _, numbers := range m {
+			if numbers["ladder:x"]+numbers["ladder:y"]+numbers["ladder:\x00\xff\r\n"] > 0 {
+				want++
+			}
+		}
+		if keys := len(client.Keys(ctx, prefix+"*").Val()); keys != want {
 			rt.Fatalf("%d keys, want %d", keys, want)
 		}
 	})
@@ -235,7 +241,7 @@ func TestMost(t *testing.T) {
 	s := open(t, replica.Options{URL: server.URL()})
 	var ids []string
 	for range 3 {
-		id, err := s.Begin(t.Context(), "o", 3)
+		id, err := s.Begin(t.Context(), "o", 3, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,13 +249,13 @@ func TestMost(t *testing.T) {
 	}
 	full := func(when string) {
 		t.Helper()
-		if _, err := s.Begin(t.Context(), "o", 3); fault.CodeOf(err) != fault.Busy || !strings.Contains(err.Error(), "3 sessions") {
+		if _, err := s.Begin(t.Context(), "o", 3, 0); fault.CodeOf(err) != fault.Busy || !strings.Contains(err.Error(), "3 sessions") {
 			t.Fatalf("a fourth of 3 %s: %v, want busy", when, err)
 		}
 	}
 	again := func(when string) {
 		t.Helper()
-		id, err := s.Begin(t.Context(), "o", 3)
+		id, err := s.Begin(t.Context(), "o", 3, 0)
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
@@ -272,7 +278,7 @@ func TestMost(t *testing.T) {
 		}
 	}
 	full("at once")
-	if _, err := s.Begin(t.Context(), "another", 3); err != nil {
+	if _, err := s.Begin(t.Context(), "another", 3, 0); err != nil {
 		t.Errorf("of another owner: %v", err)
 	}
 	if err := s.End(t.Context(), ids[0], "o"); err != nil {
@@ -285,9 +291,9 @@ func TestMost(t *testing.T) {
 	client.Del(t.Context(), lost)
 	_, _ = s.Session(t.Context(), ids[0], "o")
 	again("after one was found to be lost")
-	unusedFor(ids[0], s.Idle()-10*time.Second)
+	unusedFor(ids[0], replica.Unused-10*time.Second)
 	full("of which one was not used for long")
-	unusedFor(ids[0], s.Idle()+10*time.Second)
+	unusedFor(ids[0], replica.Unused+10*time.Second)
 	unused := ids[0]
 	again("after one was not used for longer")
 	if _, err := s.Session(t.Context(), unused, "o"); fault.CodeOf(err) != fault.TokenExpired {
@@ -296,14 +302,14 @@ func TestMost(t *testing.T) {
 	for _, id := range ids {
 		find(t, s, id, "o")
 	}
-	unusedFor(ids[0], s.Idle()+10*time.Second)
-	unusedFor(ids[1], s.Idle()+20*time.Second)
-	if _, err := s.Begin(t.Context(), "o", 1); fault.CodeOf(err) != fault.Busy { // since the bound was lowered
+	unusedFor(ids[0], replica.Unused+10*time.Second)
+	unusedFor(ids[1], replica.Unused+20*time.Second)
+	if _, err := s.Begin(t.Context(), "o", 1, 0); fault.CodeOf(err) != fault.Busy { // since the bound was lowered
 		t.Errorf("with 3 of at most 1, one of them used: %v, want busy", err)
 	}
 	find(t, s, ids[1], "o")
-	unusedFor(ids[0], s.Idle()+30*time.Second)
-	if _, err := s.Begin(t.Context(), "o", 3); err != nil {
+	unusedFor(ids[0], replica.Unused+30*time.Second)
+	if _, err := s.Begin(t.Context(), "o", 3, 0); err != nil {
 		t.Fatal(err)
 	}
 	find(t, s, ids[1], "o")
@@ -331,64 +337,103 @@ func TestNames(t *testing.T) {
 		}
 	}
 	reads(t, state, "plain1", 1)
-	raise := func(from, to int) {
-		t.Helper()
-		values := map[string]int64{}
-		for i := from; i < to; i++ {
-			values[fmt.Sprint("f:", i)] = int64(i + 1)
-		}
-		if err := state.Raise(t.Context(), values); err != nil {
-			t.Fatal(err)
-		}
+	const most = replica.MaxFamily
+	raise(t, state, 0, most-1)
+	raise(t, state, most-1, 2*most-1) // of which the first fills one hash, and the others make it the older one
+	if n := kept(t, state, 0, 2*most-1); n != 2*most-1 {
+		t.Fatalf("%d are kept", n)
 	}
-	kept := func(from, to int) (n int) {
-		t.Helper()
-		var names []string
-		for i := from; i < to; i++ {
-			names = append(names, fmt.Sprint("f:", i))
-		}
-		got, err := state.Read(t.Context(), names...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, value := range got {
-			if value == int64(from+i+1) {
-				n++
-			} else if value != 0 {
-				t.Fatalf("%s is %d", names[i], value)
-			}
-		}
-		return n
-	}
-	raise(0, 4000)
-	raise(4000, 8000)
-	raise(0, 1000) // once more
-	raise(8000, replica.MaxFamily)
-	if n := kept(0, replica.MaxFamily); n != replica.MaxFamily {
-		t.Fatalf("%d of %d are kept", n, replica.MaxFamily)
-	}
-	raise(replica.MaxFamily, replica.MaxFamily+1)
-	const left = replica.MaxFamily * 3 / 4
-	if n := kept(0, replica.MaxFamily+1); n != left {
-		t.Errorf("%d are kept of one too many, want %d", n, left)
-	}
-	for _, part := range []struct{ from, to, want int }{{0, 1000, 1000}, {1000, 4000, 3000 - replica.MaxFamily/4 - 1}, {4000, 8000, 4000}, {8000, replica.MaxFamily + 1, replica.MaxFamily - 8000 + 1}} {
-		if n := kept(part.from, part.to); n != part.want {
+	raise(t, state, 0, 100) // once more, though they do not grow
+	raise(t, state, 2*most, 3*most)
+	for _, part := range []struct{ from, to, want int }{{0, 100, 100}, {100, most - 1, 0}, {2 * most, 3 * most, most}} {
+		if n := kept(t, state, part.from, part.to); n != part.want {
 			t.Errorf("%d to %d: %d are kept, want %d", part.from, part.to, n, part.want)
 		}
 	}
-	raise(0, 25_000) // in one call, in several scripts
-	if n := kept(0, 25_000); n < left || n > replica.MaxFamily {
-		t.Errorf("%d are kept of 25,000", n)
+	for round := range 5 {
+		raise(t, state, 3*most+round*7000, 3*most+round*7000+7000) // in one call, in several scripts
+		if n := kept(t, state, 3*most+round*7000, 3*most+round*7000+7000); n < most {
+			t.Errorf("%d are kept of the last 7000", n)
+		}
 	}
 	for i := range replica.MaxPlain {
 		reads(t, state, fmt.Sprint("plain", i), 1)
 	}
 	key, _ := s.Keys(id, "o")
-	if n := client.HLen(t.Context(), key).Val(); n > replica.MaxFamily+replica.MaxPlain+2 {
-		t.Errorf("the session has %d fields", n)
+	fields, bytes := int64(0), int64(0)
+	for _, one := range []string{key, key + ":0", key + ":1"} {
+		fields += client.HLen(t.Context(), one).Val()
+		bytes += client.MemoryUsage(t.Context(), one).Val()
+		if left := client.PTTL(t.Context(), one).Val(); left < 29*time.Minute {
+			t.Errorf("%s lives for %v", one, left)
+		}
 	}
-	if bytes := client.MemoryUsage(t.Context(), key).Val(); bytes > 2<<20 {
-		t.Errorf("the session takes %d bytes", bytes)
+	if fields > 2*(most+1000)+replica.MaxPlain+2 || bytes > 2<<20 {
+		t.Errorf("the session has %d fields and %d bytes", fields, bytes)
+	}
+}
+
+// raise raises the number of each of a range of names to what only that name has.
+func raise(t *testing.T, state steps.SessionState, from, to int) {
+	t.Helper()
+	values := map[string]int64{}
+	for i := from; i < to; i++ {
+		values[fmt.Sprint("f:", i)] = int64(i + 1)
+	}
+	if err := state.Raise(t.Context(), values); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kept counts the names of a range whose numbers are kept.
+func kept(t *testing.T, state steps.SessionState, from, to int) (n int) {
+	t.Helper()
+	var names []string
+	for i := from; i < to; i++ {
+		names = append(names, fmt.Sprint("f:", i))
+	}
+	got, err := state.Read(t.Context(), names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range got {
+		if value == int64(from+i+1) {
+			n++
+		} else if value != 0 {
+			t.Fatalf("%s is %d", names[i], value)
+		}
+	}
+	return n
+}
+
+// A number that does not grow is not written again: what a caller repeats costs the server a look.
+func TestNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	s := open(t, replica.Options{URL: server.URL()})
+	_, state := begin(t, s, "o")
+	raise(t, state, 0, 50)
+	add(t, state, "plain", 5, 5)
+	dirty := func() string {
+		for line := range strings.Lines(client.Info(t.Context(), "persistence").Val()) {
+			if changes, is := strings.CutPrefix(line, "rdb_changes_since_last_save:"); is {
+				return changes
+			}
+		}
+		return "none"
+	}
+	before := dirty()
+	raise(t, state, 0, 50)
+	if err := state.Raise(t.Context(), map[string]int64{"plain": 3, "f:7": 2}); err != nil {
+		t.Fatal(err)
+	}
+	reads(t, state, "f:7", 8)
+	if after := dirty(); after != before {
+		t.Errorf("%s changes, before %s", after, before)
+	}
+	raise(t, state, 50, 51)
+	if after := dirty(); after == before {
+		t.Error("the test sees no changes")
 	}
 }

@@ -1,72 +1,43 @@
--- Changes numbers. ARGV also: add or raise, how many names of families are kept and how many others, the largest number, and
--- pairs of a name and a number. Answers 0 where there is no session, 2 where there would be too many names of no family,
--- else 1 and the last number.
+-- Changes numbers. ARGV also: add or raise, how many names of families are kept for certain and how many others at the most,
+-- the largest number, and pairs of a name and a number. Answers 0 where there is no session, 2 where there would be too many
+-- names of no family, else 1 and the last number.
 if not alive() then return {0} end
-local add, families, others, largest = ARGV[4] == 'add', tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local write, fresh, changed, last = nil, 0, {}, 0
+local add, kept, others, largest = ARGV[5] == 'add', tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local fresh, plain, family, last = 0, {}, {}, 0
 
--- change notes what becomes of one field.
-local function change(field, kept, n)
-  local before = number(kept)
-  last = math.min(add and before + n or math.max(before, n), largest)
-  if last == 0 then return end
-  if string.find(field, ':', 1, true) then
-    write = write or redis.call('HINCRBY', session, 'w', 1)
-    changed[#changed + 1] = {field, text(last) .. ' ' .. text(write)}
-  elseif last > before then
-    if not kept then fresh = fresh + 1 end
-    changed[#changed + 1] = {field, text(last)}
-  end
+-- change notes what becomes of one name. One of a family that is found in the older hash is written anew in any case: it is
+-- in use.
+local function change(name, before, older, n)
+  last = math.min(add and (before or 0) + n or math.max(before or 0, n), largest)
+  if last == (before or 0) and not older then return end
+  if not before and not ofFamily(name) then fresh = fresh + 1 end
+  local list = ofFamily(name) and family or plain
+  list[#list + 1] = '.' .. name
+  list[#list + 1] = text(last)
 end
 
-batches(8, #ARGV, 2000, function(first, final)
-  local fields = {}
-  for i = first, final, 2 do fields[#fields + 1] = '.' .. ARGV[i] end
-  local kept = redis.call('HMGET', session, unpack(fields))
-  for i, field in ipairs(fields) do change(field, kept[i], tonumber(ARGV[first + 2 * i - 1])) end
+batches(9, #ARGV, 2000, function(first, final)
+  local names = {}
+  for i = first, final, 2 do names[#names + 1] = ARGV[i] end
+  local numbers, older = look(names)
+  for i, name in ipairs(names) do change(name, numbers[i], older[i], tonumber(ARGV[first + 2 * i - 1])) end
 end)
 
 if fresh > 0 then
-  if number(redis.call('HGET', session, 'p')) + fresh > others then return {2} end
+  if tonumber(redis.call('HGET', session, 'p') or '0') + fresh > others then return {2} end
   redis.call('HINCRBY', session, 'p', fresh)
 end
-batches(1, #changed, 1000, function(first, final)
-  local pairs_ = {}
-  for i = first, final do
-    pairs_[#pairs_ + 1] = changed[i][1]
-    pairs_[#pairs_ + 1] = changed[i][2]
-  end
-  redis.call('HSET', session, unpack(pairs_))
-end)
+if #plain > 0 then batches(1, #plain, 2000, function(first, final) redis.call('HSET', session, unpack(plain, first, final)) end) end
 
--- Where there are too many names of families, those go that were not written for longest, a quarter at a time.
-local over = redis.call('HLEN', session) - 2 - number(redis.call('HGET', session, 'p')) - families
-if over > 0 then
-  over = over + math.floor(families / 4)
-  local all, count, stamps = redis.call('HGETALL', session), {}, {}
-  for i = 2, #all, 2 do
-    local stamp = tonumber(string.match(all[i], ' (%d+)$'))
-    if stamp then
-      if not count[stamp] then stamps[#stamps + 1] = stamp end
-      count[stamp] = (count[stamp] or 0) + 1
-    end
+-- A hash that is full becomes the older one, and what is older yet is forgotten: that costs the same however much there is.
+if #family > 0 then
+  local key = families[written]
+  batches(1, #family, 2000, function(first, final) redis.call('HSET', key, unpack(family, first, final)) end)
+  redis.call('PEXPIREAT', key, text(redis.call('PEXPIRETIME', session)))
+  if redis.call('HLEN', key) >= kept then
+    redis.call('UNLINK', families[1 - written])
+    redis.call('HSET', session, 'f', text(1 - written))
   end
-  table.sort(stamps)
-  local gone, left = {}, over
-  for _, stamp in ipairs(stamps) do
-    if left <= 0 then break end
-    gone[stamp] = math.min(count[stamp], left)
-    left = left - gone[stamp]
-  end
-  local fields = {}
-  for i = 2, #all, 2 do
-    local stamp = tonumber(string.match(all[i], ' (%d+)$'))
-    if stamp and (gone[stamp] or 0) > 0 then
-      gone[stamp] = gone[stamp] - 1
-      fields[#fields + 1] = all[i - 1]
-    end
-  end
-  batches(1, #fields, 1000, function(first, final) redis.call('HDEL', session, unpack(fields, first, final)) end)
 end
 used()
 return {1, last}

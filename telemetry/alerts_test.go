@@ -33,12 +33,12 @@ func TestAlerts(t *testing.T) {
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
-	b := start(t, slog.LevelError, telemetry.Options{Sources: func() []steps.SourceInfo {
+	b := start(t, slog.LevelError, telemetry.Options{Dropped: func() int { return 0 }, Sources: func() []steps.SourceInfo {
 		return []steps.SourceInfo{{Name: "files", Status: steps.Status{State: steps.StateReady}}}
 	}})
 	b.run(t.Context(), mixed)
 	b.Refused("token")
-	b.Stored("results", "get", 0, nil)
+	b.Stored(t.Context(), "results", "get", 0, nil)
 	page, codes := page(t, b), map[string]bool{}
 	for _, code := range fault.Codes() {
 		codes[string(code)] = true
@@ -67,6 +67,9 @@ func TestAlerts(t *testing.T) {
 			for code := range strings.SplitSeq(match[1], "|") {
 				if !codes[code] {
 					t.Errorf("%s: there is no code %s", rule.Alert, code)
+				}
+				if code == string(fault.Timeout) && rule.Labels["severity"] == "page" {
+					t.Errorf("%s: a caller who sets short times wakes somebody", rule.Alert)
 				}
 			}
 		}

@@ -3,7 +3,7 @@
 //
 // It is a chain.Observer, so that a chain knows nothing of it. What it tells are names, codes and numbers: no arguments, no
 // results, no tokens. The messages of errors, which may repeat some of them, are logged at the level debug only, without the
-// configuration's secrets.
+// configuration's secrets; those of defects, with their causes, always.
 //
 // Traces are sent where the standard environment variables of OpenTelemetry ask for it, over HTTP. A build with the tag
 // `notrace` has no exporter, and refuses to start where the variables ask for one.

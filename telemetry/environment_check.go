@@ -42,8 +42,12 @@ func (e environment) checkEndpoints() *fault.Error {
 		if value == "" {
 			continue
 		}
-		if u, err := url.Parse(value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		u, err := url.Parse(value)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return unusable(variable, "it must be an http or https URL, such as http://127.0.0.1:4318")
+		}
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" { // of which the exporter sends nothing, and errors show all
+			return unusable(variable, "a user, a password or a key does not belong in it: write OTEL_EXPORTER_OTLP_HEADERS")
 		}
 	}
 	return nil

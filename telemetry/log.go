@@ -148,6 +148,7 @@ func (t *Telemetry) logRequest(ctx context.Context, o *chain.Observed, e *chain.
 	}
 	l := line{make([]slog.Attr, 0, lineRoom)}
 	l.text("kind", string(o.Kind))
+	l.text("tool", toolOf(ctx))
 	l.text("caller", clip(o.Caller))
 	l.text("label", clip(o.Label))
 	l.text("name", clip(o.Name))
@@ -194,17 +195,21 @@ func (t *Telemetry) logStep(ctx context.Context, s *chain.ObservedStep, e *chain
 	t.log.LogAttrs(ctx, slog.LevelDebug, "step", l.attrs...)
 }
 
-// explain adds an error's message, and the cause of a defect, where all is told.
+// explain adds an error's message where all is told. That of a defect is told always, and its cause with it: nobody can mend
+// it who does not know where it is.
 func (t *Telemetry) explain(ctx context.Context, l *line, f *fault.Error) {
-	if f == nil || !t.log.Enabled(ctx, slog.LevelDebug) {
+	if f == nil || f.Code != fault.Internal && !t.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	l.text("at", f.At)
-	l.text("error", clip(t.scrubber.Text(f.Message)))
+	l.text("error", t.told(f.Message, maxText))
 	if f.Code == fault.Internal && f.Err != nil {
-		l.text("cause", t.scrubber.Text(f.Err.Error()))
+		l.text("cause", t.told(f.Err.Error(), maxCause))
 	}
 }
+
+// told is a text of others without secrets, cut afterwards: a part of a secret could not be told from another word.
+func (t *Telemetry) told(text string, most int) string { return cut(t.scrub(text), most) }
 
 // codesOf are the different codes of faults, in their order.
 func codesOf(faults []*fault.Error) string {
@@ -217,17 +222,21 @@ func codesOf(faults []*fault.Error) string {
 	return strings.Join(codes, ",")
 }
 
-// maxText is the most bytes of a text of others in a line.
-const maxText = 500
+// The most bytes of a text of others in a line, and of the cause of a defect, which has a stack.
+const (
+	maxText  = 500
+	maxCause = 8 << 10
+)
 
-// clip cuts a text between characters.
-func clip(text string) string {
-	if len(text) <= maxText {
+func clip(text string) string { return cut(text, maxText) }
+
+// cut cuts a text between characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	cut := maxText
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
 	}
-	return text[:cut] + "…"
+	return text[:most] + "…"
 }

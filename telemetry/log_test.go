@@ -118,20 +118,47 @@ func ended(code fault.Code) *chain.Ended {
 	return &chain.Ended{Err: f}
 }
 
-// TestCauseOfDefects holds that the cause of a defect is logged where all is told, and there without secrets.
+// TestCauseOfDefects holds that the cause of a defect is logged at each level, without secrets, and that of nothing else.
 func TestCauseOfDefects(t *testing.T) {
 	t.Parallel()
-	for level, want := range map[slog.Level]string{slog.LevelDebug: "the cause: [redacted]", slog.LevelInfo: ""} {
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
 		b := start(t, level, telemetry.Options{})
 		_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
-		if end(ended(fault.Internal)); b.out.of(t, "request")[0].Get("cause").Str != want {
+		end(ended(fault.Internal))
+		_, end = b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		end(ended(fault.Unavailable))
+		list := b.out.of(t, "request")
+		if list[0].Get("cause").Str != "the cause: [redacted]" || list[0].Get("error").Str != "for a test" {
 			t.Error(b.out.String())
 		}
+		if len(list) > 1 && (list[1].Get("cause").Exists() || list[1].Get("error").Exists() != (level == slog.LevelDebug)) {
+			t.Error(list[1].Raw)
+		}
 	}
-	b := start(t, slog.LevelDebug, telemetry.Options{})
+	long := start(t, slog.LevelError, telemetry.Options{})
+	_, end := long.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+	f := fault.New(fault.Internal, "a defect")
+	f.Err = errors.New(strings.Repeat("x", 8<<10-5) + secret + strings.Repeat("y", 1<<20)) // cut in the secret, a part of it would be left
+	end(&chain.Ended{Err: f})
+	if cause := long.out.of(t, "request")[0].Get("cause").Str; len(cause) > 8<<10+10 || len(cause) < 8<<10 || strings.Contains(cause, "hunt") {
+		t.Errorf("%d bytes: …%s", len(cause), cause[len(cause)-20:])
+	}
+	b := start(t, slog.LevelError, telemetry.Options{})
 	b.run(context.Background(), `{"steps":[{"fn":"test.panic"}]}`)
 	if cause := b.out.of(t, "request")[0].Get("cause").Str; !strings.Contains(cause, "for a test") || !strings.Contains(cause, "telemetry_test.functions") {
 		t.Errorf("the panic's stack is not told: %s", cause)
+	}
+}
+
+// TestTool holds that a line says which tool its request was a call of: a delivery has nothing else to tell it by.
+func TestTool(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	b.engine.Deliver(telemetry.WithCall(context.Background(), "search", "", ""), []byte(`{}`), nil, nil)
+	b.engine.Deliver(context.Background(), []byte(`{}`), nil, nil)
+	list := b.out.of(t, "request")
+	if list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" || list[1].Get("tool").Exists() {
+		t.Error(b.out.String())
 	}
 }
 

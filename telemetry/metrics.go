@@ -100,6 +100,12 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newState(o, running),
 	)
+	if o.Dropped != nil {
+		dropped := o.Dropped
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: namespace, Name: "log_lines_dropped_total", Help: "Lines of logs that were given up, as nobody read them.",
+		}, func() float64 { return float64(dropped()) }))
+	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1; its labels tell which onecall this is.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "dev"), "go_version": runtime.Version()},
@@ -152,7 +158,7 @@ func (m *metrics) prepare() {
 	}
 	steps := m.counters("steps_total", "Steps that began, those of inline chains included, by their status.", "status")
 	m.byStatus = map[string]prometheus.Counter{}
-	for _, status := range []string{ok, "failed", "skipped", "reused"} {
+	for _, status := range []string{ok, "failed", "skipped"} {
 		m.byStatus[status] = steps.WithLabelValues(status)
 	}
 }

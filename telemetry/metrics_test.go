@@ -74,7 +74,7 @@ func TestMetrics(t *testing.T) {
 	b.Refused("token")
 	b.Reloaded(nil)
 	b.Reloaded(errors.New("no"))
-	b.Stored("sessions", "take", time.Millisecond, fault.New(fault.Unavailable, "down"))
+	b.Stored(t.Context(), "sessions", "take", time.Millisecond, fault.New(fault.Unavailable, "down"))
 	text := page(t, b)
 	want(t, text,
 		`onecall_requests_total{code="function_failed",kind="chain"} 2`,

@@ -3,13 +3,10 @@
 package telemetry_test
 
 import (
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"runtime"
 	"slices"
@@ -18,114 +15,13 @@ import (
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/telemetry"
 )
-
-// sink is a collector of traces.
-type sink struct {
-	*httptest.Server
-	status int // that it answers; 0: 200
-	block  chan struct{}
-
-	mu       sync.Mutex
-	spans    []*otlp.Span
-	about    map[string]string // of who tells
-	headers  http.Header
-	raw      []byte
-	requests int
-}
-
-func newSink(t testing.TB) *sink {
-	t.Helper()
-	s := &sink{}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.take))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *sink) take(w http.ResponseWriter, r *http.Request) {
-	var from io.Reader = r.Body
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		from, _ = gzip.NewReader(r.Body)
-	}
-	body, _ := io.ReadAll(from) // before waiting: else the server does not see that its client has gone
-	if s.block != nil {
-		select {
-		case <-s.block:
-		case <-r.Context().Done():
-			return
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests++
-	s.headers, s.raw = r.Header, append(s.raw, body...)
-	var message collector.ExportTraceServiceRequest
-	if r.Header.Get("Content-Type") == "application/x-protobuf" && proto.Unmarshal(body, &message) != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	for _, resource := range message.ResourceSpans {
-		s.about = attributes(resource.Resource.Attributes)
-		for _, scope := range resource.ScopeSpans {
-			s.spans = append(s.spans, scope.Spans...)
-		}
-	}
-	if s.status != 0 {
-		w.WriteHeader(s.status)
-		fmt.Fprintf(w, "the key %s is not good", secret)
-	}
-}
-
-func attributes(list []*common.KeyValue) map[string]string {
-	of := map[string]string{}
-	for _, one := range list {
-		switch v := one.Value.Value.(type) {
-		case *common.AnyValue_StringValue:
-			of[one.Key] = v.StringValue
-		case *common.AnyValue_IntValue:
-			of[one.Key] = fmt.Sprint(v.IntValue)
-		case *common.AnyValue_BoolValue:
-			of[one.Key] = fmt.Sprint(v.BoolValue)
-		default:
-			of[one.Key] = fmt.Sprint(v)
-		}
-	}
-	return of
-}
-
-// named are the spans of a name.
-func (s *sink) named(name string) (found []*otlp.Span) {
-	for _, span := range s.spans {
-		if span.Name == name {
-			found = append(found, span)
-		}
-	}
-	return found
-}
-
-// traced sets the environment for a collector; further are pairs of variables and values.
-func traced(t testing.TB, s *sink, further ...string) {
-	t.Helper()
-	for _, variable := range os.Environ() { // that of who runs the tests does not count
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {
-			t.Setenv(name, "")
-		}
-	}
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", s.URL)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
-	for i := 0; i < len(further); i += 2 {
-		t.Setenv(further[i], further[i+1])
-	}
-}
 
 // TestSpans holds what a collector gets of a chain: one span for it and one for each step, as the semantic conventions have
 // them, with its caller's trace, and nothing of arguments, results and messages.
@@ -305,7 +201,8 @@ func TestManySteps(t *testing.T) {
 func TestCollectorHangs(t *testing.T) {
 	s := newSink(t)
 	s.block = make(chan struct{}) // never closed: a chain that waits hangs the test
-	traced(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10")
+	traced(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10",
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that nothing but Close ends it
 	before := runtime.NumGoroutine()
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	var running sync.WaitGroup
@@ -323,6 +220,11 @@ func TestCollectorHangs(t *testing.T) {
 	defer cancel()
 	if err := b.Close(ctx); fault.CodeOf(err) != fault.Timeout {
 		t.Errorf("%v", err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); s.left.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("spans are still being sent after Close")
+		}
 	}
 	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before+2; time.Sleep(time.Millisecond) { // the sink's listener, and one of the test's
 		s.CloseClientConnections()
@@ -419,6 +321,21 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("it is looked at, though there are no traces: %v", err)
 			}
 		})
+	}
+}
+
+// TestEndpointSecrets holds that what says who sends does not stand in the address of the collector, which errors show.
+func TestEndpointSecrets(t *testing.T) {
+	s := newSink(t)
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		for _, endpoint := range []string{"https://me:" + secret + "@collector", "https://" + secret + "@collector/v1/traces", "https://collector?key=" + secret, "https://collector#" + secret} {
+			traced(t, s, variable, endpoint)
+			_, err := telemetry.New(nil)
+			if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), variable+" cannot") || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: %v", endpoint, err)
+			}
+		}
+		t.Setenv(variable, "")
 	}
 }
 

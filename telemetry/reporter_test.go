@@ -21,7 +21,7 @@ func TestReporter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, secrets: steps.NewScrubber([]string{"the-api-key"})}
+		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, scrub: none.scrub, secrets: steps.NewScrubber([]string{"the-api-key"})}
 		for range 10 * 60 {
 			r.sent(5, errors.New("no: the-api-key "+strings.Repeat("long ", 1000)))
 			r.sent(5, nil)

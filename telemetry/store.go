@@ -3,17 +3,72 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Stored counts and times an operation of a store that is not a budget.Driver, such as that of sessions. store and operation are
-// words of the code, never those of a caller.
-func (t *Telemetry) Stored(store, operation string, took time.Duration, err error) {
-	t.metrics.stored.WithLabelValues(store, operation, storeCode(err)).Inc()
+// Stored counts and times an operation of a store that is neither a budget.Driver nor Sessions. store and operation are words of
+// the code, never those of a caller. Where the store itself failed, that is logged with the cause, for each store and code once
+// in 10 s at most.
+func (t *Telemetry) Stored(ctx context.Context, store, operation string, took time.Duration, err error) {
+	code := storeCode(err)
+	t.metrics.stored.WithLabelValues(store, operation, code).Inc()
 	t.metrics.storeDuration.WithLabelValues(store, operation).Observe(took.Seconds())
+	if code != string(fault.Unavailable) && code != string(fault.Internal) {
+		return
+	}
+	others, due := t.stores.due(store+" "+code, time.Now())
+	if !due {
+		return
+	}
+	l := line{make([]slog.Attr, 0, lineRoom)}
+	l.text("store", store)
+	l.text("operation", operation)
+	l.text("code", code)
+	l.number("others", others)
+	l.text("error", t.told(err.Error(), maxText))
+	if cause := errors.Unwrap(err); cause != nil {
+		l.text("cause", t.told(cause.Error(), maxCause))
+	}
+	t.log.LogAttrs(ctx, slog.LevelError, "a store failed", l.attrs...)
+}
+
+// storeLogEvery is how often it is logged that a store fails.
+const storeLogEvery = 10 * time.Second
+
+// storeLog remembers what was logged of which stores. The zero value is that nothing was.
+type storeLog struct {
+	mu     sync.Mutex
+	failed map[string]*storeFailure
+}
+
+type storeFailure struct {
+	last   time.Time
+	others int64 // since then, that were not logged
+}
+
+// due tells whether a failure is to be logged, and how many were not since the last one that was.
+func (s *storeLog) due(key string, now time.Time) (others int64, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.failed[key]
+	if f == nil {
+		if s.failed == nil {
+			s.failed = map[string]*storeFailure{}
+		}
+		f = &storeFailure{}
+		s.failed[key] = f
+	}
+	if !f.last.IsZero() && now.Sub(f.last) < storeLogEvery {
+		f.others++
+		return 0, false
+	}
+	others, f.others, f.last = f.others, 0, now
+	return others, true
 }
 
 // storeCode is the code of an operation's end; that there is nothing under a key is a code of its own.
@@ -45,30 +100,30 @@ type driver struct {
 	store         string
 }
 
-func (d *driver) note(operation string, started time.Time, err error) {
-	d.t.Stored(d.store, operation, time.Since(started), err)
+func (d *driver) note(ctx context.Context, operation string, started time.Time, err error) {
+	d.t.Stored(ctx, d.store, operation, time.Since(started), err)
 }
 
 // Put implements budget.Driver.
 func (d *driver) Put(ctx context.Context, key string, e budget.Entry) (err error) {
-	defer func(started time.Time) { d.note("put", started, err) }(time.Now())
+	defer func(started time.Time) { d.note(ctx, "put", started, err) }(time.Now())
 	return d.Driver.Put(ctx, key, e)
 }
 
 // Get implements budget.Driver.
 func (d *driver) Get(ctx context.Context, key string) (e budget.Entry, err error) {
-	defer func(started time.Time) { d.note("get", started, err) }(time.Now())
+	defer func(started time.Time) { d.note(ctx, "get", started, err) }(time.Now())
 	return d.Driver.Get(ctx, key)
 }
 
 // Touch implements budget.Driver.
 func (d *driver) Touch(ctx context.Context, key string, expires time.Time) (err error) {
-	defer func(started time.Time) { d.note("touch", started, err) }(time.Now())
+	defer func(started time.Time) { d.note(ctx, "touch", started, err) }(time.Now())
 	return d.Driver.Touch(ctx, key, expires)
 }
 
 // Delete implements budget.Driver.
 func (d *driver) Delete(ctx context.Context, key string) (err error) {
-	defer func(started time.Time) { d.note("delete", started, err) }(time.Now())
+	defer func(started time.Time) { d.note(ctx, "delete", started, err) }(time.Now())
 	return d.Driver.Delete(ctx, key)
 }

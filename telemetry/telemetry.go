@@ -19,10 +19,11 @@ import (
 // Options say what is told of. nil is the zero value.
 type Options struct {
 	// Log gets a line for each request at its end: at the level info; warn where what onecall depends on was unavailable or too
-	// slow, error for a defect. At the level debug it gets a line for each step too. nil: nothing is logged.
+	// slow, error for a defect, with its cause. At the level debug it gets a line for each step too. What is wrong with a store is
+	// an error. nil: nothing is logged.
 	Log *slog.Logger
-	// Scrubber takes secrets out of what is logged of errors; nil: there are none.
-	Scrubber *steps.Scrubber
+	// Scrub takes secrets out of what is logged of errors, before it is cut; nil: there are none. Many goroutines call it at once.
+	Scrub func(text string) string
 	// Version is that of this program, for the metrics and the traces; "": "dev".
 	Version string
 
@@ -31,14 +32,16 @@ type Options struct {
 	Sessions func() int                // of clients
 	Running  func() int                // calls of tools under way; nil: the requests under way
 	Sources  func() []steps.SourceInfo // the sources and where they stand
+	Dropped  func() int                // lines of logs that were given up, ever
 }
 
 // Telemetry is a chain.Observer. It may be used by many goroutines.
 type Telemetry struct {
-	log      *slog.Logger
-	scrubber *steps.Scrubber
-	metrics  *metrics
-	running  atomic.Int64
+	log     *slog.Logger
+	scrub   func(string) string
+	metrics *metrics
+	running atomic.Int64
+	stores  storeLog
 
 	tracer trace.Tracer // nil: there are no traces
 	stop   func(context.Context) error
@@ -50,7 +53,10 @@ func New(o *Options) (*Telemetry, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	t := &Telemetry{log: o.Log, scrubber: o.Scrubber}
+	t := &Telemetry{log: o.Log, scrub: o.Scrub}
+	if t.scrub == nil {
+		t.scrub = func(text string) string { return text }
+	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	} else {
@@ -58,7 +64,7 @@ func New(o *Options) (*Telemetry, error) {
 	}
 	t.metrics = newMetrics(o, &t.running)
 	var err error
-	t.tracer, t.stop, err = startTraces(o.Version, &reporter{log: t.log, scrubber: o.Scrubber, metrics: t.metrics})
+	t.tracer, t.stop, err = startTraces(o.Version, &reporter{log: t.log, scrub: t.scrub, metrics: t.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +89,7 @@ func (t *Telemetry) Close(ctx context.Context) error {
 		return f
 	}
 	if err != nil {
-		f := fault.New(fault.Unavailable, "the last traces could not be sent: %s", t.scrubber.Text(clip(err.Error())))
+		f := fault.New(fault.Unavailable, "the last traces could not be sent: %s", clip(t.scrub(err.Error())))
 		f.Err = err
 		return f
 	}

@@ -90,7 +90,7 @@ func start(t testing.TB, level slog.Level, o telemetry.Options) *bench {
 	t.Helper()
 	b := &bench{out: &lines{}}
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, &slog.HandlerOptions{Level: level})))
-	o.Log, o.Scrubber = log, steps.NewScrubber([]string{secret})
+	o.Log, o.Scrub = log, steps.NewScrubber([]string{secret}).Text
 	var err error
 	if b.Telemetry, err = telemetry.New(&o); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,12 @@ func WithTool(ctx context.Context, tool string) context.Context {
 	return context.WithValue(ctx, toolKey{}, tool)
 }
 
+// toolOf is the tool that a request came as a call of; "": of none.
+func toolOf(ctx context.Context) string {
+	tool, _ := ctx.Value(toolKey{}).(string)
+	return tool
+}
+
 // Attributes of spans. Those of OpenTelemetry are of its conventions for generative AI and MCP, which are in development.
 const (
 	keyErrorType = attribute.Key("error.type")
@@ -78,7 +84,7 @@ func (t *Telemetry) beginRequest(ctx context.Context, here *place, o *chain.Obse
 	if o.Steps > 0 {
 		attrs = append(attrs, keySteps.Int(o.Steps))
 	}
-	if tool, _ := ctx.Value(toolKey{}).(string); tool != "" {
+	if tool := toolOf(ctx); tool != "" {
 		name, kind = "tools/call "+tool, trace.SpanKindServer
 		attrs = append(attrs, keyMethod.String("tools/call"), keyOperation.String(executeTool), keyTool.String(tool))
 	}
@@ -160,10 +166,10 @@ func endStep(span trace.Span, s *chain.ObservedStep, e *chain.StepEnded) {
 
 // reporter tells the operator of traces that cannot be sent, once a minute at most: chains go on without them.
 type reporter struct {
-	log      *slog.Logger
-	scrubber *steps.Scrubber
-	secrets  *steps.Scrubber // what the exporter sends to say who it is
-	metrics  *metrics
+	log     *slog.Logger
+	scrub   func(string) string
+	secrets *steps.Scrubber // what the exporter sends to say who it is
+	metrics *metrics
 
 	mu     sync.Mutex
 	last   time.Time
@@ -188,7 +194,7 @@ func (r *reporter) sent(spans int, err error) {
 	}
 	r.mu.Unlock()
 	if due {
-		text := r.scrubber.Text(r.secrets.Text(err.Error()))
+		text := r.scrub(r.secrets.Text(err.Error()))
 		r.log.Warn("traces cannot be sent: they are lost until the collector takes them", "spans", failed, "error", clip(text))
 	}
 }

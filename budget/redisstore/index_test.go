@@ -1,0 +1,215 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+)
+
+// incompressible gives so many bytes.
+func incompressible(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)}).Read(b)
+	return string(b)
+}
+
+func TestLeastUsedGiveWay(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	s := open(t, redisstore.Options{URL: server.URL(), MaxBytes: 20_000})
+	now := time.Now()
+	for i := range 50 {
+		e := entry(now, incompressible(1000+i))
+		e.Expires = e.Expires.Add(time.Duration(i) * time.Second)
+		put(t, s, fmt.Sprint(i), e)
+		if i > 0 {
+			if err := s.Touch(t.Context(), "0", e.Expires); err != nil {
+				t.Fatalf("what is used gave way: %v", err)
+			}
+		}
+		if _, err := s.Get(t.Context(), fmt.Sprint(i)); err != nil {
+			t.Fatalf("result %d is gone as soon as it was kept: %v", i, err)
+		}
+		if err := checkIndex(t.Context(), client, redisstore.DefaultPrefix, 20_000); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+	}
+	if _, err := s.Get(t.Context(), "1"); !errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("the least used is still there: %v", err)
+	}
+	short := entry(now, incompressible(18_000))
+	short.Expires = now.Add(30 * time.Second) // before all others
+	put(t, s, "alone", short)
+	if _, err := s.Get(t.Context(), "alone"); err != nil {
+		t.Errorf("the new one gave way to older ones: %v", err)
+	}
+	if n := client.HLen(t.Context(), redisstore.DefaultPrefix+"sizes").Val(); n > 4 {
+		t.Errorf("%d results are left beside a value of nearly all room", n)
+	}
+	if err := s.Put(t.Context(), "too large", entry(now, incompressible(20_000))); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
+	}
+}
+
+// checkIndex compares the index with the entries that are there.
+func checkIndex(ctx context.Context, c *redis.Client, prefix string, most int) error {
+	sizes, err := c.HGetAll(ctx, prefix+"sizes").Result()
+	if err != nil {
+		return err
+	}
+	total, _ := strconv.Atoi(sizes["total"])
+	delete(sizes, "total")
+	sum := 0
+	for id, size := range sizes {
+		n, _ := strconv.Atoi(size)
+		sum += n
+		if length := c.StrLen(ctx, prefix+id).Val(); length != int64(n)-512 {
+			return fmt.Errorf("%s has %d bytes and counts %d", id, length, n)
+		}
+	}
+	if sum != total || total > most {
+		return fmt.Errorf("the entries count %d, the sum is %d, the bound %d", sum, total, most)
+	}
+	var ordered []string
+	for _, z := range c.ZRangeWithScores(ctx, prefix+"by-expiry", 0, -1).Val() {
+		id := z.Member.(string)
+		ordered = append(ordered, id)
+		if at := c.PExpireTime(ctx, prefix+id).Val().Milliseconds(); at != int64(z.Score) {
+			return fmt.Errorf("%s expires at %d, in the index at %.0f", id, at, z.Score)
+		}
+	}
+	slices.Sort(ordered)
+	if indexed := slices.Sorted(maps.Keys(sizes)); !slices.Equal(indexed, ordered) {
+		return fmt.Errorf("ordered are %q, counted %q", ordered, indexed)
+	}
+	keys, want := c.Keys(ctx, prefix+"*").Val(), len(ordered)
+	if want > 0 {
+		want += 2
+	}
+	if len(keys) != want {
+		return fmt.Errorf("%d keys, want %d: %q", len(keys), want, keys)
+	}
+	for _, k := range keys {
+		if c.PTTL(ctx, k).Val() <= 0 {
+			return fmt.Errorf("%s would never expire", k)
+		}
+	}
+	return nil
+}
+
+// Whatever is done, the index tells what is there, the bound holds, and the newest is there.
+func TestIndexProperty(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		runs++
+		prefix := fmt.Sprint("p", runs, ":")
+		const most = 10_000
+		s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: most})
+		newest := map[string]string{} // what was put and not deleted; it may have given way
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			key := rapid.StringMatching("[a-h]").Draw(rt, "key")
+			until := time.Now().Add(time.Duration(rapid.IntRange(1, 100).Draw(rt, "minutes")) * time.Minute)
+			switch rapid.IntRange(0, 5).Draw(rt, "operation") {
+			case 0:
+				if err := s.Delete(t.Context(), key); err != nil {
+					rt.Fatal(err)
+				}
+				delete(newest, key)
+			case 1:
+				if err := s.Touch(t.Context(), key, until); err != nil && !errors.Is(err, budget.ErrNotFound) {
+					rt.Fatal(err)
+				}
+			case 2:
+				err := s.Touch(t.Context(), key, time.Now().Add(-time.Minute))
+				if err != nil && !errors.Is(err, budget.ErrNotFound) {
+					rt.Fatal(err)
+				}
+				delete(newest, key)
+			default:
+				e := budget.Entry{Owner: key, Created: time.Now(), Expires: until, Value: []byte(incompressible(rapid.IntRange(0, 9000).Draw(rt, "size")))}
+				if err := s.Put(t.Context(), key, e); err != nil {
+					rt.Fatal(err)
+				}
+				newest[key] = string(e.Value)
+				if got, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got.Value, e.Value) {
+					rt.Fatalf("the newest is not there: %v", err)
+				}
+			}
+			if err := checkIndex(t.Context(), client, prefix, most); err != nil {
+				rt.Fatal(err)
+			}
+			for _, k := range strings.Split("abcdefgh", "") {
+				got, err := s.Get(t.Context(), k)
+				if want, ok := newest[k]; err == nil && (!ok || want != string(got.Value)) {
+					rt.Fatalf("%s has a value that it should not have", k)
+				}
+			}
+		}
+		_ = s.Close()
+	})
+}
+
+// Where the server has given up part of the index, or somebody changed it, the store goes on and comes right.
+func TestIndexLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for name, lose := range map[string]func(prefix string) error{
+		"order":  func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry").Err() },
+		"sizes":  func(prefix string) error { return client.Del(t.Context(), prefix+"sizes").Err() },
+		"both":   func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry", prefix+"sizes").Err() },
+		"higher": func(prefix string) error { return client.HSet(t.Context(), prefix+"sizes", "total", 1<<40).Err() },
+		"words":  func(prefix string) error { return client.HSet(t.Context(), prefix+"sizes", "total", "many").Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prefix := name + ":"
+			s := open(t, redisstore.Options{URL: server.URL(), Prefix: prefix, MaxBytes: 10_000})
+			for i := range 5 {
+				put(t, s, fmt.Sprint("before", i), entry(time.Now(), incompressible(1000)))
+			}
+			if err := lose(prefix); err != nil {
+				t.Fatal(err)
+			}
+			put(t, s, "after", entry(time.Now(), incompressible(1000)))
+			if _, err := s.Get(t.Context(), "after"); err != nil {
+				t.Errorf("the newest is not there: %v", err)
+			}
+			if name == "order" || name == "sizes" {
+				if err := checkIndex(t.Context(), client, prefix, 10_000); err != nil {
+					t.Error(err)
+				}
+				if n := client.ZCard(t.Context(), prefix+"by-expiry").Val(); n != 6 {
+					t.Errorf("%d results are counted, want 6", n)
+				}
+			}
+			for i := range 20 {
+				put(t, s, fmt.Sprint("later", i), entry(time.Now(), incompressible(1000)))
+			}
+			total, err := client.HGet(t.Context(), prefix+"sizes", "total").Int()
+			if err != nil || total > 10_000 || total < 8_000 {
+				t.Errorf("the sum is %d, %v, want nearly the bound", total, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package chain_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// saboteur is an observer that panics, or gives what cannot be used.
+type saboteur struct{ where string }
+
+func (s saboteur) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+	switch s.where {
+	case "request":
+		panic("observer")
+	case "nothing":
+		return nil, nil
+	}
+	return ctx, func(*chain.Ended) {
+		if s.where == "ended" {
+			panic("observer")
+		}
+	}
+}
+
+func (s saboteur) Step(ctx context.Context, _ *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+	switch s.where {
+	case "step":
+		panic("observer")
+	case "nothing":
+		return nil, nil
+	case "context":
+		return broken{ctx}, nil
+	}
+	return ctx, func(*chain.StepEnded) {
+		if s.where == "step ended" {
+			panic("observer")
+		}
+	}
+}
+
+// broken is a context of which nothing can be had.
+type broken struct{ context.Context }
+
+func (broken) Value(any) any { panic("a broken context") }
+
+// TestObserversChangeNothing holds for any chain: with an observer, also one that panics, the answer is the same, but for
+// the time that it tells; and what a good one is told adds up.
+func TestObserversChangeNothing(t *testing.T) {
+	t.Parallel()
+	plain := engine(t, &world{}, chain.Options{})
+	sabotaged := map[string]*chain.Engine{}
+	for _, where := range []string{"request", "step", "ended", "step ended", "nothing"} {
+		sabotaged[where] = engine(t, &world{}, chain.Options{Observer: saboteur{where}})
+	}
+	o := &watcher{}
+	good := engine(t, &world{}, chain.Options{Observer: o})
+	rapid.Check(t, func(t *rapid.T) {
+		request, _, lite := drawChain(t)
+		run := func(e *chain.Engine) (string, fault.Code) {
+			a := e.Run(context.Background(), request, nil)
+			if code := fault.CodeOf(asError(a.Error)); a.OK || code == fault.Compile || gjson.GetBytes(request, "onError").Str == "continue" {
+				return shapeOf(a.JSON, lite && a.OK), code
+			}
+			return "stopped by whichever step failed first", ""
+		}
+		want, code := run(plain)
+		for where, e := range sabotaged {
+			if got, c := run(e); got != want || c != code {
+				t.Fatalf("with a panic in %s: %s %s, not %s %s", where, c, got, code, want)
+			}
+		}
+		o.requests, o.wrong = nil, nil
+		if got, c := run(good); got != want || c != code {
+			t.Fatalf("with an observer: %s %s, not %s %s", c, got, code, want)
+		}
+		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.wrong) > 0 {
+			t.Fatalf("%d requests, wrong: %q", len(o.requests), o.wrong)
+		}
+		r := o.requests[0]
+		var calls int64
+		began := 0
+		for _, s := range r.steps {
+			calls += s.end.Calls
+			if s.end.Status != "skipped" {
+				began++
+			}
+		}
+		if calls != r.end.Calls || code != fault.Compile && began+r.end.Skipped != r.Steps {
+			t.Fatalf("%d calls of %d, %d steps and %d skipped of %d", calls, r.end.Calls, began, r.end.Skipped, r.Steps)
+		}
+	})
+}
+
+// shapeOf is what of an answer does not depend on which of several steps was faster, nor on how long they took.
+func shapeOf(answer []byte, bare bool) string {
+	if bare {
+		if token := gjson.GetBytes(answer, "continuation_token"); token.Exists() {
+			return gjson.GetBytes(answer, "total_size").Raw + gjson.GetBytes(answer, "shape").Raw
+		}
+		return string(answer)
+	}
+	of := gjson.ParseBytes(answer)
+	if !of.Get("ok").Bool() {
+		return of.Get("error.code").Raw + of.Get("error.step").Raw + of.Get("error.message").Raw
+	}
+	shape := of.Get("usage.calls").Raw + "|" + of.Get("usage.kept").Raw + "|"
+	if result := of.Get("result"); !result.Get("continuation_token").Exists() {
+		return shape + result.Raw
+	}
+	return shape + of.Get("result.shape").Raw
+}
+
+// TestDefectsHaveACause holds that the cause of a panic in the engine is there for logs, and not in the answer.
+func TestDefectsHaveACause(t *testing.T) {
+	t.Parallel()
+	var told *fault.Error
+	o := observing{step: func(ctx context.Context) (context.Context, func(*chain.StepEnded)) {
+		return broken{ctx}, func(e *chain.StepEnded) { told = e.Err }
+	}}
+	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
+	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
+		t.Fatalf("%s", answer.JSON)
+	}
+	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") || !strings.Contains(told.Err.Error(), "chain.(*run)") {
+		t.Errorf("the cause is not told: %v", told)
+	}
+}
+
+// TestDefectsOfRequestsHaveACause holds it for a panic outside of all steps.
+func TestDefectsOfRequestsHaveACause(t *testing.T) {
+	t.Parallel()
+	var told *fault.Error
+	o := observing{request: func(ctx context.Context) (context.Context, func(*chain.Ended)) {
+		return broken{ctx}, func(e *chain.Ended) { told = e.Err }
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
+	if answer.OK || answer.Error.Code != fault.Internal || answer.Error.At != "" || strings.Contains(string(answer.JSON), "broken context") || !strings.Contains(answer.Error.Message, "stopped this request") {
+		t.Fatalf("%s", answer.JSON)
+	}
+	if told == nil || told.Err == nil || !strings.Contains(told.Err.Error(), "a broken context") || !strings.Contains(told.Err.Error(), "chain.(*Engine).Run") {
+		t.Errorf("the cause is not told: %v", told)
+	}
+}
+
+type observing struct {
+	request func(context.Context) (context.Context, func(*chain.Ended)) // nil: not that
+	step    func(context.Context) (context.Context, func(*chain.StepEnded))
+}
+
+func (o observing) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+	if o.request != nil {
+		return o.request(ctx)
+	}
+	return ctx, nil
+}
+
+func (o observing) Step(ctx context.Context, _ *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+	return o.step(ctx)
+}

@@ -1,0 +1,51 @@
+package chain
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// told is an observer that remembers the last request.
+type told struct {
+	began *Observed
+	ended *Ended
+}
+
+func (o *told) Request(ctx context.Context, r *Observed) (context.Context, func(*Ended)) {
+	o.began = r
+	return ctx, func(e *Ended) { o.ended = e }
+}
+
+func (*told) Step(ctx context.Context, _ *ObservedStep) (context.Context, func(*StepEnded)) {
+	return ctx, nil
+}
+
+// TestUndecodedIsObserved holds that a request which a defect stops before it is decoded is told of, with its end.
+func TestUndecodedIsObserved(t *testing.T) {
+	t.Parallel()
+	functions, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &told{}
+	e, err := New(&Options{Functions: functions, Observer: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context) (a *Answer) {
+		s := e.newExchange(&Caller{ID: "token:ci", Label: "a.jsonl:1"})
+		defer s.conclude(ctx, KindChain, &a)
+		defer s.rescue(ctx, &a)
+		panic("while decoding")
+	}
+	a := run(t.Context())
+	if a == nil || a.Error.Code != fault.Internal || o.began == nil || o.began.Kind != KindChain || o.began.Caller != "token:ci" || o.began.Label != "a.jsonl:1" || o.began.Started.IsZero() {
+		t.Fatalf("%+v %+v", a, o.began)
+	}
+	if o.ended == nil || o.ended.Err != a.Error || o.ended.Took <= 0 || o.ended.Bytes != len(a.JSON) {
+		t.Errorf("%+v", o.ended)
+	}
+}

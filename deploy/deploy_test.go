@@ -202,6 +202,7 @@ func TestContainerBinary(t *testing.T) {
 	if out, err := empty.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "42" {
 		t.Errorf("without anything around it: %v, %s", err, out)
 	}
+	statuses(t, binary)
 	help, err := exec.Command(binary, "serve", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, help)
@@ -209,6 +210,32 @@ func TestContainerBinary(t *testing.T) {
 	for _, word := range startsBy(t) {
 		if strings.HasPrefix(word, "--") && !strings.Contains(string(help), word+" ") {
 			t.Errorf("serve has no %s:\n%s", word, help)
+		}
+	}
+}
+
+// statuses compares the statuses that a server ends with to what the unit makes of them.
+func statuses(t *testing.T, binary string) {
+	t.Helper()
+	text, err := os.ReadFile("onecall.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prevent := regexp.MustCompile(`(?m)^RestartPreventExitStatus=(.*)$`).FindStringSubmatch(string(text))
+	if prevent == nil {
+		t.Fatal("the unit restarts what cannot start")
+	}
+	folder := t.TempDir()
+	bad := filepath.Join(folder, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("surfaces: flat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"serve", "--http", "nowhere"}, {"serve", "--config", bad}, {"serve", "--config", filepath.Join(folder, "none.yaml")}} {
+		cmd := exec.Command(binary, args...)
+		cmd.Dir, cmd.Env = folder, []string{"HOME=" + folder}
+		out, _ := cmd.CombinedOutput()
+		if status := strconv.Itoa(cmd.ProcessState.ExitCode()); !slices.Contains(strings.Fields(prevent[1]), status) {
+			t.Errorf("%q ends with %s, after which the unit starts it again: %s", args, status, out)
 		}
 	}
 }

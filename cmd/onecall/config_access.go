@@ -58,9 +58,8 @@ var tiers = []string{steps.TierRead.String(), steps.TierReadWrite.String(), step
 
 // checkAccess checks what no tag and no package does.
 func (d *configDecoder) checkAccess(c *accessConfig) {
-	if c.Tokens != nil && len(c.Tokens) == 0 {
-		d.at("/access/tokens", fault.BadRequest, "an empty list would let nobody in, or everybody: leave tokens out where no client has one")
-	}
+	d.saysNothing("/access/tokens", "an empty list would let nobody in, or everybody: leave tokens out where no client has one", len(c.Tokens) > 0)
+	d.saysNothing("/access/jwt", "nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
 		d.tags(at, token)
@@ -88,6 +87,14 @@ func (d *configDecoder) checkAccess(c *accessConfig) {
 	if c.HTTP != nil && c.byToken() {
 		d.note("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
 	}
+}
+
+// saysNothing reports a key that is there, and has nothing under it but perhaps comments.
+func (d *configDecoder) saysNothing(at, why string, says bool) {
+	if _, there := d.places[at]; !there || says || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+		return
+	}
+	d.at(at, fault.BadRequest, "%s", why)
 }
 
 // needs reports the keys that are not given, once for an object that could be read.

@@ -24,8 +24,9 @@ func (d *configDecoder) checkFace(c *config) {
 	}
 }
 
-// face reads what the configuration says of dispatchers and hoisted names, and gives all that is wrong with it.
-func (a *app) face(c *configFile) (faults []*fault.Error) {
+// face reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
+// is as in openAfter.
+func (a *app) face(c *configFile, before *app) (faults []*fault.Error) {
 	config := &dispatch.Config{Autodispatch: valueOr(c.Autodispatch, false), Hide: valueOr(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
 	for _, group := range c.Groups {
 		config.Groups = append(config.Groups, dispatch.Group{
@@ -47,7 +48,7 @@ func (a *app) face(c *configFile) (faults []*fault.Error) {
 			faults = append(faults, c.under("", f))
 		}
 	}
-	return append(faults, a.access(c)...)
+	return append(faults, a.access(c, before)...)
 }
 
 // surface is the configured one. Its word is checked when it is read.

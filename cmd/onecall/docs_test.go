@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +25,12 @@ import (
 //
 // each line that begins with `$ ` is a command, run in a folder of the document's own that holds the files so far; the
 // lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
-// its exit status. A block ```console npm needs the packages of testdata/npm; the rest of its document is skipped where
-// they are not installed. The service that documents call is inventory, at $INVENTORY_URL. A block ```sh holds commands of the repository itself, which .ci/run runs.
+// its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm the packages of testdata/npm,
+// each other word a program; the rest of its document is skipped where one is missing. The service that documents call is
+// inventory, at $INVENTORY_URL. A block ```sh holds commands of the repository itself, which .ci/run runs.
+//
+// A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
+// a document that does, the ports 8080, 8081, 9090, 9091 and 6379 stand for others, which are free.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../docs/*.md")
@@ -44,7 +47,7 @@ func TestDocuments(t *testing.T) {
 		commands += strings.Count(string(text), "\n$ onecall ")
 		t.Run(filepath.Base(document), func(t *testing.T) {
 			t.Parallel()
-			runDocument(t, blocks)
+			runDocument(t, newShownDocument(t, string(text)), blocks)
 		})
 	}
 	if commands < 20 {
@@ -72,30 +75,21 @@ func TestShellBlocks(t *testing.T) {
 
 var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|console)(?: (\\S+))?\n(.*?)^```$")
 
-func runDocument(t *testing.T, blocks [][]string) {
-	folder := filepath.Join(t.TempDir(), "here")
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	service := inventory(t)
+func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 	for _, block := range blocks {
 		kind, name, body := block[1], block[2], block[3]
-		if kind == "console" {
-			if name == "npm" {
-				linkPackages(t, folder)
+		switch {
+		case kind == "console":
+			d.needs(t, name)
+			runConsole(t, d, body)
+		case name != "":
+			file := filepath.Join(d.folder, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
 			}
-			runConsole(t, folder, service, body)
-			continue
-		}
-		if name == "" {
-			continue
-		}
-		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(body), 0o644); err != nil {
-			t.Fatal(err)
+			if err := os.WriteFile(file, []byte(d.withPorts(body)), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -160,13 +154,13 @@ func inventory(t *testing.T) string {
 
 const inventoryToken = "3e1f-inventory"
 
-func runConsole(t *testing.T, folder, service, body string) {
+func runConsole(t *testing.T, d *shownDocument, body string) {
 	t.Helper()
 	var command string
 	var want []string
 	flush := func() {
 		if command != "" {
-			runCommand(t, folder, service, command, strings.Join(want, "\n"))
+			runCommand(t, d, command, strings.Join(want, "\n"))
 		}
 		want = nil
 	}
@@ -185,29 +179,13 @@ func runConsole(t *testing.T, folder, service, body string) {
 // lastToken is the continuation token that a document's earlier command printed; TOKEN in a later one stands for it.
 var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
 
-func runCommand(t *testing.T, folder, service, command, want string) {
+func runCommand(t *testing.T, d *shownDocument, command, want string) {
 	t.Helper()
-	tokenFile := filepath.Join(folder, ".token")
+	tokenFile := filepath.Join(d.folder, ".token")
 	if token, err := os.ReadFile(tokenFile); err == nil {
 		command = strings.ReplaceAll(command, "TOKEN", string(token))
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The shell sees the test binary under the command's name.
-	shell := exec.Command("bash", "-c", "onecall() { \""+self+"\" \"$@\"; }\n"+command)
-	shell.Dir = folder
-	home := filepath.Join(folder, ".home")
-	shell.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config",
-		"INVENTORY_URL="+service, "INVENTORY_TOKEN="+inventoryToken, "DBUS_SESSION_BUS_ADDRESS=")
-	var out, notes bytes.Buffer
-	shell.Stdout, shell.Stderr = &out, &notes
-	err = shell.Run()
-	got := strings.TrimRight(out.String()+notes.String(), "\n")
-	if status := exitCodeOf(err); status != "0" {
-		got = strings.TrimLeft(got+fmt.Sprintf("\n# exit %s", status), "\n")
-	}
+	got := d.run(t, command)
 	if token := tokenInOutput.FindString(got); token != "" {
 		if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
 			t.Fatal(err)

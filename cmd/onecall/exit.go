@@ -16,7 +16,7 @@ const (
 	exitFailed        = 1 // the chain failed, or its answer could not be written
 	exitUsage         = 2
 	exitConfiguration = 4
-	exitInterrupted   = 130
+	exitInterrupted   = 130 // but for a server that was terminated, which ends as it should
 )
 
 // answered is the error of a command whose answer is written and tells what is wrong: nothing is left but its status.

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -22,18 +23,51 @@ func main() {
 // execute carries out one command line and returns its exit status. The first interrupt cancels what runs and lets the
 // answer be written, the second ends the process at once.
 func execute(args []string, in, out, err *os.File) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(context.Background())
 	defer stop()
-	context.AfterFunc(ctx, stop)
 
 	s := newStreams(in, out, err)
 	root := newRoot(s)
 	root.SetArgs(args)
-	status := s.exitStatus(root.ExecuteContext(ctx))
-	if ctx.Err() != nil {
+	cmd, failed := root.ExecuteContextC(ctx)
+	status := s.exitStatus(failed)
+	if by := new(interrupted); errors.As(context.Cause(ctx), by) && !by.ends(cmd) {
 		return exitInterrupted
 	}
 	return status
+}
+
+// interrupted is the cause of a context that a signal has ended.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted: " + i.String() }
+
+// ends tells whether a command ends by the signal as it should: a service manager that has a server terminated takes any status
+// but 0 for a failure.
+func (i interrupted) ends(cmd *cobra.Command) bool {
+	return i.Signal == syscall.SIGTERM && cmd.Annotations[isService] != ""
+}
+
+// isService marks a command that runs until it is told to end.
+const isService = "service"
+
+// interruptible gives a context that ends at the first interrupt, or at stop. From then on signals do what they do without it.
+func interruptible(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case by := <-signals:
+			signal.Stop(signals)
+			cancel(interrupted{by})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
 }
 
 // streams are where a command reads and writes.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -27,9 +26,9 @@ const (
 // for stop its methods are called by one goroutine.
 type reloader struct {
 	*instance
-	app      *app         // that is served
-	inform   func(string) // the service manager, of the state
-	unwarn   func()       // ends the looking for settings that fit nothing
+	app      *app    // that is served
+	began    *config // what the server was started with
+	unwarn   func()  // ends the looking for settings that fit nothing
 	digests  digests
 	refused  *refusal       // the last configuration, where it could not be served
 	moving   sight          // what was seen last, where that is not served
@@ -49,15 +48,19 @@ type refusal struct {
 // reloading has the configuration loaded anew from now on, until the function that it returns is called. That one closes what is
 // served then, unless it is a.
 func (s *instance) reloading(ctx context.Context, a *app) (stop func()) {
-	r := &reloader{instance: s, app: a, unwarn: func() {}, done: make(chan struct{}), inform: notifier()}
+	r := &reloader{instance: s, app: a, began: &a.config.config, unwarn: func() {}, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
-	hangups, unhang := hangups()
 	var running sync.WaitGroup
-	running.Go(func() { r.run(ctx, hangups) })
+	running.Go(func() {
+		select {
+		case <-s.serving: // by what the server was started with; what is loaded takes its place
+			r.run(ctx)
+		case <-ctx.Done():
+		}
+	})
 	r.inform("READY=1")
 	return func() {
 		r.inform("STOPPING=1")
-		unhang()
 		cancel()
 		running.Wait()
 		r.unwarn()
@@ -70,14 +73,14 @@ func (s *instance) reloading(ctx context.Context, a *app) (stop func()) {
 }
 
 // run waits for reasons to load the configuration. Those that come while it is loaded are one.
-func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal) {
+func (r *reloader) run(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hangups:
+		case <-r.hangups:
 			if r.terminalGone() {
 				interruptSelf()
 				continue
@@ -130,7 +133,7 @@ func (r *reloader) changed() bool {
 // lacking tells whether there is no configuration to be loaded, and tells of it: once, and when it has been so for a while, unless
 // it was asked for.
 func (r *reloader) lacking(path string, asked bool) bool {
-	why := lacking(path)
+	why := r.digests.lacking(path)
 	before := r.lacks
 	r.lacks = why
 	switch {
@@ -171,15 +174,18 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		return
 	}
 	change := r.compare(next)
-	if !change.touches("/access") { // rights change at once
+	r.letIn(next) // rights change at once
+	if len(change.opened) > 0 && !change.urgent() {
 		r.await(ctx, next)
 	}
 	functions := functionNames(r.app)
-	drained, err := r.replace(next)
+	drained, err := r.server.Load().Reload(r.options(next), nil)
 	if err != nil {
+		r.letIn(r.app)
 		r.refuse(errors.Join(err, next.close()), seen)
 		return
 	}
+	r.current.Store(next)
 	r.telemetry.Reloaded(nil)
 	before := r.app
 	r.app, r.refused, r.moving = next, nil, nil
@@ -189,27 +195,58 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	r.unwarn()
 	r.unwarn = r.warnOfUnused(ctx, next)
 	r.tell(change, time.Since(began))
+	r.warnOfLost(before, next)
 }
 
-// await waits a while for the sources that are not there yet: until then what was served before is better.
+// letIn has those come in, over HTTP, who may by an app.
+func (r *reloader) letIn(a *app) {
+	if a.use.anySurface {
+		r.server.Load().SetDoor(r.door(a))
+	}
+}
+
+// await waits a while for the sources that are not there yet: until then what was served before is better. It waits no more once
+// the configuration is to be loaded again.
 func (r *reloader) await(ctx context.Context, next *app) {
 	ctx, cancel := context.WithTimeout(ctx, newcomers)
-	defer cancel()
-	steps.Await(ctx, next.catalog, nil)
+	there := make(chan struct{})
+	defer func() {
+		cancel()
+		<-there
+	}()
+	go func() {
+		defer close(there)
+		steps.Await(ctx, next.catalog, nil)
+	}()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-there:
+			return
+		case hangup := <-r.hangups:
+			select {
+			case r.hangups <- hangup: // it is run's
+			default:
+			}
+			return
+		case <-look.C:
+			if !r.digests.see(next.config.path, next.named).holds(next.seen) {
+				return
+			}
+		}
+	}
 }
 
-// replace serves another app from now on.
-func (r *reloader) replace(next *app) (drained <-chan struct{}, err error) {
-	server := r.server.Load()
-	drained, err = server.Reload(r.options(next))
-	if err != nil {
-		return nil, err
+// warnOfLost tells of what was there before a configuration was served, and is not any more.
+func (r *reloader) warnOfLost(before, next *app) {
+	log := r.logs.logger()
+	if before.callers != nil && next.callers == nil {
+		log.Warn("clients over HTTP need no token any more", "tier", tierOf(next.config.Access.HTTP, steps.TierRead).String())
 	}
-	r.current.Store(next)
-	if next.use.anySurface { // over HTTP
-		server.SetDoor(r.door(next))
+	if !next.config.Results.keeps(&before.config.Results) {
+		log.Warn("results that were kept before are not found any more: what keeps them is not the same", "at", "/results")
 	}
-	return drained, nil
 }
 
 // retire closes an app when nothing uses it any more, or when the longest time of a call is over.

@@ -76,11 +76,14 @@ func (f *flattener) list(v reflect.Value, at string) {
 	}
 	for i := range v.Len() {
 		entry, place := v.Index(i), fault.Index(at, i)
-		if name := entry.FieldByName("Name"); name.Kind() == reflect.String { // of a table
+		switch name := entry.FieldByName("Name"); {
+		case name.Kind() == reflect.String: // of a table
 			place = fault.Key(at, name.String())
-			f.add(place, "")
 			entry = entry.FieldByName("Config")
+		case name.Kind() == reflect.Pointer && !name.IsNil(): // as in a table
+			place = fault.Key(at, name.Elem().String())
 		}
+		f.add(place, "") // an entry comes and goes as one
 		f.value(entry, place)
 	}
 }
@@ -169,12 +172,29 @@ func (r *reloader) compare(next *app) *change {
 	c.opened = slices.Sorted(slices.Values(next.opened))
 	slices.Sort(c.closed)
 	slices.Sort(c.kept)
+	since := differ(r.began, &next.config.config, nil, nil)
 	for _, at := range next.untilRestart() {
-		if c.touches(at) {
+		if since.touches(at) {
 			c.later = append(c.later, at)
 		}
 	}
 	return c
+}
+
+// urgent tells whether calls may do less from now on, but for rights: then no new source is waited for.
+func (c *change) urgent() bool {
+	if c.touches("/functions", "/http/allow", "/fs") {
+		return true
+	}
+	return slices.ContainsFunc(c.all(), func(at string) bool {
+		return slices.Contains([]string{"includeTools", "excludeTools", "include", "exclude"}, at[strings.LastIndexByte(at, '/')+1:])
+	})
+}
+
+// keeps tells whether results that were kept by another configuration's store are there by this one's, of who serves.
+func (c *resultsConfig) keeps(before *resultsConfig) bool {
+	where := func(c *resultsConfig) string { return valueOr(c.Store, "memory") }
+	return where(c) == where(before) && (where(c) != "memory" || valueOr(c.MaxBytes, 0) == valueOr(before.MaxBytes, 0))
 }
 
 // count counts the functions that come and go.

@@ -42,8 +42,10 @@ func documentFiles(c *openAPIConfig) []string {
 		return nil
 	}
 	folder, files := filepath.Dir(*c.Spec), []string{*c.Spec}
+	left := int64(maxLooked)
 	for i := 0; i < len(files) && i < maxDocumentFiles; i++ {
-		text, _ := os.ReadFile(files[i]) //nolint:errcheck // what cannot be read refers to nothing
+		text := regularText(files[i], left)
+		left -= int64(len(text))
 		for _, match := range otherFile.FindAllSubmatch(text, -1) {
 			other := string(match[1])
 			if strings.Contains(other, "://") || !filepath.IsLocal(filepath.FromSlash(other)) {
@@ -57,6 +59,26 @@ func documentFiles(c *openAPIConfig) []string {
 	return files
 }
 
+// maxLooked bounds the bytes of a document, all its files together, that are looked at: a longer one is refused.
+const maxLooked = 128 << 20
+
+// regularText is the text of a file; nothing where it cannot be read, is longer, or is a pipe, which waits for who writes.
+func regularText(path string, longest int64) []byte {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > longest {
+		return nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	text, err := readBounded(file, longest) // it may have grown
+	if err != nil || int64(len(text)) > longest {
+		return nil
+	}
+	return text
+}
+
 // otherFile is a reference of a document to another file, in YAML or JSON.
 var otherFile = regexp.MustCompile(`\$ref["']?\s*:\s*["']?([^\s"'#]+)`)
 
@@ -67,6 +89,7 @@ type digests struct{ files map[string]*digested }
 type digested struct {
 	os.FileInfo
 	settled bool // it was old enough when it was read: a change after that has another time
+	blank   bool // there are only blanks in it
 	digest  string
 }
 
@@ -95,7 +118,7 @@ func (d *digests) of(path string) string {
 		return known.digest
 	}
 	now := time.Now()
-	text, err := digest(path)
+	text, blank, err := digest(path)
 	if err != nil {
 		delete(d.files, path)
 		return gone
@@ -103,21 +126,31 @@ func (d *digests) of(path string) string {
 	if d.files == nil {
 		d.files = map[string]*digested{}
 	}
-	d.files[path] = &digested{info, now.Sub(info.ModTime()) > settledAfter, text}
+	d.files[path] = &digested{info, now.Sub(info.ModTime()) > settledAfter, blank, text}
 	return text
 }
 
-func digest(path string) (string, error) {
+// digest reads a file, as far as one is looked at; blank tells that there are only blanks.
+func digest(path string) (text string, blank bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer file.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, file); err != nil {
-		return "", err
+	hash, seen := sha256.New(), &blanks{only: true}
+	if _, err := io.Copy(io.MultiWriter(hash, seen), io.LimitReader(file, maxLooked)); err != nil {
+		return "", false, err
 	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	return hex.EncodeToString(hash.Sum(nil)), seen.only, nil
+}
+
+// blanks finds out whether there is anything but blanks in what is written to it.
+type blanks struct{ only bool }
+
+// Write implements io.Writer.
+func (b *blanks) Write(text []byte) (int, error) {
+	b.only = b.only && len(bytes.TrimSpace(text)) == 0
+	return len(text), nil
 }
 
 // sight is a configuration's file, and those that it names, as they are at one moment: their digests by their paths.
@@ -159,18 +192,15 @@ func (s sight) contents(named map[string][]string) map[string]string {
 }
 
 // lacking says why the file of a configuration is not to be loaded in the place of one that is served; "": it is.
-func lacking(path string) string {
+func (d *digests) lacking(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s cannot be read (%v)", path, reason(err))
 	case !info.Mode().IsRegular():
 		return path + " is no regular file, and cannot be read again"
-	case info.Size() > maxConfigBytes:
-		return ""
 	}
-	text, err := os.ReadFile(path)
-	if err == nil && len(bytes.TrimSpace(text)) == 0 {
+	if d.of(path); d.files[path] != nil && d.files[path].blank {
 		return path + " is empty (for a configuration that says nothing write {})"
 	}
 	return ""

@@ -138,6 +138,9 @@ func TestDifference(t *testing.T) {
 		{"functions: {x.y: {defaults: {n: 1.0}}}", "functions: {x.y: {defaults: {n: 1.00}}}", nil, nil, []string{"/functions/x.y/defaults"}},
 		{"mcpServers: {a: {command: x, env: {K: '${V}'}}}", "mcpServers: {a: {command: x, env: {K: 'b'}}}", nil, nil, []string{"/mcpServers/a/env/K"}},
 		{"results: {ttl: 5m}", "results: {ttl: 300s}", nil, nil, nil},
+		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '3', tier: admin}, {name: c, sha256: '4', functions: [fs.*]}]}",
+			[]string{"/access/tokens/b/tier", "/access/tokens/c"}, []string{"/access/tokens/a"}, []string{"/access/tokens/b/sha256"}},
+		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '2'}, {name: a, sha256: '1'}]}", nil, nil, nil},
 	} {
 		got := differ(&read(c.before).config, &read(c.after).config, nil, nil)
 		if !slices.Equal(got.added, c.added) || !slices.Equal(got.removed, c.removed) || !slices.Equal(got.changed, c.changed) {

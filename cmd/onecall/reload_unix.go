@@ -12,7 +12,7 @@ import (
 
 // hangups gives the signals that have the configuration loaded anew, until the function is called. Those that are not taken yet
 // are one.
-func hangups() (<-chan os.Signal, func()) {
+func hangups() (chan os.Signal, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	return signals, func() { signal.Stop(signals) }
@@ -24,7 +24,7 @@ func (s *streams) terminalGone() bool {
 	return s.errTerminal && !term.IsTerminal(int(os.Stderr.Fd()))
 }
 
-// interruptSelf ends the command as an interrupt does.
+// interruptSelf ends the command as a service manager does.
 func interruptSelf() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // a process may always signal itself
 }

@@ -16,8 +16,8 @@ import (
 
 // newResults makes the store of large results: on disk, in the user's cache folder, where later commands can fetch them, or in
 // memory. store is the one of a configuration that says none. A configuration that takes the place of another has the same
-// store where that is in the same place, and as large: what was kept stays.
-func newResults(s *shelf, c *resultsConfig, store string, counter budget.Counter) (*budget.Results, error) {
+// store where that is in the same place, and as large: what was kept stays. watched gives the driver whose use is told of.
+func newResults(s *shelf, c *resultsConfig, store string, counter budget.Counter, watched func(budget.Driver) budget.Driver) (*budget.Results, error) {
 	maxBytes := int64(valueOr(c.MaxBytes, 0))
 	open := func() (budget.Driver, error) {
 		cache, err := os.UserCacheDir()
@@ -42,7 +42,7 @@ func newResults(s *shelf, c *resultsConfig, store string, counter budget.Counter
 	if err != nil {
 		return nil, err
 	}
-	results, err := budget.NewResults(&lentDriver{lent.value, lent}, &budget.ResultsOptions{
+	results, err := budget.NewResults(&lentDriver{watched(lent.value), lent}, &budget.ResultsOptions{
 		TTL:      valueOr(c.TTL, 0),
 		MaxTTL:   maxTTL(c),
 		MaxBytes: maxBytes,

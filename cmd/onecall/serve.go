@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,8 +39,9 @@ func newServeCommand(c *cli) *cobra.Command {
 			"need tokens (access in the configuration; onecall auth token makes one). The configuration is loaded again when it\n" +
 			"changes, and at SIGHUP. It ends with its client, or at an interrupt; calls that run then have ten seconds to end.\n" +
 			"Warnings and logs go to stderr.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd, f) },
+		Args:        cobra.NoArgs,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return c.serve(cmd, f) },
+		Annotations: map[string]string{isService: "yes"},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.http, "http", "", "serve Streamable HTTP on this `address`, such as :8080, which is 127.0.0.1:8080; any other machine's clients need tokens")
@@ -97,10 +99,14 @@ func (f *serveFlags) level() slog.Level {
 type instance struct {
 	*cli
 	flags     *serveFlags
+	lines     *lineQueue // all that is written to stderr
 	logs      *logs
 	telemetry *telemetry.Telemetry
 	in        door
-	store     *replica.Store // of what replicas share; nil: the server is alone
+	store     *replica.Store     // of what replicas share; nil: the server is alone
+	inform    func(state string) // tells the service manager
+	hangups   chan os.Signal     // each has the configuration loaded anew
+	serving   chan struct{}      // closed when clients are let in
 
 	current atomic.Pointer[app] // that is served
 	server  atomic.Pointer[mcp.Server]
@@ -113,7 +119,13 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 		return err
 	}
 	ctx := cmd.Context()
-	s := &instance{cli: c, flags: f, logs: c.newLogs(f)}
+	hangups, unhang := hangups() // before all else: one that comes while the server starts, or ends, does not end it
+	defer unhang()
+	lines := newLineQueue(c.err)
+	defer lines.Close()
+	c.err = lines
+	s := &instance{cli: c, flags: f, lines: lines, logs: c.newLogs(f), inform: notifier(), hangups: hangups, serving: make(chan struct{})}
+	lines.tell(s.logs)
 	if s.in, err = s.open(ctx, cmd.Flags().Changed("http")); err != nil {
 		return err
 	}
@@ -212,6 +224,7 @@ func (s *instance) warnOfIdle(a *app) {
 func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
+	waiting.Go(func() { s.logSources(ctx, a) })
 	waiting.Go(func() {
 		steps.Await(ctx, a.catalog, nil)
 		if a.catalog.Starting() != nil {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -148,6 +147,24 @@ func TestServeOtherMachines(t *testing.T) {
 	}
 }
 
+// TestServeElsewhere: without tokens the server is nobody's who comes from another machine, however it gets here.
+func TestServeElsewhere(t *testing.T) {
+	t.Parallel()
+	for text, place := range map[string]string{
+		"access: {url: 'https://tools.example.com/mcp'}\n":                ":1:15: ",
+		"access: {hosts: [localhost:80, '192.0.2.7:8080'], http: read}\n": ":1:32: ",
+	} {
+		config := write(t, t.TempDir(), "onecall.yaml", text)
+		out, err := command(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config).CombinedOutput()
+		if exitCodeOf(err) != "4" || !strings.Contains(string(out), config+place+"bad_request: clients of other machines find the server there, who need tokens") {
+			t.Errorf("%s%v: %s", text, err, out)
+		}
+		if out, err := command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {
+			t.Errorf("over stdio it means nothing: %v: %s", err, out)
+		}
+	}
+}
+
 // TestServeJWT: tokens of an authorization server whose keys are in a file come in, and clients are told where to get one.
 func TestServeJWT(t *testing.T) {
 	t.Parallel()
@@ -262,10 +279,11 @@ func TestReloadNeedsTokens(t *testing.T) {
 	config := write(t, folder, "onecall.yaml", "access: {hosts: [tools.internal], tokens: [{name: ci, sha256: "+made.SHA256+"}]}\n")
 	s := serveHTTP(t, config, "--http", "0.0.0.0:0")
 	write(t, folder, "onecall.yaml", "access: {hosts: [tools.internal], http: admin}\n")
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	hangUp(t, s.cmd)
 	s.tells(t, "whose clients need tokens: write access.tokens")
+	write(t, folder, "onecall.yaml", "access: {hosts: [], tokens: [{name: ci, sha256: "+made.SHA256+"}]}\n")
+	hangUp(t, s.cmd)
+	s.tells(t, "requests are answered only for hosts that are known")
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)

@@ -40,15 +40,16 @@ func (h heldTable) Close() error { //nolint:unparam // as it says
 	return nil
 }
 
-// access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them.
-func (a *app) access(c *configFile) (faults []*fault.Error) {
+// access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them. before
+// is as in openAfter.
+func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 	if !a.use.serve {
 		return nil
 	}
 	if logs := a.use.logs; logs != nil {
 		logs.redactor.Store(&a.redactor) // from now on it may be told of what is in the configuration
 	}
-	if f := c.Access.unfitForOthers(); a.use.remote && f != nil {
+	if f := a.unguarded(&c.Access, before); f != nil {
 		faults = append(faults, c.under("/access", f))
 	}
 	if store, f := c.sharedStore(); f != nil {
@@ -84,6 +85,26 @@ func (a *app) access(c *configFile) (faults []*fault.Error) {
 		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &rights.Options{JWT: jwt.accepted(), Log: a.use.logger()})
 	}
 	return faults
+}
+
+// unguarded tells why the door would be open to whom it should not, by what the configuration says; nil: it is not. At is relative to
+// /access.
+func (a *app) unguarded(c *accessConfig, before *app) *fault.Error {
+	switch f := c.unfitForOthers(); {
+	case a.use.remote && f != nil:
+		return f
+	case !a.use.anySurface || c.byToken(): // over HTTP all may come who reach it
+		return nil
+	}
+	if at := c.elsewhere(); at != "" {
+		return fault.New(fault.BadRequest, "clients of other machines find the server there, who need tokens: write access.tokens (onecall auth token "+
+			"makes one) or access.jwt, or leave it out").Under(at)
+	}
+	if before != nil && before.callers != nil && c.HTTP == nil {
+		return fault.New(fault.BadRequest, "clients have needed tokens so far, and by this none would: where all may come in who reach the server, "+
+			"write access.http with the tier that they have")
+	}
+	return nil
 }
 
 // logger logs for who serves; nil: nobody does.

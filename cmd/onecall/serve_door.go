@@ -7,10 +7,12 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -56,9 +58,10 @@ func (c *cli) stdio() (door, error) {
 	return d, nil
 }
 
-func (d *stdioDoor) serve(ctx context.Context, _ *instance, server *mcp.Server, a *app) error {
+func (d *stdioDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a *app) error {
 	// The client is the user of this machine, to whom the command line's results are bound as well.
 	caller := &rights.Caller{Rights: rights.Rights{Tier: tierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
+	close(s.serving)
 	if err := server.ServeStdio(ctx, d.in, d.out, caller); err != nil {
 		return failure{err}
 	}
@@ -140,6 +143,21 @@ func (c *accessConfig) unfitForOthers() *fault.Error {
 	return nil
 }
 
+// elsewhere is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
+func (c *accessConfig) elsewhere() string {
+	if c.URL != nil {
+		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !isLoopback(u.Hostname()) {
+			return "/url"
+		}
+	}
+	for i, host := range c.Hosts {
+		if u, err := url.Parse("//" + host); err == nil && !isLoopback(u.Hostname()) {
+			return fault.Index("/hosts", i)
+		}
+	}
+	return ""
+}
+
 // cause is the cause in an error of the network, without the address that the message around it names.
 func cause(err error) error {
 	var op *net.OpError
@@ -171,10 +189,23 @@ func (d *httpDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a
 	if s.flags.use.remote && !strings.HasPrefix(valueOr(a.config.Access.URL, ""), "https://") {
 		s.warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
-	if err := server.ServeHTTP(ctx, d.Listener, s.door(a)); err != nil {
+	listener := &openListener{d.Listener, sync.OnceFunc(func() { close(s.serving) })}
+	if err := server.ServeHTTP(ctx, listener, s.door(a)); err != nil {
 		return failure{err}
 	}
 	return nil
+}
+
+// openListener tells when clients are let in.
+type openListener struct {
+	net.Listener
+	open func()
+}
+
+// Accept implements net.Listener.
+func (l *openListener) Accept() (net.Conn, error) {
+	l.open()
+	return l.Listener.Accept()
 }
 
 // Close closes the listener, which may be closed already.

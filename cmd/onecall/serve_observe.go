@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -19,7 +20,8 @@ import (
 // that it returns ends that, once nothing runs any more.
 func (s *instance) observe(ctx context.Context, metrics bool) (stop func(), err error) {
 	s.telemetry, err = telemetry.New(&telemetry.Options{
-		Log: slog.New(s.logs.handler), Version: version(), Sessions: s.sessions, Running: s.running, Sources: s.sources,
+		Log: slog.New(s.logs.handler), Scrub: s.logs.text, Version: version(),
+		Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.lines.Dropped,
 	})
 	if err != nil {
 		return nil, unable("%s", message(err))
@@ -52,6 +54,14 @@ func (u *use) observer() chain.Observer {
 		return nil // not a nil of its type
 	}
 	return u.telemetry
+}
+
+// watched is a store of results whose operations are counted where somebody wants to know.
+func (u *use) watched(d budget.Driver) budget.Driver {
+	if u.telemetry == nil {
+		return d
+	}
+	return u.telemetry.Driver("results", d)
 }
 
 // flushTime bounds the sending of the last traces.

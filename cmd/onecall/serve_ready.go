@@ -28,7 +28,7 @@ func (s *instance) share(c *configFile) (mcp.Shared, error) {
 		return nil, nil // not a nil of its type
 	}
 	s.store = store
-	return store, nil
+	return s.telemetry.Sessions("sessions", store), nil
 }
 
 func (s *instance) unshare() {

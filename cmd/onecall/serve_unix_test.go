@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,13 +57,42 @@ func TestServeLetsCallsEnd(t *testing.T) {
 			t.Fatalf("it does not say what it waits for: %s", p.stderr)
 		}
 	}
+	hangUp(t, p.cmd) // which is nothing to a server that ends
 	close(release)
 	m, _ := p.answer(t, `"slow"`)
 	if got := m.Get("result.content.0.text").String(); got != `{"done":true}` {
 		t.Errorf("the call that ran is answered %s", m.Raw)
 	}
-	if got := exitCodeOf(p.cmd.Wait()); got != "130" {
-		t.Errorf("exit status %s, want 130: %s", got, p.stderr)
+	if got := exitCodeOf(p.cmd.Wait()); got != "0" {
+		t.Errorf("exit status %s, want 0: %s", got, p.stderr)
+	}
+}
+
+// TestServeStatus: a server that a service manager ends has ended as it should; one that a person interrupts was interrupted.
+func TestServeStatus(t *testing.T) {
+	t.Parallel()
+	config := write(t, t.TempDir(), "onecall.yaml", "lite: true\n")
+	for signal, want := range map[os.Signal]string{syscall.SIGTERM: "0", os.Interrupt: "130"} {
+		p := servePiped(t, config)
+		p.alive(t)
+		if err := p.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if got := exitCodeOf(p.cmd.Wait()); got != want {
+			t.Errorf("over stdio %v: status %s, want %s: %s", signal, got, want, p.stderr)
+		}
+		s := serveHTTP(t, config)
+		if err := s.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-s.ended:
+			if got := exitCodeOf(err); got != want {
+				t.Errorf("over HTTP %v: status %s, want %s: %s", signal, got, want, s.stderr)
+			}
+		case <-time.After(tooLong):
+			t.Fatalf("%v does not end the server: %s", signal, s.stderr)
+		}
 	}
 }
 

@@ -89,12 +89,13 @@ func (w *watched) sample(t testing.TB) sample {
 	return s
 }
 
-// settled waits until what a server uses is back at what it was, but for a little.
-func (w *watched) settled(t *testing.T, before sample, more map[string]float64) {
+// settled waits until what a server uses is back at what it was, but for a little; meanwhile it has something to do.
+func (w *watched) settled(t *testing.T, before sample, more map[string]float64, work func()) {
 	t.Helper()
 	var now sample
 	late := func(name string) bool { return now[name] > before[name]+more[name] }
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		work()
 		now = w.sample(t)
 		left := ""
 		for name := range more {
@@ -107,7 +108,10 @@ func (w *watched) settled(t *testing.T, before sample, more map[string]float64) 
 			return
 		}
 		if time.Since(began) > tooLong {
-			_, dump := w.goroutines(t)
+			dump := ""
+			if left != heapUsed {
+				_, dump = w.goroutines(t)
+			}
 			t.Fatalf("%s does not come back to %.0f: it is %.0f\n%s", left, before[left], now[left], lastLines(dump, 400))
 		}
 	}

@@ -138,7 +138,7 @@ func (a *app) assemble(c *cli, before *app, faults []*fault.Error) error {
 	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil {
 		o.faults = append(o.faults, config.under("/tokens", err))
 	}
-	o.faults = append(o.faults, a.face(config)...)
+	o.faults = append(o.faults, a.face(config, before)...)
 	if len(o.faults) > 0 {
 		o.giveBack()
 		return config.refused(config.settled(o.faults, read))
@@ -190,7 +190,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		tokens, store = servedTokens, "memory"
 	}
 	a.maxTotalTokens = valueOr(c.Budget.MaxTotalTokens, tokens)
-	results, err := newResults(&a.shelf, &c.Results, store, a.counter)
+	results, err := newResults(&a.shelf, &c.Results, store, a.counter, a.use.watched)
 	if err != nil {
 		return c.refused([]*fault.Error{c.under("/results", err)})
 	}

@@ -1,0 +1,188 @@
+//go:build unix
+
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/telemetry"
+)
+
+// mostBeside is what a chain may take with something beside it, of what it takes without, before something is certainly wrong:
+// 1.05 is asked, of which a busy machine is far off.
+const mostBeside = 1.25
+
+// beside compares a server that does more with one that does not, under the load of a few clients. It is the processor's time
+// that is compared, the clients' included, as far as they go by turns: other processes of the machine take the time of the clock.
+func beside(b *testing.B, without, with func(version string) loaded) {
+	const clients, rounds, calls = 8, 15, 400
+	for _, version := range []string{withSessions, withoutSessions} {
+		b.Run(version, func(b *testing.B) {
+			off, on := newLoaded(b, without(version), clients), newLoaded(b, with(version), clients)
+			for b.Loop() {
+				wall := compare(b, rounds, calls, off.arm(clients), on.arm(clients))
+				ratio := compareCPU(b, rounds, calls, off.arm(clients), on.arm(clients))
+				b.ReportMetric(ratio, "cpu-ratio")
+				b.ReportMetric(wall, "ratio")
+				if ratio > mostBeside {
+					b.Errorf("a chain takes %.2f times what it takes without", ratio)
+				}
+			}
+		})
+	}
+}
+
+// compareCPU is compare with the time that this process uses.
+func compareCPU(b *testing.B, rounds, n int, baseline, measured arm) float64 {
+	b.Helper()
+	used := func(a arm) float64 {
+		runtime.GC() // what the one has left is not the other's to clean up
+		before := cpuTime(b)
+		a(b, n)
+		return float64(cpuTime(b) - before)
+	}
+	var ratios []float64
+	for round := range rounds {
+		var off, on float64
+		if round%2 == 0 {
+			off, on = used(baseline), used(measured)
+		} else {
+			on, off = used(measured), used(baseline)
+		}
+		ratios = append(ratios, on/off)
+	}
+	slices.Sort(ratios)
+	return ratios[rounds/2]
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkRights is what it costs to know callers by their tokens, of which there are a thousand, with a list of functions each.
+func BenchmarkRights(b *testing.B) {
+	off := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}})
+	var tokens []rights.Token
+	for i := range 1000 {
+		hash := sha256.Sum256([]byte(tokenOf(i)))
+		tokens = append(tokens, rights.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]), Rights: rights.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
+	}
+	table, faults := rights.New(&rights.Options{Tokens: tokens})
+	if len(faults) > 0 {
+		b.Fatal(faults)
+	}
+	b.Cleanup(table.Close)
+	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, callers: table})
+	beside(b, func(version string) loaded { return ownLoad(off, version) }, func(version string) loaded {
+		load := ownLoad(on, version)
+		load.token = tokenOf(500)
+		return load
+	})
+}
+
+func tokenOf(i int) string { return fmt.Sprintf("a-token-of-a-caller-%030d", i) }
+
+// BenchmarkMetrics is what it costs to count and time each chain, step and call, and to log chains to nowhere.
+func BenchmarkMetrics(b *testing.B) {
+	off := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}})
+	t, err := telemetry.New(&telemetry.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = t.Close(context.Background()) })
+	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, observer: t, wrap: t.Wrap})
+	beside(b, func(version string) loaded { return ownLoad(off, version) }, func(version string) loaded { return ownLoad(on, version) })
+}
+
+// BenchmarkProbeStores is what it takes to answer a large result with a probe, kept on the real Redis and in memory.
+func BenchmarkProbeStores(b *testing.B) {
+	const rounds, probes = 11, 100
+	large := steps.Function{
+		Spec: steps.Spec{Name: "bench.large", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}, Prompt: true,
+		Call: func() steps.Call {
+			items := make([]map[string]any, 500)
+			for i := range items {
+				items[i] = map[string]any{"id": i, "name": fmt.Sprint("item ", i), "note": "some words that stand in each of them"}
+			}
+			text, _ := json.Marshal(items) // maps of texts and numbers
+			return func(context.Context, []byte) ([]byte, error) { return text, nil }
+		}(),
+	}
+	engine := func(driver budget.Driver) *chain.Engine {
+		results, err := budget.NewResults(driver, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { results.Close() })
+		registry, err := steps.NewRegistry([]steps.Function{large}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		e, err := chain.New(&chain.Options{Functions: registry, Results: results, MaxTotalTokens: 2000})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return e
+	}
+	memory, err := memstore.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	shared, err := redisstore.New(&redisstore.Options{URL: redistest.Start(b).URL()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	engines := []*chain.Engine{engine(memory), engine(shared)}
+	probe := func(e *chain.Engine) time.Duration {
+		began := time.Now()
+		answer := e.Run(b.Context(), []byte(`{"lite":true,"steps":[{"fn":"bench.large"}]}`), nil)
+		took := time.Since(began)
+		if gjson.GetBytes(answer.JSON, "continuation_token").Str == "" {
+			b.Fatalf("no probe: %s", answer.JSON)
+		}
+		return took
+	}
+	for b.Loop() {
+		var medians [2][]float64
+		for range rounds {
+			for i, e := range engines {
+				var took []time.Duration
+				for range probes {
+					took = append(took, probe(e))
+				}
+				slices.Sort(took)
+				medians[i] = append(medians[i], float64(took[probes/2].Microseconds()))
+			}
+		}
+		slices.Sort(medians[0])
+		slices.Sort(medians[1])
+		b.ReportMetric(medians[0][rounds/2], "memory-p50-µs")
+		b.ReportMetric(medians[1][rounds/2], "redis-p50-µs")
+		if more := medians[1][rounds/2] - medians[0][rounds/2]; more > 3000 { // 1 ms is asked
+			b.Errorf("a probe kept on Redis takes %.0f µs more", more)
+		}
+	}
+}

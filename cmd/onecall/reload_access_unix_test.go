@@ -1,0 +1,144 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReloadTokens: a token that is taken away is refused at once, and one that is added is accepted; the clients that have
+// others go on.
+func TestReloadTokens(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	line := func(name, token string) string {
+		return fmt.Sprintf("{name: %s, sha256: %q, tier: read}", name, sha256Hex(token))
+	}
+	access := func(lines ...string) string {
+		return write(t, folder, "onecall.yaml", "access: {tokens: ["+strings.Join(lines, ", ")+"]}\n")
+	}
+	const first, second, third = "oc_first-token-of-a-client", "oc_second-token-of-a-client", "oc_third-token-of-a-client"
+	s := serveHTTP(t, access(line("a", first), line("b", second)))
+	status := func(token string) int {
+		w := &wire{url: s.url, client: httpClient(t), version: statelessVersion}
+		return w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }).status
+	}
+	want := func(one, two, three int) {
+		t.Helper()
+		if got := [3]int{status(first), status(second), status(third)}; got != [3]int{one, two, three} {
+			t.Errorf("the tokens are answered %v, want %v: %s", got, [3]int{one, two, three}, s.stderr)
+		}
+	}
+	want(200, 200, 401)
+	access(line("b", second), line("c", third))
+	hangUp(t, s.cmd)
+	says(t, s.stderr, wasLoaded, 1)
+	want(401, 200, 200)
+	if said := s.stderr.String(); !strings.Contains(said, wasLoaded+"added /access/tokens/c; removed /access/tokens/a\n") || strings.Contains(said, sha256Hex(third)) {
+		t.Errorf("it says %s", said)
+	}
+}
+
+// mute is an entry of mcpServers that is starting for as long as a test lasts.
+const mute = "mcpServers: {mute: {command: sleep, args: ['600'], startTimeoutMs: 600000}}\n"
+
+// TestRightsChangeAtOnce: who has lost its token is out before the sources that come with the same change are there; and to be
+// told to load again ends the waiting for them.
+func TestRightsChangeAtOnce(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const first, second = "oc_first-token-of-a-client", "oc_second-token-of-a-client"
+	entry := func(token string) string {
+		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, sha256Hex(token))
+	}
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
+	one, two := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
+	list := one.message(t, "1", "tools/list", nil)
+	if r := one.send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
+		t.Fatalf("with both: %d %s", r.status, r.body)
+	}
+	write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(second)+"]}\n"+mute)
+	began := time.Now()
+	hangUp(t, s.cmd)
+	within(t, "the token is refused", s.stderr, func() bool { return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized })
+	if text, _ := two.tool(t, "info", map[string]any{}); strings.Contains(text, "mute") {
+		t.Errorf("the token was refused when the sources were waited for no more: %s", text)
+	}
+	hangUp(t, s.cmd)
+	says(t, s.stderr, wasLoaded, 2)
+	if time.Since(began) > newcomers {
+		t.Errorf("the second signal has not ended the waiting: %s", s.stderr)
+	}
+	if text, _ := two.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
+		t.Errorf("what was loaded is not served: %s", text)
+	}
+}
+
+// TestHiddenAtOnce: a function that is taken from its callers is gone, whatever comes with the same change.
+func TestHiddenAtOnce(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", "lite: true\n"))
+	w := stateless(t, s.url+"?surface=flat")
+	listed := func() bool {
+		return strings.Contains(string(w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).body), "fs_find")
+	}
+	if !listed() {
+		t.Fatalf("it is not there before: %s", s.stderr)
+	}
+	write(t, folder, "onecall.yaml", "functions: {fs.*: {tier: admin}}\n"+mute)
+	began := time.Now()
+	hangUp(t, s.cmd)
+	within(t, "the function is gone", s.stderr, func() bool { return !listed() })
+	if time.Since(began) > newcomers {
+		t.Errorf("the new source was waited for: %s", s.stderr)
+	}
+}
+
+// TestReloadKeepsTheDoor: clients that needed tokens need them until the configuration says that they do not.
+func TestReloadKeepsTheDoor(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const token = "oc_token-of-a-client"
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q}]}\n", sha256Hex(token))))
+	without := stateless(t, s.url)
+	list := without.message(t, "1", "tools/list", nil)
+	want := func(text string, statuses ...int) {
+		t.Helper()
+		for i, w := range []*wire{without, without.with(token)} {
+			if r := w.send(t, http.MethodPost, list, nil); r.status != statuses[i] {
+				t.Errorf("%s\nclient %d is answered %d %s, want %d: %s", text, i, r.status, r.body, statuses[i], s.stderr)
+			}
+		}
+	}
+	for n, c := range []struct{ text, says string }{
+		{"lite: true\n", "clients have needed tokens so far"},
+		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: clients have needed tokens so far"},
+		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave tokens out where no client has one"},
+		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "clients of other machines find the server there"},
+		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: clients of other machines"},
+	} {
+		write(t, folder, "onecall.yaml", c.text)
+		hangUp(t, s.cmd)
+		says(t, s.stderr, wasRefused, n+1)
+		says(t, s.stderr, c.says, 1)
+		want(c.text, http.StatusUnauthorized, http.StatusOK)
+	}
+	open := "access: {http: read, url: 'http://localhost:8080/mcp', hosts: [127.0.0.1, '[::1]:8080']}\n"
+	write(t, folder, "onecall.yaml", open)
+	hangUp(t, s.cmd)
+	says(t, s.stderr, wasLoaded, 1)
+	says(t, s.stderr, `level=WARN msg="clients over HTTP need no token any more" tier=read`, 1)
+	want(open, http.StatusOK, http.StatusOK)
+}
+
+func sha256Hex(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,76 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+)
+
+// TestMetricsOfAlerts: a server with Redis shows each metric that the rules for alerts are about, and the operations of both
+// stores; when Redis dies, it counts that, and logs why, while callers are told no address.
+func TestMetricsOfAlerts(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../../telemetry/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := redistest.Start(t)
+	s := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf(
+		"session: {store: %q, maxTokens: 1000000}\nresults: {store: %q}\n"+
+			"mcpServers: {gone: {command: no-such-program}}\n", redis.TCP(), redis.TCP())), "--metrics", "127.0.0.1:0")
+	large := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "map(1..20000, ({id: #}))"}}}}
+	w := &wire{url: s.url, client: httpClient(t)}
+	w.begin(t)
+	text, failed := w.tool(t, "chain", large)
+	token := gjson.Get(text, "continuation_token").Str
+	if failed || token == "" {
+		t.Fatalf("no probe: %.300s", text)
+	}
+	if text, failed = w.tool(t, "chain", map[string]any{"lite": true, "continuation_token": token, "mode": "paginated", "page": 1, "page_size": 5}); failed {
+		t.Fatal(text)
+	}
+	forged := &wire{url: s.url, client: httpClient(t)}
+	if r := forged.send(t, http.MethodPost, []byte(`{}`), func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); r.status != http.StatusForbidden {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	_, page := s.statusOf(t, "/metrics", "")
+	for _, metric := range regexp.MustCompile(`onecall_\w+`).FindAllString(string(rules), -1) {
+		if !regexp.MustCompile(`(?m)^` + metric + `(_count)?[{ ]`).MatchString(page) {
+			t.Errorf("there is no metric %s", metric)
+		}
+	}
+	for _, operation := range []string{`code="ok",operation="put",store="results"`, `code="ok",operation="get",store="results"`, `code="ok",operation="begin",store="sessions"`,
+		`code="ok",operation="find",store="sessions"`, `code="ok",operation="add",store="sessions"`, `code="ok",operation="read",store="sessions"`} {
+		if !strings.Contains(page, "onecall_store_operations_total{"+operation+"}") {
+			t.Errorf("not counted: %s", operation)
+		}
+	}
+	redis.Kill()
+	text, failed = stateless(t, s.url).tool(t, "chain", map[string]any{"continuation_token": token, "mode": "paginated", "page": 2, "page_size": 5})
+	if !failed || gjson.Get(text, "error.code").Str != "unavailable" || strings.Contains(text, redis.Address()) {
+		t.Errorf("without Redis: %s", text)
+	}
+	if r := w.send(t, http.MethodPost, w.message(t, "9", "tools/list", nil), nil); r.status != http.StatusServiceUnavailable || strings.Contains(string(r.body), redis.Address()) {
+		t.Errorf("without Redis: %d %s", r.status, r.body)
+	}
+	for _, store := range []string{"results", "sessions"} {
+		s.tells(t, `msg="a store failed" store=`+store)
+		_, page = s.statusOf(t, "/metrics", "")
+		if !regexp.MustCompile(`onecall_store_operations_total\{code="unavailable",operation="\w+",store="` + store + `"\}`).MatchString(page) {
+			t.Errorf("the failure of %s is not counted", store)
+		}
+	}
+	if log := s.stderr.String(); !strings.Contains(log, "at "+redis.Address()+" cannot be reached") || strings.Count(log, `msg="a store failed" store=sessions`) > 1+int(tooLong/(10*time.Second)) {
+		t.Errorf("the log does not say why, or too often: %s", log)
+	}
+}

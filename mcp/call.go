@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -63,10 +64,18 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	}
 }
 
+// callsEach is how many calls of the caller may run at once; -1: any number.
+func (c *call) callsEach() int {
+	if visitorOf(c.request.Extra) == nil {
+		return cmp.Or(c.now.Limits.Calls, DefaultCalls)
+	}
+	return cmp.Or(c.now.Limits.Calls, DefaultCallerCalls)
+}
+
 // enter gives the context that a call runs in, which ends with the server's patience and with the client's session.
 func (c *call) enter() (leave func(), refused *fault.Error) {
 	s := c.face.server
-	allowed, refused := s.callers.begin(c.caller.ID, c.now.Limits.Calls)
+	allowed, refused := s.callers.begin(c.caller.ID, c.callsEach())
 	if refused != nil {
 		s.refused(c.ctx, RefusedRate, &rights.Caller{ID: c.caller.ID})
 		return nil, refused

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
 )
@@ -130,9 +131,9 @@ func (s *Server) take(ctx context.Context, method string, caller *rights.Caller)
 }
 
 // tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.
-func (f *face) tooMany(ctx context.Context, method string, refused *fault.Error) (sdk.Result, error) {
+func (f *face) tooMany(ctx context.Context, method string, caller *rights.Caller, refused *fault.Error) (sdk.Result, error) {
 	if method == "tools/call" {
-		answer := f.server.o().Engine.Refuse(ctx, []*fault.Error{refused}, nil)
+		answer := f.server.o().Engine.Refuse(ctx, []*fault.Error{refused}, &chain.Caller{ID: caller.ID})
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
 	}
 	return nil, f.told(refused)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,7 +55,7 @@ const lookTime = 10 * time.Second
 // cross-site requests), has its token where logs hold it, or asks for a surface that there is not.
 func (d *Door) admit(r *http.Request) *fault.Error {
 	if !d.serves(r.Host) {
-		return fault.New(fault.Denied, "the host %.100q is not served here: use localhost or 127.0.0.1", r.Host)
+		return fault.New(fault.Denied, "the host %.100q is not served here: use localhost or 127.0.0.1, or have it named by access.url or access.hosts", r.Host)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		from, err := url.Parse(origin)
@@ -93,12 +94,17 @@ func (d *Door) serves(host string) bool {
 	return slices.ContainsFunc(d.Hosts, func(own string) bool { return sameHost(own, host) })
 }
 
-// sameHost compares hosts as clients write them: in any case, the ports of http and https left out or not.
+// sameHost compares hosts as clients write them: in any case, the ports of http and https left out or not. A proxy may have
+// left out another port, too: it is the name that tells hosts apart.
 func sameHost(own, host string) bool {
 	plain := func(h string) string {
 		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(h), ":443"), ":80")
 	}
-	return plain(own) == plain(host)
+	if plain(own) == plain(host) {
+		return true
+	}
+	name, _, err := net.SplitHostPort(own)
+	return err == nil && strings.EqualFold(name, strings.Trim(host, "[]"))
 }
 
 // ready tells a load balancer whether to send requests here.

@@ -98,8 +98,9 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 			if v := visitorOf(req.GetExtra()); v != nil && !f.server.still(ctx, v) {
 				return nil, f.told(fault.New(fault.Denied, "your token is not what it was: nothing of this was done"))
 			}
-			if refused := f.server.take(ctx, method, f.server.callerOf(req.GetExtra(), n)); refused != nil {
-				return f.tooMany(ctx, method, refused)
+			caller := f.server.callerOf(req.GetExtra(), n)
+			if refused := f.server.take(ctx, method, caller); refused != nil {
+				return f.tooMany(ctx, method, caller, refused)
 			}
 			switch method {
 			case "tools/list":

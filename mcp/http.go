@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func (s *Server) visitsEach() int {
 	if sessions == 0 {
 		sessions = o.MaxSessions
 	}
-	return o.Limits.Calls + sessions + 100
+	return cmp.Or(o.Limits.Calls, DefaultCalls) + sessions + 100
 }
 
 func (s *Server) tooBusy(w http.ResponseWriter, r *http.Request, why string) {

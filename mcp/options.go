@@ -69,7 +69,7 @@ type Options struct {
 // Limits bound what one caller may do at a time. A zero field stands for its default, and -1 for no bound.
 type Limits struct {
 	Sessions  int     // over HTTP at once, where callers have tokens; 0: DefaultCallerSessions
-	Calls     int     // that run at once; 0: DefaultCallerCalls
+	Calls     int     // that run at once; 0: DefaultCallerCalls, and DefaultCalls where callers have no tokens
 	PerSecond float64 // requests on average, pings and notifications not counted; 0: no bound
 	Burst     int     // requests at once where PerSecond is set; 0: PerSecond, at least 1
 }
@@ -107,7 +107,6 @@ func (o *Options) settle() {
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, DefaultSessionTimeout)
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, chain.DefaultMaxRequestBytes)
 	o.Limits.Sessions = cmp.Or(o.Limits.Sessions, DefaultCallerSessions)
-	o.Limits.Calls = cmp.Or(o.Limits.Calls, DefaultCallerCalls)
 	if o.Limits.PerSecond > 0 && o.Limits.Burst == 0 {
 		o.Limits.Burst = max(1, int(o.Limits.PerSecond))
 	}

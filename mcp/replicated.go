@@ -60,6 +60,7 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 // prolong has a session live on while a request of it runs. What it gives ends that.
 func (s *Server) prolong(n *session) (stop func()) {
 	o := s.o()
+	often := min(o.SessionTimeout/4, abandonedAfter/3) // it must not look abandoned either
 	var timer *time.Timer
 	var mu sync.Mutex
 	ended := false
@@ -69,12 +70,12 @@ func (s *Server) prolong(n *session) (stop func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !ended {
-			timer.Reset(o.SessionTimeout / 4)
+			timer.Reset(often)
 		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(o.SessionTimeout/4, again)
+	timer = time.AfterFunc(often, again)
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()

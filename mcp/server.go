@@ -20,7 +20,8 @@ const (
 	DefaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
 	DefaultCallerSessions = 250
-	DefaultCallerCalls    = 1024
+	DefaultCallerCalls    = 64   // where callers have tokens
+	DefaultCalls          = 1024 // of all together, where nobody knows one from another
 )
 
 // Server serves one engine and its functions to MCP clients: at most one HTTP door, and any number over stdio.

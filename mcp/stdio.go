@@ -113,9 +113,10 @@ type answeringConn struct {
 	sdk.Connection
 	door *answering
 
-	mu   sync.Mutex
-	open map[jsonrpc.ID]bool
-	idle chan struct{} // gets a token when open becomes empty
+	mu    sync.Mutex
+	open  map[jsonrpc.ID]bool
+	spoke bool          // something was answered
+	idle  chan struct{} // gets a token when open becomes empty
 }
 
 // Read implements sdk.Connection.
@@ -149,12 +150,16 @@ func (c *answeringConn) answered() bool {
 	return len(c.open) == 0
 }
 
-// Write implements sdk.Connection.
+// Write implements sdk.Connection. A client that has not been greeted yet is not told that a list has changed.
 func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() && r.Method == "notifications/tools/list_changed" && !c.greeted() {
+		return nil
+	}
 	err := c.Connection.Write(ctx, m)
 	if r, ok := m.(*jsonrpc.Response); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.spoke = true
 		delete(c.open, r.ID)
 		if len(c.open) == 0 {
 			select {
@@ -164,6 +169,12 @@ func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 	}
 	return err
+}
+
+func (c *answeringConn) greeted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spoke
 }
 
 // await waits until all is answered, for at most patience.

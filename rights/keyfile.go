@@ -2,6 +2,7 @@ package rights
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,9 @@ func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 		return nil, shortened(err)
 	}
 	set, err := parseKeys(text, k.accepted)
+	if errors.Is(err, errNoKeys) && have != nil { // who empties the set takes all tokens back
+		set, err = &keySet{text: sha256.Sum256(text)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,6 +60,9 @@ func (s *keySet) find(id, algorithm string) []any {
 	return fitting[:min(len(fitting), maxTried)]
 }
 
+// errNoKeys says that a key set is one, and has no keys.
+var errNoKeys = errors.New("it has no keys")
+
 // parseKeys reads a key set. Keys that cannot verify any signature that is accepted are left out (RFC 7517, section 5);
 // it is an error where none is left.
 func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error) {
@@ -87,7 +91,7 @@ func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error)
 	}
 	if len(set.keys) == 0 {
 		if set.why == nil {
-			return nil, fmt.Errorf("it has no keys")
+			return nil, errNoKeys
 		}
 		return nil, fmt.Errorf("none of its %d keys can be used (%w)", set.left, set.why)
 	}

@@ -367,5 +367,12 @@ func TestKeyFile(t *testing.T) {
 		if code := check(rsaPair); code != "" {
 			t.Error("the file is whole again:", code)
 		}
+		write(`{"keys":[]}`)
+		time.Sleep(checkFileEvery)
+		_ = check(rsaPair) // has the file looked at
+		synctest.Wait()
+		if code := check(rsaPair); code != fault.Denied {
+			t.Error("all keys are taken out of the file:", code)
+		}
 	})
 }

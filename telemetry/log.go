@@ -148,7 +148,9 @@ func (t *Telemetry) logRequest(ctx context.Context, o *chain.Observed, e *chain.
 	}
 	l := line{make([]slog.Attr, 0, lineRoom)}
 	l.text("kind", string(o.Kind))
-	l.text("tool", toolOf(ctx))
+	if tool := toolOf(ctx); tool != string(o.Kind) { // a chain comes by the tool of that name
+		l.text("tool", tool)
+	}
 	l.text("caller", clip(o.Caller))
 	l.text("label", clip(o.Label))
 	l.text("name", clip(o.Name))

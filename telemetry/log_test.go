@@ -156,8 +156,9 @@ func TestTool(t *testing.T) {
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	b.engine.Deliver(telemetry.WithCall(context.Background(), "search", "", ""), []byte(`{}`), nil, nil)
 	b.engine.Deliver(context.Background(), []byte(`{}`), nil, nil)
+	b.run(telemetry.WithCall(context.Background(), "chain", "", ""), `{"steps":[{"fn":"bare"}]}`)
 	list := b.out.of(t, "request")
-	if list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" || list[1].Get("tool").Exists() {
+	if list[2].Get("tool").Exists() || list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" || list[1].Get("tool").Exists() {
 		t.Error(b.out.String())
 	}
 }

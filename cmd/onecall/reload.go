@@ -119,7 +119,10 @@ func (r *reloader) changed() bool {
 	r.moving = nil
 	switch {
 	case now.holds(r.app.seen):
-		r.refused = nil
+		if r.refused != nil { // it is again as it is served
+			r.refused = nil
+			r.telemetry.Reloaded(nil)
+		}
 		return false
 	case r.refused != nil && now.holds(r.refused.sight):
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,10 @@ func TestLacking(t *testing.T) {
 	write(t, folder, "onecall.yaml", "lite: true\n")
 	if got := d.lacking(path); got != "" {
 		t.Errorf("it was written: %q", got)
+	}
+	write(t, folder, "onecall.yaml", "lite: true\n"+strings.Repeat(" ", 100_000))
+	if got := d.lacking(path); got != "" {
+		t.Errorf("blanks follow: %q", got)
 	}
 	write(t, folder, "onecall.yaml", "")
 	if got := d.lacking(path); got != empty {

@@ -159,7 +159,6 @@ func (s *instance) run(ctx context.Context, a *app) (err error) {
 	}
 	defer server.Close()
 	s.server.Store(server)
-	s.telemetry.Reloaded(nil)
 	unwarn := s.warnOfUnused(ctx, a)
 	defer unwarn()
 	defer s.reloading(ctx, a)()

@@ -71,7 +71,7 @@ func sees(t *testing.T, w *wire, functions ...string) (seen []string) {
 func TestServeByToken(t *testing.T) {
 	t.Parallel()
 	reader, admin := madeFor(t, "reader"), madeFor(t, "the admin")
-	config := write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("functions: {fs.list: {tier: read_write}, expr.eval: {tier: admin}}\n"+
+	config := write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("fs: {root: .}\nfunctions: {fs.list: {tier: read_write}, expr.eval: {tier: admin}}\n"+
 		"access:\n  tokens:\n    - {name: reader, sha256: %q, functions: [fs.*, 'expr.*', http.post]}\n    - {name: the admin, sha256: %q, tier: admin}\n", reader.SHA256, admin.SHA256))
 	s := serveHTTP(t, config)
 	without := stateless(t, s.url)
@@ -100,7 +100,7 @@ func TestServeByToken(t *testing.T) {
 // TestServeUnusedAllowed: what a token's list allows and there is not is told of, once the sources are there.
 func TestServeUnusedAllowed(t *testing.T) {
 	t.Parallel()
-	config := write(t, t.TempDir(), "onecall.yaml", "mcpServers: {gone: {command: no-such-program}}\n"+
+	config := write(t, t.TempDir(), "onecall.yaml", "fs: {root: .}\nmcpServers: {gone: {command: no-such-program}}\n"+
 		"access: {tokens: [{name: ci, sha256: "+someHash+", functions: [fs.*, fs.gerp, gone.tool, 'netbox.*']}]}\n")
 	s := serveHTTP(t, config)
 	s.tells(t, "/access/tokens/0/functions/3: \"netbox.*\" fits no function, so the token ci may call none by it")
@@ -108,6 +108,21 @@ func TestServeUnusedAllowed(t *testing.T) {
 	s.tells(t, "did you mean fs.grep")
 	if log := s.stderr.String(); strings.Contains(log, "functions/0") || strings.Contains(log, "functions/2") {
 		t.Errorf("more is told: %s", log)
+	}
+}
+
+// TestServeNoFiles: the folder that a server is started in is nobody's who comes with a token, until the configuration names it.
+func TestServeNoFiles(t *testing.T) {
+	t.Parallel()
+	made := madeFor(t, "ci")
+	entry := fmt.Sprintf("access: {tokens: [{name: ci, sha256: %q, tier: admin}]}\n", made.SHA256)
+	for text, offered := range map[string]bool{entry: false, entry + "fs: {root: .}\n": true, "access: {http: admin}\n": true} {
+		s := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", text))
+		w := stateless(t, s.url).with(made.Token)
+		answer := string(w.send(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "search", "arguments": map[string]any{"query": "read a file"}}), nil).body)
+		if strings.Contains(answer, "fs.cat") != offered || strings.Contains(s.stderr.String(), "fs.* is left out") == offered {
+			t.Errorf("%s: %s\n%s", text, answer, s.stderr.String())
+		}
 	}
 }
 
@@ -180,7 +195,7 @@ func TestServeJWT(t *testing.T) {
 	}
 	write(t, folder, "keys.json", string(keys))
 	config := write(t, folder, "onecall.yaml", fmt.Sprintf("access: {jwt: {issuer: %q, audience: %q, keys: keys.json, scopes: {onecall.read: read, onecall.admin: admin}}, url: %q}\n"+
-		"functions: {fs.list: {tier: admin}}\n", issuer, audience, audience))
+		"fs: {root: .}\nfunctions: {fs.list: {tier: admin}}\n", issuer, audience, audience))
 	sign := func(audience, scope string) string {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", "one"))
 		if err != nil {

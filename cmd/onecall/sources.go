@@ -115,11 +115,13 @@ func (o *opener) add(name, pointer string, source steps.Source, err error) {
 
 // embedded opens the sources that need no configuration.
 func (o *opener) embedded() {
-	fileSource, err := files.New(&files.Options{Root: valueOr(o.config.FS.Root, "")})
-	o.add("fs", "/fs/root", fileSource, err)
 	var names []string
-	if err == nil {
-		names = append(names, namesOf(fileSource)...)
+	if o.offersFiles() {
+		fileSource, err := files.New(&files.Options{Root: valueOr(o.config.FS.Root, "")})
+		o.add("fs", "/fs/root", fileSource, err)
+		if err == nil {
+			names = append(names, namesOf(fileSource)...)
+		}
 	}
 	httpSource, err := httpcall.New(&httpcall.Options{Allow: o.config.HTTP.Allow, Endpoints: o.endpoints(), Client: o.client})
 	o.add("http", "/http", httpSource, err)
@@ -130,6 +132,16 @@ func (o *opener) embedded() {
 	o.faults = append(o.faults, o.config.sameNames(append(names, namesOf(expressions)...))...)
 	o.add("expr", "", part{expressions, "expr."}, nil)
 	o.add("text", "", part{expressions, "text."}, nil)
+}
+
+// offersFiles tells whether there are functions that read files. Callers who are not this machine's user get none of the
+// folder that onecall happens to be started in, where its own configuration and secrets may be.
+func (o *opener) offersFiles() bool {
+	if !o.use.serve || !o.use.anySurface || !o.config.Access.byToken() || o.config.FS.Root != nil {
+		return true
+	}
+	o.told.warn(fault.New(fault.BadRequest, "fs.* is left out: callers with tokens read files only where fs.root names the folder"))
+	return false
 }
 
 func namesOf(source steps.Source) []string {

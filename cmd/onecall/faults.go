@@ -46,12 +46,35 @@ func (src *source) render(b *strings.Builder, f *fault.Error, width int) {
 		shown, before := window(line, caret, width-len(margin))
 		fmt.Fprintf(b, "%s%s\n%s%s^\n", margin, shown, margin, strings.Repeat(" ", before))
 	}
-	if nearest := f.Nearest; len(nearest) > 0 && !strings.Contains(f.Message, nearest[0]) {
+	if nearest := f.Nearest; len(nearest) > 0 && !mentions(f.Message, nearest[0]) {
 		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, printable(strings.Join(nearest, ", ")))
 	}
 }
 
 const margin = "    "
+
+// mentions tells whether a message has a name as a word of its own, not only as a part of another.
+func mentions(message, name string) bool {
+	for rest := message; ; {
+		_, after, found := strings.Cut(rest, name)
+		if !found {
+			return false
+		}
+		before := message[:len(message)-len(after)-len(name)]
+		if !endsInName(before) && !beginsWithName(after) {
+			return true
+		}
+		rest = after
+	}
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
+}
+
+func endsInName(text string) bool { return text != "" && isNameByte(text[len(text)-1]) }
+
+func beginsWithName(text string) bool { return text != "" && isNameByte(text[0]) }
 
 // place gives the text to show and the byte in it that the caret marks: in the source's own line where the fault's place
 // can be found there, else in the text that the fault brings with it; "" when neither is known.

@@ -77,3 +77,14 @@ func FuzzRenderFault(f *testing.F) {
 		}
 	})
 }
+
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]bool{
+		`unknown key "budgett"`: false, `unknown key "mybudget"`: false, `use budget`: true, `"budget" is it`: true, `budgets, or budget?`: true, `the budget-like`: false, ``: false,
+	} {
+		if mentions(message, "budget") != want {
+			t.Errorf("%s: %v", message, !want)
+		}
+	}
+}

@@ -269,7 +269,7 @@ func (s *streams) warn(f *fault.Error) {
 		text = strings.TrimPrefix(text, string(f.Code)+" ")
 		text = strings.TrimPrefix(text, string(f.Code)+": ")
 	}
-	if len(f.Nearest) > 0 && !strings.Contains(f.Message, f.Nearest[0]) {
+	if len(f.Nearest) > 0 && !mentions(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
 	s.note("warning: %s", printable(text))

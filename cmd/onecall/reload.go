@@ -106,6 +106,7 @@ func (r *reloader) changed() bool {
 	if path == "" {
 		return false
 	}
+	lacked := r.lacked != ""
 	if r.lacking(path, false) {
 		r.moving = nil
 		return false
@@ -119,7 +120,7 @@ func (r *reloader) changed() bool {
 	r.moving = nil
 	switch {
 	case now.holds(r.app.seen):
-		if r.refused != nil { // it is again as it is served
+		if r.refused != nil || lacked { // it is again as it is served
 			r.refused = nil
 			r.telemetry.Reloaded(nil)
 		}
@@ -147,6 +148,7 @@ func (r *reloader) lacking(path string, asked bool) bool {
 		return true
 	}
 	r.lacked = why
+	r.telemetry.Reloaded(errors.New(why))
 	r.logs.logger().Warn("configuration not loaded", "file", path, "reason", why)
 	r.say("%s: what was served before goes on", why)
 	return true

@@ -1,0 +1,37 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReloadMetrics: what the alert is about is true for as long as the configuration's file is not what is served, and no longer.
+func TestReloadMetrics(t *testing.T) {
+	t.Parallel()
+	const good = "budget: {maxTotalTokens: 4000}\n"
+	path := write(t, t.TempDir(), "onecall.yaml", good)
+	s := serveHTTP(t, path, "--metrics", "127.0.0.1:0")
+	shows := func(line string) {
+		t.Helper()
+		within(t, line, s.stderr, func() bool {
+			_, page := s.statusOf(t, "/metrics", "")
+			return strings.Contains(page, "\n"+line+"\n")
+		})
+	}
+	shows(`onecall_config_reloads_total{result="ok"} 1`)
+	for _, spoil := range []func() error{
+		func() error { return os.WriteFile(path, []byte("budget: {maxTotalTokens: lots}\n"), 0o600) },
+		func() error { return os.Remove(path) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		shows("onecall_config_last_reload_successful 0")
+		write(t, filepath.Dir(path), "onecall.yaml", good)
+		shows("onecall_config_last_reload_successful 1")
+	}
+}

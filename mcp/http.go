@@ -140,11 +140,11 @@ func (s *Server) visitsEach() int {
 	if o.Limits.Calls < 0 || o.Limits.Sessions < 0 {
 		return -1
 	}
-	sessions := s.sessionsEach()
-	if sessions == 0 {
-		sessions = o.MaxSessions
+	calls, sessions := DefaultCallerCalls, s.sessionsEach()
+	if sessions == 0 { // all clients are one caller
+		calls, sessions = DefaultCalls, o.MaxSessions
 	}
-	return cmp.Or(o.Limits.Calls, DefaultCalls) + sessions + 100
+	return cmp.Or(o.Limits.Calls, calls) + sessions + 100
 }
 
 func (s *Server) tooBusy(w http.ResponseWriter, r *http.Request, why string) {

@@ -51,7 +51,7 @@ type Observed struct {
 type Ended struct {
 	Err      *fault.Error   // as in Answer; nil: ok
 	Faults   []*fault.Error // as in Answer
-	Function string         // the one that a call called, by its canonical name; "" where there is none of that name
+	Function string         // the one that a call called, or by which a chain failed, by its canonical name; "" where there is none
 
 	Skipped  int   // steps of the outermost chain that did not run
 	Calls    int64 // of functions, repetitions and those of inline chains included
@@ -193,12 +193,23 @@ func (s *exchange) conclude(ctx context.Context, kind Kind, a **Answer) {
 				e.Skipped++
 			}
 		}
-		if s.single != nil {
-			e.Function = r.plan.steps[0].name()
-		}
+		e.Function = s.blamed(r, e.Err)
 	}
 	e.Took = time.Since(s.started)
 	o.end(e)
+}
+
+// blamed is the function of a call, or the one by which a chain failed; "": none.
+func (s *exchange) blamed(r *run, failure *fault.Error) string {
+	if s.single != nil {
+		return r.plan.steps[0].name()
+	}
+	for i := range r.steps {
+		if step := &r.steps[i]; failure != nil && step.status == statusFailed && step.fn != nil {
+			return step.fn.Spec().Name
+		}
+	}
+	return ""
 }
 
 // made is the number of calls of functions.

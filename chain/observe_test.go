@@ -149,7 +149,7 @@ func TestObservedTree(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	end := r.end
-	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Skipped != 2 || end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
+	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Function != "test.failIf" || end.Skipped != 2 || end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
 		t.Errorf("%+v", end)
 	}
 	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) || end.Kept != int(usage.Get("kept").Int()) {

@@ -107,7 +107,7 @@ func FuzzSubject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		compact, err := steps.Compact(value)
 		if err != nil {
-			t.Skip()
+			return
 		}
 		var inArgs []key
 		for _, s := range subjectsOf([]byte(`{"z":[1],"symbolId":`+string(compact)+`,"y":{}}`), "symbolId") {

@@ -90,7 +90,7 @@ func FuzzSubjectName(f *testing.F) {
 		}
 		var spelt string
 		if json.Unmarshal(quoted, &spelt) != nil || spelt != name { // what is not UTF-8 is no name in JSON
-			t.Skip()
+			return
 		}
 		result := `{"other":1,` + string(quoted) + `:"x"}`
 		r := l.Wrap((&world{}).registry(t))

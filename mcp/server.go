@@ -11,7 +11,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Defaults of Options.
@@ -85,7 +84,7 @@ func (s *Server) Close() {
 
 // Stats tells what a server does at the moment.
 type Stats struct {
-	Sessions int // that clients have with this process
+	Sessions int // of clients; of those that replicas share, the ones that this process has seen
 	Calls    int // of tools, that run
 }
 
@@ -93,17 +92,13 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Sessions: len(s.sessions) + len(s.ids) - s.own(), Calls: s.calls.count()}
-}
-
-// own counts the sessions with an id that are this process's alone. The caller holds the lock.
-func (s *Server) own() (n int) {
-	for _, one := range s.sessions {
-		if one.id != "" {
-			n++
+	sessions := len(s.sessions)
+	for _, n := range s.ids {
+		if n.sdk == nil { // which replicas share
+			sessions++
 		}
 	}
-	return n
+	return Stats{Sessions: sessions, Calls: s.calls.count()}
 }
 
 // watch keeps what is shown in step with the sources.
@@ -140,7 +135,7 @@ type faceKey struct {
 
 // face gives the face for callers of some rights on a surface.
 func (s *Server) face(r rights.Rights, surface Surface) *face {
-	r.Tier = max(r.Tier, steps.TierRead)
+	r = settled(r)
 	key := faceKey{r, surface}
 	s.mu.Lock()
 	f, made := s.faces[key]

@@ -32,13 +32,12 @@ type session struct {
 	kept  *steps.Session // what others keep for as long as the session lasts
 	links *links         // sessions with upstreams; nil: none
 
-	leaving bool          // it gives way to another; guarded by Server.mu
-	ended   chan struct{} // closed when a session of this process alone has ended
+	leaving bool // it gives way to another; guarded by Server.mu
 }
 
 // newSession makes what is kept of a caller's session; shared is what replicas know of it, nil where there are none.
 func (f *face) newSession(id string, caller *rights.Caller, shared steps.SessionState) *session {
-	n := &session{face: f, id: id, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: steps.NewSession(shared), ended: make(chan struct{})}
+	n := &session{face: f, id: id, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: steps.NewSession(shared)}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
 }
@@ -69,7 +68,6 @@ func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller, kept *place
 		}
 		s.mu.Unlock()
 		n.cut(sessionEnded())
-		close(n.ended)
 		n.links.close()
 	})
 	return n

@@ -77,6 +77,13 @@ func serveHTTP(t testing.TB, config string, args ...string) *serving {
 	address := make(chan string, 1)
 	s := &serving{stderr: &tail{address: address}, ended: make(chan error, 1)}
 	s.cmd = self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--config", config}, args...)...)
+	s.listen(t, address)
+	return s
+}
+
+// listen starts the server and waits until it tells where it listens.
+func (s *serving) listen(t testing.TB, address <-chan string) {
+	t.Helper()
 	s.cmd.Stderr = s.stderr
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -93,7 +100,6 @@ func serveHTTP(t testing.TB, config string, args ...string) *serving {
 	case <-time.After(tooLong):
 		t.Fatalf("the server does not tell where it listens: %s", s.stderr)
 	}
-	return s
 }
 
 // end has the server end as an operator does. A server that was ended otherwise is left alone.

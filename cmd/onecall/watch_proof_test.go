@@ -30,22 +30,7 @@ func serveWatched(t testing.TB, config string, args ...string) *watched {
 	s := &serving{stderr: &tail{address: address}, ended: make(chan error, 1)}
 	s.cmd = self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level", "error", "--config", config}, args...)...)
 	s.cmd.Env = append(s.cmd.Env, "GOGC=20")
-	s.cmd.Stderr = s.stderr
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s.ended <- s.cmd.Wait()
-		close(s.ended)
-	}()
-	t.Cleanup(func() { s.end(t) })
-	select {
-	case s.url = <-address:
-	case err := <-s.ended:
-		t.Fatalf("the server ended: %v: %s", err, s.stderr)
-	case <-time.After(tooLong):
-		t.Fatalf("the server does not tell where it listens: %s", s.stderr)
-	}
+	s.listen(t, address)
 	found := metricsAddress.FindStringSubmatch(s.stderr.String())
 	if found == nil {
 		t.Fatalf("the server does not tell where its metrics are: %s", s.stderr)

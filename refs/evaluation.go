@@ -11,6 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 )
 
 // Bounds of one evaluation.
@@ -22,7 +23,14 @@ const (
 	maxWall       = 10 * time.Second
 	maxWallAlone  = time.Second // where the context has no deadline
 	maxDepth      = 10_000      // of nested values
+
+	// From here on an evaluation is heavy: it goes on when it is its caller's turn.
+	heavyIterations = 1 << 13
+	heavyWork       = 256 << 10 // bytes and elements
 )
+
+// errTooManyElements says what expr-lang says of its own budget.
+var errTooManyElements = errors.New("memory budget exceeded")
 
 // evaluation is one run of an expression: what it has read, and what it may still spend.
 type evaluation struct {
@@ -39,6 +47,8 @@ type evaluation struct {
 	uniform bool                // appendValue spells equal values equally
 
 	iterations, memory, work, looked int
+
+	leave func() // gives the turn back; nil: it has none
 }
 
 // handle hides the evaluation from expr-lang, which follows pointers.
@@ -62,6 +72,28 @@ func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 	return e
 }
 
+// end gives back what the evaluation took.
+func (e *evaluation) end() {
+	if e.leave != nil {
+		e.leave()
+	}
+}
+
+// turn waits until it is the caller's turn, the first time it is called. The wait is not the expression's time.
+func (e *evaluation) turn() error {
+	if e.leave != nil {
+		return nil
+	}
+	asked := time.Now()
+	leave, err := share.From(e.ctx).Turn(e.ctx)
+	if err != nil {
+		return e.clock()
+	}
+	e.leave = leave
+	e.deadline = e.deadline.Add(time.Since(asked))
+	return nil
+}
+
 func (e *evaluation) run() (any, error) {
 	if err := e.clock(); err != nil {
 		return nil, err
@@ -75,6 +107,11 @@ func (e *evaluation) tick() error {
 	e.iterations++
 	if e.iterations > maxIterations {
 		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.", maxIterations)
+	}
+	if e.iterations == heavyIterations {
+		if err := e.turn(); err != nil {
+			return err
+		}
 	}
 	if e.iterations%64 == 0 {
 		return e.clock()
@@ -100,6 +137,11 @@ func (e *evaluation) spend(n int) error {
 	e.work += n
 	if n < 0 || e.work > maxWork {
 		return fault.New(fault.BadExpression, "The expression works through too much data. Filter earlier, or split it over several steps.")
+	}
+	if e.work > heavyWork {
+		if err := e.turn(); err != nil {
+			return err
+		}
 	}
 	if e.work-e.looked > 1<<20 {
 		e.looked = e.work
@@ -271,6 +313,46 @@ func (e *evaluation) add(a, b any) (any, error) {
 		}
 	}
 	return runtime.Add(a, b), nil
+}
+
+// span is the range first..last, which expr-lang makes before it counts.
+func (e *evaluation) span(first, last any) (any, error) {
+	from, err := rangeEnd(first)
+	if err != nil {
+		return nil, err
+	}
+	to, err := rangeEnd(last)
+	if err != nil {
+		return nil, err
+	}
+	if to < from {
+		return []any{}, nil
+	}
+	n := uint(to) - uint(from)
+	if n >= memoryBudget {
+		return nil, errTooManyElements
+	}
+	if err := e.hold(int(n+1) * int(unsafe.Sizeof(from))); err != nil {
+		return nil, err
+	}
+	return runtime.MakeRange(from, to), nil
+}
+
+func rangeEnd(v any) (int, error) {
+	switch n := v.(type) {
+	case int:
+		return n, nil
+	case float64:
+		if whole := int(n); float64(whole) == n {
+			return whole, nil
+		}
+	}
+	return 0, fault.New(fault.BadExpression, "%s", noRange(v))
+}
+
+// noRange says that v is no end of a range.
+func noRange(v any) string {
+	return "A range goes from an integer to an integer, as in 1..10; this is " + typeName(v) + "."
 }
 
 func (e *evaluation) equal(a, b any) (any, error) {

@@ -103,6 +103,7 @@ func (x *Expression) Uses() []Use {
 // Eval gives the expression's value as compact JSON.
 func (x *Expression) Eval(ctx context.Context, sc *Scope) ([]byte, error) {
 	e := newEvaluation(ctx, x, sc)
+	defer e.end()
 	var out []byte
 	var err error
 	if x.direct {
@@ -123,7 +124,9 @@ func (x *Expression) Eval(ctx context.Context, sc *Scope) ([]byte, error) {
 
 // True evaluates a condition. A value that is no boolean is an error (bad_expression) that names what it was.
 func (x *Expression) True(ctx context.Context, sc *Scope) (bool, error) {
-	value, err := newEvaluation(ctx, x, sc).run()
+	e := newEvaluation(ctx, x, sc)
+	defer e.end()
+	value, err := e.run()
 	if err != nil {
 		return false, x.failed(err)
 	}

@@ -79,6 +79,7 @@ func makeGuardFunctions() map[string]*builtin.Function {
 		"add":     func(e *evaluation, a []any) (any, error) { return e.add(a[0], a[1]) },
 		"equal":   func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
 		"in":      func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
+		"range":   func(e *evaluation, a []any) (any, error) { return e.span(a[0], a[1]) },
 		"matches": matches,
 		"keep":    func(e *evaluation, a []any) (any, error) { return a[0], e.hold(size(a[0])) },
 		"scan": func(e *evaluation, a []any) (any, error) {

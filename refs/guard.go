@@ -281,6 +281,14 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 		if !isNumber(n.Left) && !isNumber(n.Right) {
 			ast.Patch(node, guardCall("add", n.Left, n.Right))
 		}
+	case "..":
+		for _, side := range []ast.Node{n.Left, n.Right} {
+			if t := literalType(side); t == reflect.TypeFor[string]() || t == reflect.TypeFor[bool]() {
+				g.fail(side, "%s", noRange(reflect.Zero(t).Interface()))
+				return
+			}
+		}
+		ast.Patch(node, guardCall("range", n.Left, n.Right))
 	case "==", "!=":
 		if isScalarLiteral(n.Left) || isScalarLiteral(n.Right) {
 			return

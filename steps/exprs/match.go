@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 )
 
 // Bounds of one search. RE2 takes time in proportion to the text times the compiled pattern: maxWork bounds that product
@@ -17,6 +18,7 @@ const (
 	maxPattern = 4 << 10  // bytes
 	maxWork    = 1 << 30  // bytes of text × instructions of the compiled pattern
 	longWork   = 1 << 24  // the same; less takes some hundredths of a second
+	heavyWork  = 1 << 20  // the same; from here on a search waits for its caller's turn
 	maxMatches = 100_000  // that one call answers or replaces
 	maxResult  = 64 << 20 // bytes
 )
@@ -55,6 +57,14 @@ func compile(source, text string) (*pattern, error) {
 		return nil, badPattern(err.Error())
 	}
 	return &p, nil
+}
+
+// turn waits until it is the caller's turn to search a text, where that may take a while; done ends it.
+func (p *pattern) turn(ctx context.Context, text string) (done func(), err error) {
+	if p.instructions*len(text) < heavyWork {
+		return func() {}, nil
+	}
+	return share.From(ctx).Turn(ctx)
 }
 
 func badPattern(message string) *fault.Error {
@@ -175,6 +185,11 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	done, err := p.turn(ctx, *a.Text)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	// Each match is written at once: many small ones take several times their length where they are kept.
 	out, count := []byte{'['}, 0
 	for indexes := range p.matches(ctx, *a.Text) {

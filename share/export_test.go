@@ -1,0 +1,8 @@
+package share
+
+// Callers is how many callers are known.
+func (s *Shares) Callers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.callers)
+}

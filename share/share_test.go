@@ -1,0 +1,173 @@
+package share_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/share"
+)
+
+// TestTurns: places go to callers in turn, however many times one of them waits.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := share.New(1)
+		var mu sync.Mutex
+		var order []string
+		leave, err := s.Of("first", 0).Turn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"greedy", "greedy", "greedy", "modest", "late", "greedy", "late"} {
+			go func() {
+				done, err := s.Of(id, 0).Turn(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order = append(order, id)
+				mu.Unlock()
+				done()
+			}()
+			synctest.Wait()
+		}
+		leave()
+		synctest.Wait()
+		if want := []string{"greedy", "modest", "late", "greedy", "late", "greedy", "greedy"}; !slices.Equal(order, want) {
+			t.Fatalf("%v, want %v", order, want)
+		}
+		if s.Callers() != 0 {
+			t.Fatal("a caller is left behind")
+		}
+	})
+}
+
+// TestPlaces: as many work as there are places, and who gives up waiting keeps none.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := share.New(2)
+		a, _ := s.Of("a", 0).Turn(t.Context())
+		b, _ := s.Of("a", 0).Turn(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		refused := make(chan error, 3)
+		for i := range 3 {
+			go func() {
+				_, err := s.Of(fmt.Sprint(i%2), 0).Turn(ctx)
+				refused <- err
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		for range 3 {
+			if err := <-refused; !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		if s.Callers() != 0 {
+			t.Fatal("who gave up is left behind")
+		}
+		a()
+		c, err := s.Of("b", 0).Turn(ctx)
+		if err != nil {
+			t.Fatal("a free place is had whatever the context says:", err)
+		}
+		b()
+		c()
+	})
+}
+
+// TestTurnAndEnd: a place that was given in the moment in which the wait was given up is not lost.
+func TestTurnAndEnd(t *testing.T) {
+	t.Parallel()
+	s := share.New(1)
+	for range 2000 {
+		leave, err := s.Of("a", 0).Turn(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var waiting sync.WaitGroup
+		for range 2 {
+			waiting.Go(func() {
+				if done, err := s.Of("b", 0).Turn(ctx); err == nil {
+					done()
+				}
+			})
+		}
+		waiting.Go(cancel)
+		leave()
+		waiting.Wait()
+	}
+	if leave, err := s.Of("a", 0).Turn(context.Background()); err != nil || s.Callers() != 0 {
+		t.Fatal(err, s.Callers())
+	} else {
+		leave()
+	}
+}
+
+// TestBytes: what callers hold against a model: never more than the bound in all, never more of one than is left for others,
+// and never less than that.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const all = 1000
+		s := share.New(1)
+		held, sum := map[string]int64{}, int64(0)
+		for range rapid.IntRange(1, 60).Draw(t, "moves") {
+			id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "caller")
+			n := rapid.Int64Range(0, 600).Draw(t, "bytes")
+			if rapid.Bool().Draw(t, "release") {
+				n = min(n, held[id])
+				s.Of(id, all).Release(n)
+				held[id] -= n
+				sum -= n
+				continue
+			}
+			want := n == 0 || held[id]+n <= all-sum-n
+			if got := s.Of(id, all).Hold(n); got != want {
+				t.Fatalf("%s holds %d of %d, and %d more: %v", id, held[id], sum, n, got)
+			}
+			if want {
+				held[id] += n
+				sum += n
+			}
+			if s.Held() != sum {
+				t.Fatalf("%d are held, told are %d", sum, s.Held())
+			}
+		}
+		for id, n := range held {
+			s.Of(id, all).Release(n)
+		}
+		if s.Held() != 0 || s.Callers() != 0 {
+			t.Fatalf("%d bytes and %d callers are left behind", s.Held(), s.Callers())
+		}
+	})
+}
+
+// TestUnbound: without a bound, and without shares, everything is had.
+func TestUnbound(t *testing.T) {
+	t.Parallel()
+	s := share.New(0) // is 1
+	for range 2 {
+		if !s.Of("a", 0).Hold(1 << 60) {
+			t.Fatal("refused without a bound")
+		}
+	}
+	for _, p := range []share.Part{{}, share.From(t.Context()), share.From(share.With(t.Context(), s.Of("a", 0)))} {
+		done, err := p.Turn(t.Context())
+		if err != nil || !p.Hold(1) {
+			t.Fatal(err)
+		}
+		p.Release(1)
+		done()
+	}
+}

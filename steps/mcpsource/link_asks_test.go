@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -57,23 +58,26 @@ func TestLinkBoundsAsks(t *testing.T) {
 	s := open(t, child(t, "asks"))
 	await(t, s, steps.StateReady)
 	c := newClient("ann", "2025-11-25")
-	ended := make(chan struct{}, 100)
+	var begun, ended atomic.Int32
 	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		begun.Add(1)
 		<-ctx.Done()
-		ended <- struct{}{}
+		ended.Add(1)
 		return nil, ctx.Err()
 	}
 	l := linkTo(t, s, &c.Peer)
 	if got := says(t, l, "shelf.a", `{"method":"elicitation/create","times":40}`); !strings.Contains(got, "too many") {
 		t.Errorf("the first answer is %s", got)
 	}
-	for range maxAsks { // they end with the call that they were asked in
-		<-ended
+	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call that they were asked in
+	if n := begun.Load(); n > maxAsks {
+		t.Errorf("%d were asked at once", n)
 	}
 	if got := says(t, l, "shelf.a", `{"method":"elicitation/create","cancel":true}`); !strings.Contains(got, `"error"`) {
 		t.Errorf("taken back: %s", got)
 	}
-	<-ended
+	// What is taken back before the client is asked is never asked.
+	until(t, s, func() bool { return begun.Load() == ended.Load() })
 }
 
 // A question belongs to the call that it was asked in, also where a later one ends meanwhile: over stdio nothing says which.

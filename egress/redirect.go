@@ -3,6 +3,7 @@ package egress
 import (
 	"net/http"
 	"net/textproto"
+	"net/url"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -42,13 +43,13 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 	if !r.allows(to) {
 		return fault.New(fault.Denied, "%s redirects to %s, which is not allowed: name the host in the configuration (http.allow for http.*, baseUrl for an OpenAPI service)", from, to)
 	}
-	if next.Body != nil && next.Body != http.NoBody && !sameOrigin(next, first) {
+	if next.Body != nil && next.Body != http.NoBody && !SameOrigin(next.URL, first.URL) {
 		return fault.New(fault.Denied, "%s redirects the %s with its body to another origin, %s, which is refused: call the final URL",
 			from, next.Method, to)
 	}
 	// The headers of the first request come back with every hop: one that left its host stays stripped.
 	for _, hop := range append(via[1:len(via):len(via)], next) {
-		if !sameOrigin(hop, first) {
+		if !SameOrigin(hop.URL, first.URL) {
 			for name := range next.Header {
 				if !SafeHeader(name) {
 					next.Header.Del(name)
@@ -60,8 +61,10 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func sameOrigin(a, b *http.Request) bool {
-	one, problem := parseTarget(a.URL)
-	other, _ := parseTarget(b.URL)
+// SameOrigin tells of two http(s) URLs whether they have the scheme, the host and the port in common, however those are
+// spelled; false where one of them cannot be called.
+func SameOrigin(a, b *url.URL) bool {
+	one, problem := parseTarget(a)
+	other, _ := parseTarget(b)
 	return problem == "" && one == other
 }

@@ -42,8 +42,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	if !e.whole {
 		return secrets.json(got.body), nil
 	}
-	result, err := got.result()
-	return secrets.json(result), err
+	return secrets.json(got.result()), nil
 }
 
 // request makes the request, and gives the secrets in it that the arguments made.

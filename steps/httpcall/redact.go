@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/egress"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 const redacted = "[redacted]"
@@ -261,10 +262,4 @@ func secretParameter(escaped string) bool {
 	return err != nil || secretName(name)
 }
 
-func quote(text string) []byte {
-	quoted, err := marshal(text)
-	if err != nil {
-		return []byte(`"` + redacted + `"`)
-	}
-	return quoted
-}
+func quote(text string) []byte { return overhttp.Marshal(text) }

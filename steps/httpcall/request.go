@@ -12,12 +12,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // arguments of both functions; http.get has no method and no body.
@@ -59,9 +61,13 @@ func badArgument(name, message string) *fault.Error {
 
 // bounded is a text of another's, not longer than a line.
 func bounded(text string) string {
-	const most = 200
-	if len(text) > most {
-		text = string(trimPartialRune([]byte(text[:most]))) + "…"
+	if end := 200; len(text) > end {
+		for range utf8.UTFMax - 1 {
+			if !utf8.RuneStart(text[end]) { // no character is cut in two
+				end--
+			}
+		}
+		text = text[:end] + "…"
 	}
 	return strings.ToValidUTF8(text, "\ufffd")
 }
@@ -96,6 +102,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 	if err != nil {
 		return nil, badArgument("url", "the URL is not valid")
 	}
+	overhttp.Trace(ctx, header)
 	request.Header = header
 	return request, nil
 }

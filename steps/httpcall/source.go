@@ -189,7 +189,7 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return got.result()
+	return got.result(), nil
 }
 
 // limited gives a context its time limit: own, else what the context has, else the source's.

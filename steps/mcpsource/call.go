@@ -154,6 +154,7 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 	if attendant.Log != nil && n.tap.link == nil {
 		n.askForLogsOf(params)
 	}
+	carryTrace(ctx, params)
 	inner := x.in(ctx)
 	if n.process == nil { // an HTTP request goes on when its session has ended
 		inner, x.cancel = context.WithCancel(inner)
@@ -189,6 +190,25 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 		return nil, f
 	}
 	return nil, n.unanswered(ctx, t, x, err)
+}
+
+// The members of _meta that carry a trace (MCP 2026-07-28, "_meta"; OpenTelemetry's semantic conventions for MCP).
+const metaTraceParent, metaTraceState = "traceparent", "tracestate"
+
+// carryTrace puts the trace of ctx into a call. Where there is one it takes the place of what a client has said, whose own
+// trace it goes on with.
+func carryTrace(ctx context.Context, params *sdk.CallToolParams) {
+	parent, state := steps.Trace(ctx)
+	if parent == "" {
+		return
+	}
+	if params.Meta == nil {
+		params.Meta = sdk.Meta{}
+	}
+	params.Meta[metaTraceParent] = parent
+	if delete(params.Meta, metaTraceState); state != "" {
+		params.Meta[metaTraceState] = state
+	}
 }
 
 // noContent is what the SDK decodes in place of the result of a call.

@@ -52,7 +52,7 @@ func (s *Source) dialStdio(t *tap) (sdk.Transport, *process, *fault.Error) {
 	if f != nil {
 		return nil, nil, f
 	}
-	return &stdioTransport{tap: t, stdin: p.stdin, stdout: p.stdout, patience: min(discoverPatience, s.options.StartTimeout/3)}, p, nil
+	return newStdioTransport(t, p.stdin, p.stdout, min(discoverPatience, s.options.StartTimeout/3)), p, nil
 }
 
 // wire is where a session's HTTP requests leave and their answers come in. It adds the configured headers, notes what

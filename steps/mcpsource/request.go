@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	methodInitialize  = "initialize"
+	methodDiscover    = "server/discover"
 	methodSetLevel    = "logging/setLevel"
 	methodSubscribe   = "resources/subscribe"
 	methodUnsubscribe = "resources/unsubscribe"
@@ -34,7 +36,7 @@ const firstID = 1 << 40
 func (l *Link) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case method == "notifications/roots/list_changed":
-	case method == "" || method == "initialize" || method == "server/discover" || method == "tools/call" || strings.HasPrefix(method, "notifications/"):
+	case method == "" || method == methodInitialize || method == methodDiscover || method == "tools/call" || strings.HasPrefix(method, "notifications/"):
 		return nil, fault.New(fault.BadRequest, "%s is no request that is handed on", quoted(method))
 	case len(params) > 0 && !(gjson.ValidBytes(params) && gjson.ParseBytes(params).IsObject()):
 		return nil, fault.New(fault.BadRequest, "the params of %s must be a JSON object", method)

@@ -53,7 +53,7 @@ func TestWarningsCutNoSecret(t *testing.T) {
 		s := newSource(Options{Name: "s", Command: "x", Env: map[string]string{"TOKEN": longSecret}, MaxMessageBytes: 1 << 20, Warn: h.warn})
 		over := newTap(s)
 		line := strings.Repeat("-", before) + longSecret + strings.Repeat("-", 400)
-		c := &stdioConn{tap: over}
+		c := &stdioPipe{tap: over}
 		c.odd([]byte(line), "odd")
 		c.garbage = maxGarbage
 		h.warn(fault.New(fault.Internal, "%v", c.garbled([]byte(line))))

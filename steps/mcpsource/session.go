@@ -86,7 +86,16 @@ func (h *held) close() {
 		return
 	}
 	_ = conn.Close() // also where the server is gone already
+	if t, ok := h.Transport.(*stdioTransport); ok {
+		_ = t.Close()
+	}
 	cancel()
+}
+
+// again tells of a greeting that has failed whether the server is to be greeted once more (see greeting).
+func (h *held) again() bool {
+	t, ok := h.Transport.(*stdioTransport)
+	return ok && t.pipe.greeting.again()
 }
 
 // start connects and lists the tools, within the start-up deadline. On failure nothing is left running.
@@ -136,7 +145,11 @@ func (s *Source) connect(ctx context.Context, protocol string, l *Link) (n *sess
 	x := &exchange{}
 	// The SDK would wait for a server that does not read, to tell it that it is not waited for any more.
 	release := context.AfterFunc(ctx, n.held.close)
-	client, err := n.newClient().Connect(x.in(ctx), n.held, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
+	options := &sdk.ClientSessionOptions{ProtocolVersion: protocol}
+	client, err := n.newClient().Connect(x.in(ctx), n.held, options)
+	if err != nil && ctx.Err() == nil && n.held.again() {
+		client, err = n.newClient().Connect(x.in(ctx), n.held, options)
+	}
 	release()
 	if err != nil {
 		f, silent = s.notConnected(ctx, n, x, err)

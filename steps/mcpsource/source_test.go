@@ -2,11 +2,8 @@ package mcpsource
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -207,77 +204,6 @@ func checkChangedList(t *testing.T, s *Source) {
 	}
 }
 
-func TestSpecs(t *testing.T) {
-	t.Parallel()
-	s := open(t, child(t, "good"))
-	await(t, s, steps.StateReady)
-	for name, want := range map[string]steps.Spec{
-		"shelf.get":    {Effect: steps.Read, EffectDeclared: true},
-		"shelf.put":    {Effect: steps.Write, EffectDeclared: true, Idempotent: true}, // its server says readOnlyHint: false
-		"shelf.remove": {Effect: steps.Destroy, EffectDeclared: true},
-		"shelf.wait":   {Effect: steps.Write},
-	} {
-		got := function(t, s, name).Spec
-		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent {
-			t.Errorf("%s: %v declared %v idempotent %v", name, got.Effect, got.EffectDeclared, got.Idempotent)
-		}
-	}
-}
-
-// TestHints: the effect is declared by readOnlyHint or destructiveHint, whatever they say, and by nothing else.
-func TestHints(t *testing.T) {
-	t.Parallel()
-	for annotations, want := range map[string]steps.Spec{
-		``:                          {},
-		`{"title":"x"}`:             {},
-		`{"idempotentHint":true}`:   {Idempotent: true},
-		`{"idempotentHint":false}`:  {},
-		`{"openWorldHint":true}`:    {},
-		`{"readOnlyHint":"yes"}`:    {},
-		`{"readOnlyHint":false}`:    {EffectDeclared: true},
-		`{"readOnlyHint":true}`:     {Effect: steps.Read, EffectDeclared: true},
-		`{"destructiveHint":false}`: {EffectDeclared: true},
-		`{"destructiveHint":true}`:  {Effect: steps.Destroy, EffectDeclared: true},
-		`{"readOnlyHint":true,"destructiveHint":true,"idempotentHint":true}`: {Effect: steps.Read, EffectDeclared: true, Idempotent: true},
-	} {
-		effect, idempotent, declared := hints(gjson.Parse(annotations))
-		if effect != want.Effect || idempotent != want.Idempotent || declared != want.EffectDeclared {
-			t.Errorf("%s: %v declared %t idempotent %t", annotations, effect, declared, idempotent)
-		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	t.Parallel()
-	var warned []string
-	s := newSource(Options{Name: "s", Warn: func(f *fault.Error) { warned = append(warned, f.Message) }})
-	names := func(tools ...string) (functions []string) {
-		var list []tool
-		for _, name := range tools {
-			list = append(list, tool{name: name})
-		}
-		for _, named := range s.named(list) {
-			functions = append(functions, named.function)
-		}
-		return functions
-	}
-	got := names("a", "a.b", "x/y", "a b", "a_b", "ä", "..", "p/q", "p.q", strings.Repeat("n", 300))
-	want := []string{"s.a", "s.a.b", "s.x.y", "s.a_b_c8687a08", "s.a_b"}
-	if !slices.Equal(got[:5], want) || got[8] != "s.p.q" || !strings.HasPrefix(got[7], "s.p.q_") {
-		t.Errorf("names %q, want %q", got, want)
-	}
-	registry := []steps.Function{}
-	for _, name := range got {
-		registry = append(registry, steps.Function{Spec: steps.Spec{Name: name}, Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }})
-	}
-	if _, err := steps.NewRegistry(registry, nil); err != nil {
-		t.Error(err)
-	}
-	if again := names("ä", "a b"); again[0] != got[5] || again[1] != got[3] {
-		t.Errorf("other names in another list: %q", again)
-	}
-}
-
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]*Options{
@@ -296,67 +222,6 @@ func TestBadOptions(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "hidden1") {
 		t.Errorf("the error shows the url: %v", err)
 	}
-}
-
-func TestLazy(t *testing.T) {
-	t.Parallel()
-	o := child(t, "good")
-	o.Lazy, o.CacheFile, o.IdleStop = true, filepath.Join(t.TempDir(), "sub", "tools.json"), 50*time.Millisecond
-	o.Env["SHELF_TOKEN"] = "verysecret"
-	s := open(t, o)
-	await(t, s, steps.StateIdle) // no cache: it was started to list, and then stopped
-	first := s.Functions()
-	if len(first) == 0 {
-		t.Fatal("an idle source has no functions")
-	}
-	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
-		t.Errorf("the first call answers %s", got)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	kept, err := os.ReadFile(o.CacheFile)
-	if err != nil || strings.Contains(string(kept), "verysecret") {
-		t.Fatalf("the cache holds a secret, or nothing: %v", err)
-	}
-
-	again := open(t, o)
-	if status := again.Status(); status.State != steps.StateIdle || status.Version != "shelf 1.2" {
-		t.Errorf("with a cache it begins as %+v", status)
-	}
-	if second := again.Functions(); len(second) != len(first) {
-		t.Errorf("%d functions of the cache, %d before", len(second), len(first))
-	}
-	pid := do(t, again, "shelf.pid", `{}`)
-	await(t, again, steps.StateIdle)
-	if other := do(t, again, "shelf.pid", `{}`); other == pid {
-		t.Error("the idle server was not stopped")
-	}
-
-	o.Args = []string{"another"}
-	if third := open(t, o); third.Status().State == steps.StateIdle {
-		t.Error("a list of other options was used")
-	}
-	if err := os.WriteFile(o.CacheFile, kept[:len(kept)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o.Args = nil
-	damaged := open(t, o)
-	await(t, damaged, steps.StateReady, steps.StateIdle)
-	if len(damaged.Functions()) != len(first) {
-		t.Error("a damaged cache was not replaced")
-	}
-}
-
-func TestIdleStopWaitsForCalls(t *testing.T) {
-	t.Parallel()
-	o := child(t, "good")
-	o.IdleStop = 30 * time.Millisecond
-	s := open(t, o)
-	await(t, s, steps.StateReady)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	fails(ctx, t, s, "shelf.wait", `{}`, fault.Timeout) // not: the connection was lost
 }
 
 func TestCrashInACall(t *testing.T) {
@@ -461,19 +326,5 @@ func TestWatch(t *testing.T) {
 	defer mu.Unlock()
 	if calls == 0 || running != 0 {
 		t.Errorf("%d calls, %d running after Close", calls, running)
-	}
-}
-
-func TestCacheIsValidJSON(t *testing.T) {
-	t.Parallel()
-	s := newSource(Options{Name: "s", Command: "x", Lazy: true, CacheFile: filepath.Join(t.TempDir(), "c")})
-	s.writeCache([]tool{{name: "a", function: "s.a", raw: `{"name":"a","description":"<b>","inputSchema":{"type":"object"}}`}}, "v", nil)
-	text, err := os.ReadFile(s.options.CacheFile)
-	if err != nil || !json.Valid(text) {
-		t.Fatal(err)
-	}
-	tools, version, _, ok := s.readCache()
-	if !ok || version != "v" || len(tools) != 1 || tools[0].function != "s.a" {
-		t.Errorf("%+v %q %v", tools, version, ok)
 	}
 }

@@ -21,35 +21,45 @@ import (
 // a greeting is none that prints for ever.
 const maxGarbage, maxGarbageBytes = 1000, 1 << 20
 
-// discoverPatience is how long a server over stdio may take to answer server/discover, which versions before 2026-07-28
-// do not know. Most answer at once that they do not; a few say nothing.
-const discoverPatience = time.Second
-
 // stdioTransport connects to a server over the pipes of a child process: messages of one line each (MCP 2025-11-25,
-// "stdio").
+// "stdio"). It connects once more where the server is to be greeted again.
 type stdioTransport struct {
-	tap           *tap
-	stdin, stdout *os.File
-	patience      time.Duration
+	pipe  *stdioPipe
+	began bool
+}
+
+func newStdioTransport(t *tap, stdin, stdout *os.File, patience time.Duration) *stdioTransport {
+	return &stdioTransport{pipe: &stdioPipe{
+		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, 64<<10), patience: patience,
+		incoming: make(chan jsonrpc.Message), failed: make(chan struct{}), closed: make(chan struct{}),
+		writing: make(chan struct{}, 1),
+	}}
 }
 
 // Connect implements sdk.Transport.
 func (t *stdioTransport) Connect(context.Context) (sdk.Connection, error) {
-	c := &stdioConn{
-		tap: t.tap, stdin: t.stdin, reader: bufio.NewReaderSize(t.stdout, 64<<10), patience: t.patience,
-		incoming: make(chan jsonrpc.Message), failed: make(chan struct{}), closed: make(chan struct{}),
-		writing: make(chan struct{}, 1),
+	c := &stdioConn{stdioPipe: t.pipe, second: t.began, left: make(chan struct{})}
+	if !t.began {
+		t.began = true
+		go t.pipe.read()
 	}
-	go c.read()
 	return c, nil
 }
 
-// stdioConn is one connection. Its reading goroutine ends when stdout does, which the process's end brings about.
-type stdioConn struct {
+// Close ends the connection with the server, whatever is still to be greeted.
+func (t *stdioTransport) Close() error {
+	t.pipe.end()
+	return nil
+}
+
+// stdioPipe is what connects with the server. Its reading goroutine ends when stdout does, which the process's end brings
+// about.
+type stdioPipe struct {
 	tap      *tap
 	stdin    *os.File
 	reader   *bufio.Reader
 	patience time.Duration
+	greeting greeting
 
 	incoming chan jsonrpc.Message
 	failed   chan struct{} // closed after failure is set
@@ -59,6 +69,22 @@ type stdioConn struct {
 	writing  chan struct{} // holds a token while a message is written
 
 	garbage, garbageBytes int
+}
+
+// end closes stdin, which asks the server to leave; its process is ended by whoever started it.
+func (p *stdioPipe) end() {
+	p.once.Do(func() {
+		close(p.closed)
+		_ = p.stdin.Close() // the process may have closed it: then there is nobody to tell
+	})
+}
+
+// stdioConn is the pipe as the SDK has it for one greeting and the session after it.
+type stdioConn struct {
+	*stdioPipe
+	second bool          // the server is greeted again
+	left   chan struct{} // closed when the SDK has closed it
+	leave  sync.Once
 }
 
 // SessionID implements sdk.Connection: stdio has no sessions.
@@ -71,6 +97,8 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		return m, nil
 	case <-c.failed:
 		return nil, c.failure
+	case <-c.left:
+		return nil, io.EOF
 	case <-c.closed:
 		return nil, io.EOF
 	case <-ctx.Done():
@@ -78,25 +106,26 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Close implements sdk.Connection. Closing stdin asks the server to leave; its process is ended by whoever started it.
+// Close implements sdk.Connection. The pipe stays open where the server is to be greeted again.
 func (c *stdioConn) Close() error {
-	c.once.Do(func() {
-		close(c.closed)
-		_ = c.stdin.Close() // the process may have closed it: then there is nobody to tell
-	})
+	c.leave.Do(func() { close(c.left) })
+	if c.second || !c.greeting.again() {
+		c.end()
+	}
 	return nil
 }
 
 // read takes messages off stdout until it ends or holds too much else.
-func (c *stdioConn) read() {
+func (p *stdioPipe) read() {
 	for {
-		line, err := c.line()
+		line, err := p.line()
 		if err == nil {
-			err = c.take(line)
+			err = p.take(line)
 		}
 		if err != nil {
-			c.failure = err
-			close(c.failed)
+			_ = p.hand(p.greeting.release()) // it says more than that there is nothing more to read
+			p.failure = err
+			close(p.failed)
 			return
 		}
 	}
@@ -104,12 +133,12 @@ func (c *stdioConn) read() {
 
 // line reads one line without its end. A line that is too long is read to its end and dropped: what comes back is the
 // answer that the SDK gets for the call that it belongs to, or nothing.
-func (c *stdioConn) line() ([]byte, error) {
+func (p *stdioPipe) line() ([]byte, error) {
 	var line []byte
 	for {
-		chunk, err := c.reader.ReadSlice('\n')
-		if int64(len(line)+len(chunk)) > c.tap.max+2 { // and the line's end
-			return c.skip(line, chunk, err)
+		chunk, err := p.reader.ReadSlice('\n')
+		if int64(len(line)+len(chunk)) > p.tap.max+2 { // and the line's end
+			return p.skip(line, chunk, err)
 		}
 		if line == nil && err == nil {
 			return bytes.TrimRight(chunk, "\r\n"), nil // taken before the next read
@@ -127,90 +156,106 @@ func (c *stdioConn) line() ([]byte, error) {
 	}
 }
 
-func (c *stdioConn) skip(line, chunk []byte, err error) ([]byte, error) {
+func (p *stdioPipe) skip(line, chunk []byte, err error) ([]byte, error) {
 	var o outline
 	o.feed(line)
 	o.feed(chunk)
 	for errors.Is(err, bufio.ErrBufferFull) {
-		chunk, err = c.reader.ReadSlice('\n')
+		chunk, err = p.reader.ReadSlice('\n')
 		o.feed(chunk)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if id, ok := o.answers(); ok {
-		if text := c.tap.refuse(id, c.tap.tooLong()); text != "" {
+		if text := p.tap.refuse(id, p.tap.tooLong()); text != "" {
 			return []byte(text), nil
 		}
 	}
-	c.odd(line, "a message of more than the %d bytes that are allowed was dropped", c.tap.max)
+	p.odd(line, "a message of more than the %d bytes that are allowed was dropped", p.tap.max)
 	return nil, nil
 }
 
 // take hands the messages of a line to the SDK.
-func (c *stdioConn) take(line []byte) error {
+func (p *stdioPipe) take(line []byte) error {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return nil
 	}
 	if line[0] != '{' && line[0] != '[' || !gjson.ValidBytes(line) {
-		return c.garbled(line)
+		return p.garbled(line)
 	}
-	c.garbage, c.garbageBytes = 0, 0
+	p.garbage, p.garbageBytes = 0, 0
 	text := string(line)
 	if line[0] == '{' {
-		return c.deliver(text)
+		return p.deliver(text)
 	}
 	var err error // versions before 2025-06-18 have batches
 	gjson.Parse(text).ForEach(func(_, item gjson.Result) bool {
-		err = c.deliver(item.Raw)
+		err = p.deliver(item.Raw)
 		return err == nil
 	})
 	return err
 }
 
-func (c *stdioConn) deliver(text string) error {
-	if text = c.tap.filter(text, nil); text == "" {
+func (p *stdioPipe) deliver(text string) error {
+	if text = p.tap.filter(text, nil); text == "" {
+		return nil
+	}
+	text, kept := p.greeting.hear(text)
+	if kept {
+		p.after(func() {
+			if m, err := jsonrpc.DecodeMessage([]byte(p.greeting.release())); err == nil {
+				_ = p.pass(m)
+			}
+		})
+	}
+	return p.hand(text)
+}
+
+// hand gives a message to the SDK; "": nothing.
+func (p *stdioPipe) hand(text string) error {
+	if text == "" {
 		return nil
 	}
 	m, err := jsonrpc.DecodeMessage([]byte(text))
 	if err != nil {
-		return c.garbled([]byte(text))
+		return p.garbled([]byte(text))
 	}
-	return c.pass(m)
+	return p.pass(m)
 }
 
-func (c *stdioConn) pass(m jsonrpc.Message) error {
+func (p *stdioPipe) pass(m jsonrpc.Message) error {
 	select {
-	case c.incoming <- m:
+	case p.incoming <- m:
 		return nil
-	case <-c.closed:
+	case <-p.closed:
 		return io.EOF
 	}
 }
 
 // garbled counts what is no message, tells of the first, and gives up after many.
-func (c *stdioConn) garbled(line []byte) error {
-	if c.garbage == 0 {
-		c.odd(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr")
+func (p *stdioPipe) garbled(line []byte) error {
+	if p.garbage == 0 {
+		p.odd(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr")
 	}
-	c.garbage++
-	c.garbageBytes += len(line)
-	if c.garbage > maxGarbage || c.garbageBytes > maxGarbageBytes {
+	p.garbage++
+	p.garbageBytes += len(line)
+	if p.garbage > maxGarbage || p.garbageBytes > maxGarbageBytes {
 		f := fault.New(fault.Unavailable, "its stdout holds no messages of MCP (%d lines that are none, such as %s): check its command and arguments",
-			c.garbage, quoted(c.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis))))
-		c.tap.giveUp(f)
+			p.garbage, quoted(p.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis))))
+		p.tap.giveUp(f)
 		return f
 	}
 	return nil
 }
 
-func (c *stdioConn) odd(line []byte, format string, args ...any) {
-	f := fault.New(fault.BadJSON, "MCP server "+c.tap.name+": "+format, args...)
+func (p *stdioPipe) odd(line []byte, format string, args ...any) {
+	f := fault.New(fault.BadJSON, "MCP server "+p.tap.name+": "+format, args...)
 	if len(line) > 0 {
-		f.Message += "; it begins " + quoted(c.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis)))
+		f.Message += "; it begins " + quoted(p.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis)))
 	}
-	c.tap.warn(f)
+	p.tap.warn(f)
 }
 
 // Write implements sdk.Connection. A server that does not read its stdin holds up the writing of one message, not the
@@ -226,6 +271,8 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	case c.writing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-c.left:
+		return io.ErrClosedPipe
 	case <-c.closed:
 		return io.ErrClosedPipe
 	}
@@ -239,7 +286,7 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		go func() {
 			defer func() { <-c.writing }()
 			if _, err := c.stdin.Write(data[n:]); err != nil {
-				_ = c.Close() // the stream is broken
+				c.end() // the stream is broken
 			}
 		}()
 		return ctx.Err()
@@ -260,40 +307,29 @@ func (c *stdioConn) announce(ctx context.Context, m jsonrpc.Message) *exchange {
 	if !ok {
 		return nil
 	}
-	if request.Method == "server/discover" {
-		c.giveUpOn(request.ID)
+	if !c.second && (request.Method == methodDiscover || request.Method == methodInitialize) {
+		c.greeting.sent(request.Method, id)
+		if request.Method == methodDiscover {
+			c.giveUpOn(request.ID)
+		}
 	}
 	return c.tap.register(ctx, id)
 }
 
-// giveUpOn answers a request in the server's place if it has not been answered after a while.
-func (c *stdioConn) giveUpOn(id jsonrpc.ID) {
-	go func() {
-		timer := time.NewTimer(c.patience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			_ = c.pass(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}})
-		case <-c.failed:
-		case <-c.closed:
-		}
-	}()
-}
-
 // writeUntil writes data until ctx is done, and tells how much it has written.
-func (c *stdioConn) writeUntil(ctx context.Context, data []byte) (int, error) {
+func (p *stdioPipe) writeUntil(ctx context.Context, data []byte) (int, error) {
 	if ctx.Done() == nil {
-		return c.stdin.Write(data)
+		return p.stdin.Write(data)
 	}
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		_ = c.stdin.SetWriteDeadline(time.Now()) // a pipe has deadlines; if not, the write goes on
+		_ = p.stdin.SetWriteDeadline(time.Now()) // a pipe has deadlines; if not, the write goes on
 	})
-	n, err := c.stdin.Write(data)
+	n, err := p.stdin.Write(data)
 	if !stop() {
 		<-fired
-		_ = c.stdin.SetWriteDeadline(time.Time{})
+		_ = p.stdin.SetWriteDeadline(time.Time{})
 	}
 	return n, err
 }

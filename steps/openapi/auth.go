@@ -23,7 +23,7 @@ type Credential struct {
 	Value                  string
 	Username, Password     string
 	ClientID, ClientSecret string
-	TokenURL               string   // "": the document's, which must be https then
+	TokenURL               string   // "": the document's, where it is https and of the origin of BaseURL or Spec
 	Scopes                 []string // nil: those that the operation asks for
 }
 

@@ -117,6 +117,10 @@ func TestBadCredentials(t *testing.T) {
 		{"no token URL", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}}, map[string]scheme{"only": {kind: "oauth2"}}, "/auth/only"},
 		{"a token URL in clear", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}},
 			map[string]scheme{"only": {kind: "oauth2", tokenURL: "http://auth.example.com"}}, "/auth/only"},
+		{"a token URL that only the document names", map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y"}}, allSchemes, "/auth/oauth"},
+		{"a token URL of the configuration", map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y", TokenURL: "https://auth.example.com/token"}}, allSchemes, ""},
+		{"a token URL where the document is", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}},
+			map[string]scheme{"only": {kind: "oauth2", tokenURL: "/token"}}, ""},
 	} {
 		s, err := trySource(Options{Client: &capture{}, Auth: test.auth}, &document{title: "T", operations: []operation{guarded("GET")}, schemes: test.schemes})
 		f, _ := fault.As(err)
@@ -161,7 +165,7 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 func clientSource(t *testing.T, a *authority, c Credential) *Source {
-	c.ClientID, c.ClientSecret = "client", "client-secret-1"
+	c.ClientID, c.ClientSecret, c.TokenURL = "client", "client-secret-1", allSchemes["oauth"].tokenURL
 	return sourceOf(t, Options{Client: wire{a}, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": c}},
 		&document{operations: []operation{guarded("POST", requirement{"oauth": {"read", "write"}})}, schemes: allSchemes})
 }
@@ -251,7 +255,7 @@ func TestClosingEndsTokens(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
-		s := sourceOf(t, Options{Client: blocked, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": {ClientID: "a", ClientSecret: "b"}}},
+		s := sourceOf(t, Options{Client: blocked, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": {ClientID: "a", ClientSecret: "b", TokenURL: "https://auth.example.com/token"}}},
 			&document{operations: []operation{guarded("POST", requirement{"oauth": nil})}, schemes: allSchemes})
 		time.AfterFunc(time.Second, func() { _ = s.Close() })
 		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Unavailable {

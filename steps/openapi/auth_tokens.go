@@ -50,6 +50,9 @@ func (s *Source) newTokens(a *access) (*tokens, *fault.Error) {
 	case u.Scheme == "http" && c.TokenURL == "":
 		return nil, fault.New(fault.BadRequest, "%s: the document names a token URL for %s that is not https, and the client's secret would be "+
 			"sent in clear: set tokenUrl", s.options.Name, a.name)
+	case c.TokenURL == "" && !s.trusts(u):
+		return nil, fault.New(fault.BadRequest, "%s: only the document says that the client's secret for %s goes to %s: set tokenUrl "+
+			"to the token endpoint, if that is it", s.options.Name, a.name, egress.Host(u))
 	}
 	return &tokens{
 		source: s.options.Name,

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // callTimeout is the limit of a call, retries included, whose context has no deadline.
@@ -211,6 +212,7 @@ func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
 		}
 		request.Header.Set("Cookie", strings.Join(r.cookies, "; "))
 	}
+	overhttp.Trace(ctx, request.Header)
 	if len(r.body) > 0 {
 		request.ContentLength = int64(len(r.body))
 		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }

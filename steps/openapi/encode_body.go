@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // bodyKind is how a body of some media type is made of arguments.
@@ -38,34 +39,16 @@ func bodyKindOf(mediaType string) (bodyKind, string) {
 		return textBody, "text/plain; charset=utf-8"
 	case base == "" || strings.Contains(base, "*"):
 		return binaryBody, "application/octet-stream"
-	case jsonType(base):
+	case overhttp.JSONType(base):
 		return jsonBody, mediaType
 	case base == "application/x-www-form-urlencoded":
 		return formBody, mediaType
 	case strings.HasPrefix(base, "multipart/"):
 		return multipartBody, mediaType
-	case textType(base):
+	case overhttp.TextType(base):
 		return textBody, mediaType
 	}
 	return binaryBody, mediaType
-}
-
-func jsonType(mediaType string) bool {
-	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
-}
-
-// textType tells whether what has this media type is text: such a body is given as it is, any other in base64.
-func textType(mediaType string) bool {
-	if strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml") {
-		return true
-	}
-	switch mediaType {
-	case "application/xml", "application/yaml", "application/x-yaml", "application/javascript", "application/graphql",
-		"application/x-ndjson", "application/jsonl", "application/json-seq", "application/sql", "application/sparql-query",
-		"application/x-www-form-urlencoded":
-		return true
-	}
-	return false
 }
 
 // given is what the arguments say of the body.
@@ -157,7 +140,7 @@ func (b *body) form(g *given) ([]byte, *fault.Error) {
 	for i, m := range parts {
 		how, described := b.fields[m.name]
 		p := parameter{arg: args[i], name: m.name, style: how.style, explode: how.explode || !described, mediaType: how.mediaType}
-		if p.mediaType != "" && (!jsonType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
+		if p.mediaType != "" && (!overhttp.JSONType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
 			p.mediaType = ""
 		}
 		text, f := p.pairsText(m.value, formEscape)
@@ -188,7 +171,7 @@ func (b *body) multipart(g *given, contentType string) ([]byte, string, *fault.E
 	for i, m := range parts {
 		values := []jsontext.Value{m.value}
 		how := b.fields[m.name]
-		if m.value.Kind() == '[' && !jsonType(how.mediaType) {
+		if m.value.Kind() == '[' && !overhttp.JSONType(how.mediaType) {
 			var err error
 			if values, err = elementsOf(m.value); err != nil {
 				return nil, "", badArgument(args[i], "the value is not JSON")
@@ -225,7 +208,7 @@ func writePart(writer *multipart.Writer, arg, name string, how field, value json
 		if partType == "" || strings.ContainsAny(partType, "*,") {
 			partType = "application/octet-stream"
 		}
-	case value.Kind() == '{' || value.Kind() == '[' || jsonType(how.mediaType):
+	case value.Kind() == '{' || value.Kind() == '[' || overhttp.JSONType(how.mediaType):
 		content, partType = value, "application/json"
 	default:
 		content = []byte(plain(value))

@@ -21,27 +21,6 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// TestServersOfDocuments: credentials go in plain text to no server that only the document names.
-func TestServersOfDocuments(t *testing.T) {
-	t.Parallel()
-	op := &operation{servers: []string{"http://plain.example/v1", "https://safe.example/v1"}}
-	for _, test := range []struct {
-		o    Options
-		want string
-	}{
-		{Options{}, "http://plain.example/v1"},
-		{Options{Headers: map[string]string{"X-Key": "k"}}, "https://safe.example/v1"},
-		{Options{Auth: map[string]Credential{"k": {Value: "v"}}}, "https://safe.example/v1"},
-	} {
-		if got := (&Source{options: test.o}).serviceOf(op); got == nil || got.String() != test.want {
-			t.Errorf("%+v: %v, want %s", test.o, got, test.want)
-		}
-	}
-	if got := (&Source{options: Options{Headers: map[string]string{"X-Key": "k"}}}).serviceOf(&operation{servers: op.servers[:1]}); got != nil {
-		t.Errorf("credentials would go to %s", got)
-	}
-}
-
 func TestCookiesJoinTheConfiguredOnes(t *testing.T) {
 	t.Parallel()
 	c := &call{op: &operation{method: "GET"}, base: &url.URL{Scheme: "http", Host: "h"}}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // answered calls an operation that the handler answers.
@@ -100,7 +101,7 @@ func TestLongErrorBodies(t *testing.T) {
 	_, err := answered(t, "GET", Options{}, answer(500, "application/json", `"`+strings.Repeat("é", 1<<20)))
 	f, _ := fault.As(err)
 	var text string
-	if f == nil || json.Unmarshal(f.Body, &text) != nil || len(text) > maxErrorBody+3 || !strings.HasSuffix(text, "é…") {
+	if f == nil || json.Unmarshal(f.Body, &text) != nil || len(text) > overhttp.MaxErrorBody+3 || !strings.HasSuffix(text, "é…") {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -36,7 +37,8 @@ type Options struct {
 	Spec string // path of a file, or an http(s) URL
 
 	// BaseURL is where the service is; "": the first server of each operation that is a whole http(s) URL, or becomes one
-	// relative to the URL in Spec.
+	// relative to the URL in Spec. Credentials (Auth, and Headers but those known to be harmless) go to the origin of
+	// BaseURL, else to that of Spec: to no host that only the document names.
 	BaseURL string
 
 	// Headers are added to every call, over what its arguments say. Values are secrets: they are never shown.
@@ -69,6 +71,7 @@ type Source struct {
 	options Options
 	spec    *url.URL // nil: a file
 	base    *url.URL // of the options; nil: of the document
+	private bool     // Headers hold what may be a credential
 	secrets *secrets
 	ended   context.Context // done after Close
 	end     context.CancelFunc
@@ -150,6 +153,7 @@ func (s *Source) checkOptions() *fault.Error {
 		return bad("/spec", "%s: name the OpenAPI document in spec, by a path or a URL", o.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		s.private = s.private || !egress.SafeHeader(name)
 		if !httpguts.ValidHeaderFieldName(name) || ownHeaders[http.CanonicalHeaderKey(name)] {
 			return bad(fault.Key("/headers", name), "%s: a header of this name cannot be set", o.Name)
 		}
@@ -250,25 +254,23 @@ func (s *Source) assemble(doc *document) (loaded, error) {
 	for _, skipped := range doc.skipped {
 		l.skipped = append(l.skipped, skipped.place+": "+skipped.reason)
 	}
-	homeless := 0
+	homes := homes{source: s}
 	for i := range doc.operations {
 		op := &doc.operations[i]
-		base := s.serviceOf(op)
-		if base == nil {
-			homeless++
-			l.skipped = append(l.skipped, op.place+": the document names no server that can be called: set baseUrl")
+		p := planFor(op, doc, found)
+		base, reason := homes.find(op, len(p.accesses) > 0 || s.private)
+		if reason != "" {
+			l.skipped = append(l.skipped, op.place+": "+reason)
 			continue
 		}
-		c, reason := newCall(s, op, base, planFor(op, doc, found))
+		c, reason := newCall(s, op, base, p)
 		if reason != "" {
 			l.skipped = append(l.skipped, op.place+": "+reason)
 			continue
 		}
 		l.functions = append(l.functions, c.function())
 	}
-	if homeless > 0 && homeless == len(doc.operations) {
-		f := fault.New(fault.BadRequest, "%s: the document names no server that is a whole http(s) URL: set baseUrl to where the service is", s.options.Name)
-		f.At = "/baseUrl"
+	if f := homes.fault(); f != nil {
 		return loaded{}, f
 	}
 	for _, n := range doc.notes {
@@ -289,46 +291,6 @@ func (s *Source) warn(what string, of []string) {
 		named += fmt.Sprintf("; and %d more", len(of)-maxNamed)
 	}
 	s.options.Warn(fault.New(fault.BadRequest, "%s: %d %s: %s", s.options.Name, len(of), what, named))
-}
-
-// serviceOf is where an operation's service is; nil where nothing says it. Of two servers that differ in the scheme
-// only, https is taken.
-func (s *Source) serviceOf(op *operation) *url.URL {
-	if s.base != nil {
-		return s.base
-	}
-	servers := op.servers
-	if len(servers) == 0 {
-		servers = []string{"/"} // OpenAPI 3.0.4, section 4.8.1.1: the default
-	}
-	var first *url.URL
-	for _, server := range servers {
-		u, problem := serviceURL(s.resolve(server))
-		switch {
-		case problem != "" || s.betrays(u):
-		case first == nil:
-			first = u
-		case first.Scheme == "http" && u.Scheme == "https" && u.Hostname() == first.Hostname() && u.Path == first.Path:
-			return u
-		}
-	}
-	return first
-}
-
-// betrays tells of a server that the document names, and the configuration does not, that it would get credentials in
-// plain text.
-func (s *Source) betrays(u *url.URL) bool {
-	isOwn := s.spec != nil && s.spec.Host == u.Host
-	return u.Scheme == "http" && !isOwn && len(s.options.Auth)+len(s.options.Headers) > 0
-}
-
-// resolve makes a URL of the document whole, relative to where the document is.
-func (s *Source) resolve(ref string) string {
-	u, err := url.Parse(ref)
-	if err != nil || s.spec == nil || ref == "" {
-		return ref
-	}
-	return s.spec.ResolveReference(u).String()
 }
 
 // Functions returns those of the document as it was loaded last; none before.

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // The back-off between attempts to load a document.
@@ -137,15 +138,15 @@ func (s *Source) fetch() ([]byte, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		f := fault.New(fault.Unavailable, "%s: the OpenAPI document at %s is answered with %s", s.options.Name, egress.Host(s.spec), statusText(response.StatusCode))
+		f := fault.New(fault.Unavailable, "%s: the OpenAPI document at %s is answered with %s", s.options.Name, egress.Host(s.spec), overhttp.StatusText(response.StatusCode))
 		f.Status = response.StatusCode
 		return nil, f
 	}
-	text, err := readBounded(response.Body, maxSpecBytes)
+	text, whole, err := overhttp.Read(response.Body, maxSpecBytes)
 	switch {
 	case err != nil:
 		return nil, s.notFetched(request, err)
-	case text == nil:
+	case !whole:
 		return nil, tooLong("at " + egress.Host(s.spec))
 	}
 	return text, nil

@@ -1,0 +1,61 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+)
+
+// oldBody reads the body of Swagger 2.0: the parameter in body, or those in formData.
+func (b *builder) oldBody() {
+	consumes := b.found.operation.get("consumes")
+	if !consumes.ok() {
+		consumes = b.l.root.root().get("consumes")
+	}
+	best := func(fits func(bodyKind) bool, otherwise string) string {
+		mediaType, rank := otherwise, 0
+		for _, element := range consumes.elements() {
+			kind, _ := bodyKindOf(element.text())
+			if r := mediaRank(element.text()); r > rank && (fits(kind) || jsonRank(element.text()) > 0 && fits(jsonBody)) {
+				mediaType, rank = element.text(), r
+			}
+		}
+		return mediaType
+	}
+	var form []value
+	for _, p := range b.merged() {
+		switch p.get("in").text() {
+		case "formData":
+			form = append(form, p)
+		case "body":
+			mediaType := best(func(k bodyKind) bool { return k != formBody && k != multipartBody }, "application/json")
+			if strings.Contains(mediaType, "*") {
+				mediaType = "application/json"
+			}
+			b.makeBody(mediaType, p.get("required").isTrue(), p.get("schema"), value{}, strings.TrimSpace(p.get("description").text()))
+			return
+		}
+	}
+	if len(form) == 0 {
+		return
+	}
+	isForm := func(k bodyKind) bool { return k == formBody || k == multipartBody }
+	mediaType := best(isForm, "application/x-www-form-urlencoded")
+	if slices.ContainsFunc(form, func(p value) bool { return p.get("type").text() == "file" }) {
+		mediaType = best(func(k bodyKind) bool { return k == multipartBody }, "multipart/form-data")
+	}
+	b.body = &body{mediaType: mediaType, fields: map[string]field{}}
+	for _, p := range form {
+		name := p.get("name").text()
+		a := &argument{wire: name, in: "body", required: p.get("required").isTrue()}
+		b.body.required = b.body.required || a.required
+		how := field{binary: p.get("type").text() == "file"}
+		how.style, how.explode = b.collection(p.get("collectionFormat").text(), "formData", "form")
+		description := strings.TrimSpace(p.get("description").text())
+		a.write = func(e *emitter) { e.schema(p, 1, description) }
+		if how.binary {
+			a.write = func(e *emitter) { e.file(description) }
+		}
+		b.body.fields[name] = how
+		b.bodyArgs = append(b.bodyArgs, a)
+	}
+}

@@ -1,0 +1,161 @@
+package openapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestServersOfDocuments: what carries credentials goes to no server that only the document names; what carries none goes
+// where the document says.
+func TestServersOfDocuments(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name       string
+		base, spec string // of the configuration; "": no base, a file
+		servers    []string
+		signs      bool
+		want       string // "": none
+		refused    string
+	}{
+		{"a file", "", "", []string{"http://plain.example/v1"}, false, "http://plain.example/v1", ""},
+		{"a file, signed", "", "", []string{"http://plain.example/v1", "https://safe.example/v1"}, true, "", "https://safe.example/v1"},
+		{"no server that can be called", "", "", []string{"ftp://x", "/v1"}, true, "", ""},
+		{"the configured one", "https://api.example/v2", "", []string{"https://evil.example"}, true, "https://api.example/v2", ""},
+		{"where the document is", "", "https://api.example/openapi.json", []string{"/v1"}, true, "https://api.example/v1", ""},
+		{"where the document is, in another spelling", "", "https://api.example/openapi.json", []string{"https://API.example:443/v1"}, true, "https://API.example:443/v1", ""},
+		{"the second", "", "https://api.example/openapi.json", []string{"https://evil.example", "https://api.example/v1"}, true, "https://api.example/v1", "https://evil.example"},
+		{"another host", "", "https://api.example/openapi.json", []string{"https://api.example.evil"}, true, "", "https://api.example.evil"},
+		{"another port", "", "https://api.example/openapi.json", []string{"https://api.example:8443"}, true, "", "https://api.example:8443"},
+		{"in clear", "", "https://api.example/openapi.json", []string{"http://api.example"}, true, "", "http://api.example"},
+		{"in clear as the document", "", "http://api.example/openapi.json", []string{"http://api.example/v1"}, true, "http://api.example/v1", ""},
+		{"unsigned", "", "https://api.example/openapi.json", []string{"https://other.example"}, false, "https://other.example", ""},
+	} {
+		s := &Source{}
+		if test.base != "" {
+			s.base, _ = url.Parse(test.base)
+		}
+		if test.spec != "" {
+			s.spec, _ = url.Parse(test.spec)
+		}
+		service, refused := s.serviceOf(&operation{servers: test.servers}, test.signs)
+		if got := shownURL(service); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		if got := shownURL(refused); got != test.refused {
+			t.Errorf("%s: refused %q, want %q", test.name, got, test.refused)
+		}
+	}
+}
+
+func shownURL(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.String()
+}
+
+// guardedDocument has an operation that needs a key and one that needs none, at a server each.
+func guardedDocument(key, open string) string {
+	return `{"openapi":"3.0.3","info":{"title":"Pets","version":"2"},"security":[{"key":[]}],
+		"components":{"securitySchemes":{"key":{"type":"apiKey","in":"header","name":"X-Key"}}},
+		"paths":{"/pets":{"get":{"servers":[{"url":"` + key + `"}],"responses":{}}},"/news":{"get":{"security":[],"servers":[{"url":"` + open + `"}],"responses":{}}}}}`
+}
+
+// TestCredentialsNeedAHome: credentials that no configuration says the host of stop the start, and the message says which
+// host it would be; one that some operations have a home for goes with those alone.
+func TestCredentialsNeedAHome(t *testing.T) {
+	t.Parallel()
+	key := map[string]Credential{"key": {Value: keyValue}}
+	for _, test := range []struct {
+		name      string
+		o         Options
+		functions string
+		says      string // the fault at /baseUrl; "": none
+	}{
+		{"no credentials", Options{}, "pets.news.get pets.pet.list", ""},
+		{"a key", Options{Auth: key}, "", "set baseUrl (to https://api.example.com, if that is it)"},
+		{"a header", Options{Headers: map[string]string{"x-tenant-key": keyValue}}, "", "set baseUrl (to https://api.example.com, if that is it)"},
+		{"a harmless header", Options{Headers: map[string]string{"accept-language": "de"}}, "pets.news.get pets.pet.list", ""},
+		{"a key and a base", Options{Auth: key, BaseURL: "https://api.example.com"}, "pets.news.get pets.pet.list", ""},
+	} {
+		test.o.Name, test.o.Spec, test.o.Client = "pets", writeDocument(t, guardedDocument("https://api.example.com/v1", "https://news.example.com")), wire{http.NotFoundHandler()}
+		s, err := New(&test.o)
+		if test.says != "" {
+			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.says) || strings.Contains(f.Message, keyValue) {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if got := namesOf(s); got != test.functions {
+			t.Errorf("%s: %s", test.name, got)
+		}
+		_ = s.Close()
+	}
+}
+
+func namesOf(s *Source) string {
+	var names []string
+	for _, fn := range s.Functions() {
+		names = append(names, fn.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// TestDocumentAtURLGetsCredentialsBack: the origin of the document is one of the configuration's words; another is not.
+func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		key       string
+		state     steps.State
+		functions string
+	}{
+		{"/v1", steps.StateReady, "pets.news.get pets.pet.list"},
+		{"https://docs.example.com/v1", steps.StateReady, "pets.news.get pets.pet.list"},
+		{"https://evil.example.com/v1", steps.StateFailed, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}}, says(200, guardedDocument(test.key, "https://news.example.com")))
+			defer s.Close()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			status := s.Status()
+			if status.State != test.state || namesOf(s) != test.functions || (status.Error != nil) != (test.state == steps.StateFailed) {
+				t.Errorf("%s: %+v, %s", test.key, status, namesOf(s))
+			}
+		})
+	}
+}
+
+// TestOneHomeIsEnough: where some operations have a home for their credentials, those that have none are left out and told of.
+func TestOneHomeIsEnough(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(guardedDocument("/v1", "https://news.example.com"), `"/news"`,
+		`"/uploads":{"get":{"servers":[{"url":"https://uploads.example.com"}],"responses":{}}},"/news"`, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var warned []string
+		s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, says(200, text))
+		defer s.Close()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := namesOf(s); got != "pets.news.get pets.pet.list" {
+			t.Error(got)
+		}
+		want := "GET /uploads: only the document says that its credentials go to uploads.example.com: set baseUrl"
+		if len(warned) != 1 || !strings.Contains(warned[0], want) {
+			t.Errorf("warned %q", warned)
+		}
+	})
+}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -12,10 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/mcp"
-	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -35,41 +30,8 @@ func (f fixed) Close() error                { return nil }
 
 // onecallServer serves functions as onecall does, over HTTP; it gives the URL.
 func onecallServer(tb testing.TB, functions ...steps.Function) string {
-	catalog, err := steps.NewCatalog(nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := catalog.Add("bench", fixed(functions)); err != nil {
-		tb.Fatal(err)
-	}
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	server, err := mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.ServeHTTP(ctx, l, &mcp.Door{Access: rights.Caller{ID: "bench"}}) }()
-	tb.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			tb.Error(err)
-		}
-		server.Close()
-		catalog.Close()
-	})
-	return "http://" + l.Addr().String() + mcp.Path
+	tb.Helper()
+	return serveLoad(tb, &serverOptions{functions: functions})
 }
 
 // most is what a ratio may be before something is certainly wrong, by the number of steps: asked are 1.25 and 1.5, of which

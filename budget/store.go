@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 	"time"
@@ -46,8 +46,27 @@ type Driver interface {
 	// Delete removes an entry; it is no error that there is none.
 	Delete(ctx context.Context, key string) error
 
+	// SetMaxBytes changes the bound of all that this driver keeps, as Bound reads it: bad_request, which changes nothing. Where
+	// the bound is smaller, older results are given up by the time that the next one is kept; nothing else is lost. Of a store
+	// that several processes use it is the bound by which this one makes room. After Close it does nothing.
+	SetMaxBytes(maxBytes int64) error
+
 	// Close ends the use of the driver; a second Close does nothing.
 	Close() error
+}
+
+// Bound is how many bytes a driver keeps at most by an option of its own: 0 is DefaultMaxBytes, -1 is no bound
+// (math.MaxInt64), and below that is bad_request.
+func Bound(maxBytes int64) (int64, error) {
+	switch {
+	case maxBytes < -1:
+		return 0, fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", maxBytes)
+	case maxBytes == -1:
+		return math.MaxInt64, nil
+	case maxBytes == 0:
+		return DefaultMaxBytes, nil
+	}
+	return maxBytes, nil
 }
 
 // Entry is a result as a driver keeps it.
@@ -80,6 +99,7 @@ type Results struct {
 	driver Driver
 	o      ResultsOptions
 	most   int // the largest budget of an answer in tokens; 0: there is none
+	rights Rights
 }
 
 // NewResults makes Results on a driver, which it owns from then on. Options that are out of range are bad_request.
@@ -158,7 +178,7 @@ func (r *Results) keep(ctx context.Context, owner, token string, value []byte) e
 			thousands(len(value)), thousands(int(r.o.MaxBytes)))
 	}
 	now := r.o.Now()
-	e := Entry{Owner: ownerID(owner), Created: now, Expires: now.Add(r.o.TTL), Value: value}
+	e := Entry{Owner: r.rights.mark(owner), Created: now, Expires: now.Add(r.o.TTL), Value: value}
 	if err := r.driver.Put(ctx, keyOf(token), e); err != nil {
 		return storeFault(err, "kept")
 	}
@@ -166,8 +186,8 @@ func (r *Results) keep(ctx context.Context, owner, token string, value []byte) e
 }
 
 // Value returns a result that its owner kept, and the time that it lives unused from now on: its use extends it by TTL,
-// up to MaxTTL from its beginning. Whatever is not a live token of this owner is token_expired. The value is for reading
-// only.
+// up to MaxTTL from its beginning. Whatever is not a live token of this owner is token_expired, and so is what it kept with
+// rights that it has not any more (see With). The value is for reading only.
 func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.Duration, error) {
 	if !strings.HasPrefix(token, TokenPrefix) {
 		return nil, 0, tokenExpired()
@@ -181,7 +201,7 @@ func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.
 	}
 	now, last := r.o.Now(), e.Created.Add(r.o.MaxTTL)
 	expires := earlier(e.Expires, last)
-	if subtle.ConstantTimeCompare([]byte(e.Owner), []byte(ownerID(owner))) == 0 || !now.Before(expires) {
+	if !r.rights.owns(e.Owner, owner) || !now.Before(expires) {
 		return nil, 0, tokenExpired()
 	}
 	if extended := earlier(now.Add(r.o.TTL), last); extended.After(expires) {

@@ -47,7 +47,7 @@ func (s *exchange) allNamed(functions *steps.Registry, list []step) bool {
 // call cache answered.
 func (r *run) attend(ctx context.Context) context.Context {
 	r.attendant.Cached = func() { r.cached.Add(1) }
-	if r.o.Results != nil {
+	if r.results != nil {
 		r.attendant.Keep = r.keepFor
 	}
 	r.attendant.Functions = r.view
@@ -58,7 +58,7 @@ func (r *run) attend(ctx context.Context) context.Context {
 }
 
 func (r *run) keepFor(ctx context.Context, value []byte) (token string, err error) {
-	token, _, err = r.o.Results.Keep(ctx, r.owner, value)
+	token, _, err = r.results.Keep(ctx, r.owner, value)
 	return token, err
 }
 

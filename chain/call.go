@@ -99,7 +99,7 @@ func coded(err error, at string) *fault.Error {
 	return f
 }
 
-// keep charges a result to the chain's bytes.
+// keep charges a result to the chain's bytes, and to those of all that run.
 func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 	if int64(len(raw)) > r.o.MaxResultBytes {
 		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
@@ -107,6 +107,10 @@ func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
 		r.bytes.Add(-int64(len(raw)))
 		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
+	}
+	if f := r.hold(len(raw)); f != nil {
+		r.bytes.Add(-int64(len(raw)))
+		return f.Under(p.at)
 	}
 	return nil
 }
@@ -150,14 +154,11 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 
 // attempts is one round: the call, and its retries after failures that may pass.
 func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	args := p.literal
-	if p.args != nil {
-		var err error
-		if args, err = p.args.Resolve(nil, scope); err != nil {
-			return nil, coded(err, p.at+"/args")
-		}
-		args = appendCommon(args, p.common)
+	args, f := r.arguments(ctx, p, scope)
+	if f != nil {
+		return nil, f
 	}
+	defer r.spared(len(args))
 	if r.trace == "full" && p.forEach == nil {
 		s.args = args
 	}
@@ -172,6 +173,24 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		}
 		wait *= 2
 	}
+}
+
+// arguments resolves a call's arguments, which are held until it has ended.
+func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope) ([]byte, *fault.Error) {
+	args := p.literal
+	if p.args != nil {
+		done := r.turn(ctx, reads(p.args.Uses(), scope))
+		resolved, err := p.args.Resolve(nil, scope)
+		done()
+		if err != nil {
+			return nil, coded(err, p.at+"/args")
+		}
+		args = appendCommon(resolved, p.common)
+	}
+	if f := r.hold(len(args)); f != nil {
+		return nil, f.Under(p.at)
+	}
+	return args, nil
 }
 
 // mayPass tells whether a failure with this code may be gone at the next attempt.

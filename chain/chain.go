@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 )
 
 // Engine runs chains. It is safe for use by many goroutines at once and holds nothing that must be closed.
@@ -58,6 +59,8 @@ func stopped(panicked any, what string) *fault.Error {
 // carryOut does what a decoded request asks; r is nil where nothing could be decoded. text is what the faults' lines and
 // columns are of.
 func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults *faultList) *Answer {
+	defer s.release()
+	ctx = share.With(ctx, s.part)
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}

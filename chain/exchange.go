@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -21,6 +23,7 @@ type exchange struct {
 	provider steps.Provider
 	view     *steps.Registry // what the provider gives once no name has to wait
 	owner    string
+	results  *budget.Results // of the owner; nil: there is no store
 	label    string
 	override Override
 	progress func(Progress)
@@ -39,6 +42,10 @@ type exchange struct {
 	warnings    []*fault.Error
 	notices     []*fault.Error // of the door, told before the warnings
 	observation *observation   // nil: nobody observes
+
+	part share.Part   // the caller's, of what all share
+	used atomic.Int64 // bytes of results and arguments
+	held atomic.Int64 // of these, those taken of the part
 }
 
 func (e *Engine) newExchange(c *Caller) *exchange {
@@ -47,6 +54,10 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	}
 	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
+	if e.o.Results != nil {
+		s.results = e.o.Results.With(c.Rights)
+	}
+	s.part = e.o.Shares.Of(c.ID, e.o.MaxRunningBytes)
 	if s.provider == nil {
 		s.provider = e.o.Functions
 	}

@@ -23,13 +23,13 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 	if len(faults) > 0 {
 		return s.failure(ctx, faults[0])
 	}
-	if s.o.Results == nil {
+	if s.results == nil {
 		return s.failure(ctx, fault.New(fault.TokenExpired, "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."))
 	}
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	wanted := f.wanted()
 	wanted.Limit = s.meter.Limit()
-	result, err := s.o.Results.Answer(ctx, s.owner, wanted, d.holds, query)
+	result, err := s.results.Answer(ctx, s.owner, wanted, d.holds, query)
 	if err != nil {
 		return s.failure(ctx, f.placed(coded(err, "")))
 	}

@@ -295,7 +295,7 @@ func (d *draft) lost(f *fault.Error) *fault.Error {
 
 // keep keeps the result for its caller and describes it; fits nil: without a preview.
 func (d *draft) keep(ctx context.Context, fits func([]byte) bool) (probe []byte, f *fault.Error) {
-	if d.o.Results == nil {
+	if d.results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
 	var err error
@@ -306,9 +306,9 @@ func (d *draft) keep(ctx context.Context, fits func([]byte) bool) (probe []byte,
 		own = slices.Clone(d.result)
 	}
 	if fits == nil {
-		probe, err = d.o.Results.Probe(ctx, d.owner, own, 0)
+		probe, err = d.results.Probe(ctx, d.owner, own, 0)
 	} else {
-		probe, err = d.o.Results.ProbeWithin(ctx, d.owner, own, fits)
+		probe, err = d.results.ProbeWithin(ctx, d.owner, own, fits)
 	}
 	if err != nil {
 		return nil, coded(err, "")

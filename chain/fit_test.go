@@ -26,6 +26,7 @@ func (a away) Put(context.Context, string, budget.Entry) error   { return a.faul
 func (a away) Get(context.Context, string) (budget.Entry, error) { return budget.Entry{}, a.fault }
 func (a away) Touch(context.Context, string, time.Time) error    { return a.fault }
 func (a away) Delete(context.Context, string) error              { return a.fault }
+func (away) SetMaxBytes(int64) error                             { return nil }
 func (away) Close() error                                        { return nil }
 
 // withoutStore is an engine whose store fails as f says.

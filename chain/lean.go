@@ -29,7 +29,7 @@ const (
 // A result that cannot be kept is answered whole, as nothing of it may be lost.
 func (d *draft) shorten(ctx context.Context) {
 	above, raw := d.o.LeanAbove, d.result
-	if above < 0 || d.verify || d.o.Results == nil || !d.wrote() {
+	if above < 0 || d.verify || d.results == nil || !d.wrote() {
 		return
 	}
 	if len(raw) <= above || d.o.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
@@ -41,7 +41,7 @@ func (d *draft) shorten(ctx context.Context) {
 	if !tells || len(namings) == 0 {
 		return
 	}
-	token, _, err := d.o.Results.Keep(context.WithoutCancel(ctx), d.owner, slices.Clip(raw))
+	token, _, err := d.results.Keep(context.WithoutCancel(ctx), d.owner, slices.Clip(raw))
 	if err != nil {
 		return
 	}

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -19,7 +20,19 @@ type Observer interface {
 	Request(ctx context.Context, r *Observed) (context.Context, func(*Ended))
 	// Step tells that a step begins, one of an inline chain too, but not each element of a forEach. Its calls run in the context
 	// that is given. ctx descends from what Request gave, and in an inline chain from what Step gave for the step around it.
-	Step(ctx context.Context, s *ObservedStep) (context.Context, func(*StepEnded))
+	//
+	// There may be a million of them in a request: what is told of them are values, for which no memory has to be found.
+	Step(ctx context.Context, s ObservedStep) (context.Context, func(StepEnded))
+}
+
+// Identifier is an Observer that tells requests apart by ids, which a door may give to its callers: who reports a failure
+// can name it, and the operator finds it in the logs.
+type Identifier interface {
+	Observer
+	// Identify gives a context, which descends from ctx, and an id. What is then begun in that context, one request or several
+	// of one caller, is told of under this id. It must be different each time, and tell nothing of other requests: not how many
+	// there are either. "": there is none, and the context is not used.
+	Identify(ctx context.Context) (own context.Context, id string)
 }
 
 // Kind is what a request asks for.
@@ -93,39 +106,53 @@ func (e *Engine) Observe(ctx context.Context, r *Observed) (context.Context, fun
 	if e.o.Observer == nil {
 		return ctx, func(*Ended) {}
 	}
-	own := *r
-	if own.Started.IsZero() {
-		own.Started = time.Now()
+	o := &observation{observer: e.o.Observer, about: *r}
+	if o.about.Started.IsZero() {
+		o.about.Started = time.Now()
 	}
-	o := &observation{observer: e.o.Observer}
-	ctx = o.begin(ctx, &own)
-	return ctx, func(end *Ended) {
+	return o.begin(ctx), func(end *Ended) {
 		told := *end
 		if told.Took == 0 {
-			told.Took = time.Since(own.Started)
+			told.Took = time.Since(o.about.Started)
 		}
 		o.end(&told)
 	}
 }
 
+// Identify gives a context for what a door does for one call of a caller, and the id under which the engine's Observer tells of
+// it. "" and ctx itself: nobody gives ids, as the Observer is no Identifier or there is none.
+func (e *Engine) Identify(ctx context.Context) (own context.Context, id string) {
+	observer, gives := e.o.Observer.(Identifier)
+	if !gives {
+		return ctx, ""
+	}
+	defer func() {
+		if recover() != nil || own == nil || id == "" {
+			own, id = ctx, ""
+		}
+	}()
+	return observer.Identify(ctx)
+}
+
 // observation is a request whose observer is told of it.
 type observation struct {
 	observer Observer
+	about    Observed
 	ended    func(*Ended)
 	begun    bool
 	told     Ended
 	run      *run // nil: nothing ran
 }
 
-// begin tells that the request begins.
-func (o *observation) begin(ctx context.Context, r *Observed) (own context.Context) {
+// begin tells that the request begins, which o.about is about.
+func (o *observation) begin(ctx context.Context) (own context.Context) {
 	o.begun = true
 	defer func() {
 		if recover() != nil || own == nil {
 			own = ctx
 		}
 	}()
-	own, o.ended = o.observer.Request(ctx, r)
+	own, o.ended = o.observer.Request(ctx, &o.about)
 	return own
 }
 
@@ -151,11 +178,11 @@ func (s *exchange) begins(ctx context.Context, kind Kind, r *request, bytes int)
 	if o == nil {
 		return ctx
 	}
-	about := &Observed{Kind: kind, Caller: s.owner, Label: s.label, Bytes: bytes, Started: s.started}
+	o.about = Observed{Kind: kind, Caller: s.owner, Label: s.label, Bytes: bytes, Started: s.started}
 	if r != nil {
-		about.Name, about.Steps = r.Name, len(r.Steps)
+		o.about.Name, o.about.Steps = r.Name, len(r.Steps)
 	}
-	return o.begin(ctx, about)
+	return o.begin(ctx)
 }
 
 // kind is what a decoded request asks for; nil: it could not be decoded.
@@ -179,12 +206,13 @@ func (s *exchange) conclude(ctx context.Context, kind Kind, a **Answer) {
 	}
 	defer func() { _ = recover() }() // it is not worth an answer
 	if !o.begun {
-		o.begin(ctx, &Observed{Kind: kind, Caller: s.owner, Label: s.label, Started: s.started})
+		o.about = Observed{Kind: kind, Caller: s.owner, Label: s.label, Started: s.started}
+		o.begin(ctx)
 	}
 	e := &o.told
 	e.Err, e.Faults, e.Warnings, e.Bytes = (*a).Error, (*a).Faults, len((*a).Warnings), len((*a).JSON)
 	if e.Tokens == 0 {
-		e.Tokens = s.meter.Estimate((*a).JSON)
+		e.Tokens = s.estimate(1, func(int) []byte { return (*a).JSON }, mostSample)
 	}
 	if r := o.run; r != nil {
 		e.Calls, e.Cached = r.made(), r.cached.Load()
@@ -242,41 +270,73 @@ func (d *draft) tellKept(probe bool) {
 	}
 }
 
-// Bounds of what is counted of results for an estimate: pieces, and bytes of each. All of it takes about as long as a call.
-const maxPieces, pieceBytes = 16, 256
-
-// intermediate estimates the tokens of the results that are not returned, from pieces of the first of them.
+// intermediate estimates the tokens of the results that are not returned.
 func (r *run) intermediate() int {
 	if r.single != nil {
 		return 0
 	}
-	var results [][]byte
-	for i := range r.steps {
-		if i < len(r.steps)-1 || r.plan.ret != nil {
-			results = append(results, r.steps[i].raw)
-		}
+	n := len(r.steps)
+	if r.plan.ret == nil {
+		n--
 	}
-	return r.roughly(results...)
+	return r.estimate(n, func(i int) []byte { return r.steps[i].raw }, leastSample)
 }
 
-// roughly estimates tokens from a few pieces of texts.
-func (s *exchange) roughly(texts ...[]byte) int {
-	size, sample := 0, make([]byte, 0, pieceBytes)
-	for i, text := range texts {
-		size += len(text)
-		if i < maxPieces {
-			sample = append(sample, text[:min(len(text), pieceBytes)]...)
-		}
+// roughly estimates the tokens of a text.
+func (s *exchange) roughly(text []byte) int {
+	return s.estimate(1, func(int) []byte { return text }, leastSample)
+}
+
+// What is counted for an estimate, in bytes: pieces of a fourth of it all, within these bounds. It takes less time than a call.
+const (
+	pieceBytes  = 64
+	leastSample = 2 * pieceBytes
+	mostSample  = 16 * pieceBytes
+)
+
+// samples are spare buffers for what is counted.
+var samples = sync.Pool{New: func() any { return new([mostSample]byte) }}
+
+// estimate estimates the tokens of n texts, as if they were one, from pieces that stand at even distances in it; those of up
+// to least bytes, which is at most mostSample, are counted.
+func (s *exchange) estimate(n int, text func(i int) []byte, least int) int {
+	size := 0
+	for i := range n {
+		size += len(text(i))
 	}
-	if size == 0 || len(sample) == 0 {
+	if size == 0 {
 		return 0
 	}
+	most := min(max(size/4, least), mostSample) / pieceBytes * pieceBytes
+	buffer := samples.Get().(*[mostSample]byte)
+	defer samples.Put(buffer)
+	sample := sampled(buffer[:0:most], n, text, max(0, size-most)/(most/pieceBytes-1))
 	tokens := s.meter.Estimate(sample)
 	return int(float64(tokens) * float64(size) / float64(len(sample)))
 }
 
+// sampled fills up with pieces of the texts, with so many bytes between any two of them.
+func sampled(to []byte, n int, text func(i int) []byte, gap int) []byte {
+	skip, left := 0, pieceBytes // until the next piece, and of it
+	for i := range n {
+		for rest := text(i); len(to) < cap(to); {
+			if skip >= len(rest) {
+				skip -= len(rest)
+				break
+			}
+			rest = rest[skip:]
+			taken := rest[:min(left, len(rest), cap(to)-len(to))]
+			to, rest, skip, left = append(to, taken...), rest[len(taken):], 0, left-len(taken)
+			if left == 0 {
+				skip, left = gap, pieceBytes
+			}
+		}
+	}
+	return to
+}
+
 // beginStep tells the observer that a step begins; it gives what is called at its end, nil where nobody is to be told.
-func (r *run) beginStep(ctx context.Context, p *plannedStep) (own context.Context, ended func(*StepEnded)) {
+func (r *run) beginStep(ctx context.Context, p *plannedStep) (own context.Context, ended func(StepEnded)) {
 	if r.observation == nil {
 		return ctx, nil
 	}
@@ -287,16 +347,16 @@ func (r *run) beginStep(ctx context.Context, p *plannedStep) (own context.Contex
 			own = ctx
 		}
 	}()
-	return r.observation.observer.Step(ctx, &ObservedStep{Number: p.number, At: p.at, Function: p.name(), Effect: p.effect, ForEach: p.forEach != nil})
+	return r.observation.observer.Step(ctx, ObservedStep{Number: p.number, At: p.at, Function: p.name(), Effect: p.effect, ForEach: p.forEach != nil})
 }
 
 // endStep tells it what came of the step.
-func (s *stepRun) endStep(p *plannedStep, ended func(*StepEnded)) {
+func (s *stepRun) endStep(p *plannedStep, ended func(StepEnded)) {
 	if ended == nil {
 		return
 	}
 	defer func() { _ = recover() }() // it is not worth a step
-	e := &StepEnded{Status: s.status, Reason: s.reason, Err: s.err, Function: p.name(), Calls: s.calls, Elements: s.count, Took: s.took}
+	e := StepEnded{Status: s.status, Reason: s.reason, Err: s.err, Function: p.name(), Calls: s.calls, Elements: s.count, Took: s.took}
 	if s.fn != nil {
 		e.Function = s.fn.Spec().Name
 	}

@@ -29,7 +29,7 @@ func (s saboteur) Request(ctx context.Context, _ *chain.Observed) (context.Conte
 	}
 }
 
-func (s saboteur) Step(ctx context.Context, _ *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+func (s saboteur) Step(ctx context.Context, _ chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
 	switch s.where {
 	case "step":
 		panic("observer")
@@ -38,7 +38,7 @@ func (s saboteur) Step(ctx context.Context, _ *chain.ObservedStep) (context.Cont
 	case "context":
 		return broken{ctx}, nil
 	}
-	return ctx, func(*chain.StepEnded) {
+	return ctx, func(chain.StepEnded) {
 		if s.where == "step ended" {
 			panic("observer")
 		}
@@ -121,8 +121,8 @@ func shapeOf(answer []byte, bare bool) string {
 func TestDefectsHaveACause(t *testing.T) {
 	t.Parallel()
 	var told *fault.Error
-	o := observing{step: func(ctx context.Context) (context.Context, func(*chain.StepEnded)) {
-		return broken{ctx}, func(e *chain.StepEnded) { told = e.Err }
+	o := observing{step: func(ctx context.Context) (context.Context, func(chain.StepEnded)) {
+		return broken{ctx}, func(e chain.StepEnded) { told = e.Err }
 	}}
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
 	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
@@ -153,7 +153,7 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 
 type observing struct {
 	request func(context.Context) (context.Context, func(*chain.Ended)) // nil: not that
-	step    func(context.Context) (context.Context, func(*chain.StepEnded))
+	step    func(context.Context) (context.Context, func(chain.StepEnded))
 }
 
 func (o observing) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
@@ -163,6 +163,42 @@ func (o observing) Request(ctx context.Context, _ *chain.Observed) (context.Cont
 	return ctx, nil
 }
 
-func (o observing) Step(ctx context.Context, _ *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+func (o observing) Step(ctx context.Context, _ chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
 	return o.step(ctx)
+}
+
+// identifier is an observer that gives ids.
+type identifier struct {
+	observing
+	give func(ctx context.Context) (context.Context, string)
+}
+
+func (i identifier) Identify(ctx context.Context) (context.Context, string) { return i.give(ctx) }
+
+// TestIdentify holds that a door gets the id and the context of the observer, and where there are none its own context.
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	plain := context.Background()
+	identify := func(give func(ctx context.Context) (context.Context, string)) (context.Context, string) {
+		return engine(t, &world{}, chain.Options{Observer: identifier{give: give}}).Identify(plain)
+	}
+	own, id := identify(func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "x7" })
+	if id != "x7" || own.Value(key{}) != 7 {
+		t.Errorf("%q %v", id, own)
+	}
+	for name, give := range map[string]func(ctx context.Context) (context.Context, string){
+		"no id":      func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "" },
+		"no context": func(context.Context) (context.Context, string) { return nil, "x7" },
+		"a panic":    func(context.Context) (context.Context, string) { panic("observer") },
+	} {
+		if own, id := identify(give); own != plain || id != "" {
+			t.Errorf("%s: %q %v", name, id, own)
+		}
+	}
+	for name, o := range map[string]chain.Options{"no observer": {}, "one without ids": {Observer: &watcher{}}} {
+		if own, id := engine(t, &world{}, o).Identify(plain); own != plain || id != "" {
+			t.Errorf("%s: %q %v", name, id, own)
+		}
+	}
 }

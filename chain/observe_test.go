@@ -69,7 +69,7 @@ func (w *watcher) Request(ctx context.Context, r *chain.Observed) (context.Conte
 	}
 }
 
-func (w *watcher) Step(ctx context.Context, s *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
+func (w *watcher) Step(ctx context.Context, s chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	place, ok := ctx.Value(watchedKey{}).(watchedPlace)
@@ -77,7 +77,7 @@ func (w *watcher) Step(ctx context.Context, s *chain.ObservedStep) (context.Cont
 		w.mind("%s runs in a context that the observer has not given", s.At)
 		return nil, nil
 	}
-	own := &watchedStep{ObservedStep: *s}
+	own := &watchedStep{ObservedStep: s}
 	if place.step != nil {
 		own.within = place.step.At
 	}
@@ -86,13 +86,13 @@ func (w *watcher) Step(ctx context.Context, s *chain.ObservedStep) (context.Cont
 	}
 	place.request.steps = append(place.request.steps, own)
 	place.step = own
-	return context.WithValue(ctx, watchedKey{}, place), func(e *chain.StepEnded) {
+	return context.WithValue(ctx, watchedKey{}, place), func(e chain.StepEnded) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if own.end != nil {
 			w.mind("%s ended twice", s.At)
 		}
-		own.end = e
+		own.end = &e
 	}
 }
 

@@ -1,11 +1,13 @@
 package chain
 
 import (
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -18,6 +20,7 @@ const (
 	DefaultMaxElements     = 100_000
 	DefaultMaxResultBytes  = 64 << 20
 	DefaultMaxChainBytes   = 256 << 20
+	DefaultMaxRunningBytes = 1 << 30
 	DefaultMaxRequestBytes = 4 << 20
 	DefaultStepTimeout     = 30 * time.Second
 )
@@ -54,8 +57,13 @@ type Options struct {
 	MaxElements     int           // of a forEach
 	MaxResultBytes  int64         // of one step's result
 	MaxChainBytes   int64         // of all results that a chain keeps
+	MaxRunningBytes int64         // of what all running chains of all callers hold; 0: DefaultMaxRunningBytes, or four times MaxChainBytes where that is more. At least twice MaxChainBytes
 	MaxRequestBytes int64         // of a request
 	StepTimeout     time.Duration // of one call, where the step has no timeoutMs
+
+	// Shares are what the callers of all engines that have the same Shares divide among them: MaxRunningBytes, and turns at work
+	// that takes a processor for long. nil: the engine has its own, with a turn for each processor.
+	Shares *share.Shares
 
 	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its
 	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
@@ -83,6 +91,7 @@ type Options struct {
 // Caller is for whom a chain runs. The zero value is the one local user with the engine's own functions.
 type Caller struct {
 	ID        string           // to whom kept results are bound; "" is a caller like any other
+	Rights    budget.Rights    // what the caller may do: with fewer it does not get what it kept with more
 	Label     string           // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
 	Progress  func(Progress)   // called when a step starts, tells how far it is, and ends, never by two goroutines at once; nil: not wanted
@@ -191,10 +200,27 @@ func (o *Options) setDefaults() error {
 			return err
 		}
 	}
+	if err := o.share(); err != nil {
+		return err
+	}
 	if err := setDefault("MaxDuration", &o.MaxDuration, DefaultMaxDuration); err != nil {
 		return err
 	}
 	return setDefault("StepTimeout", &o.StepTimeout, DefaultStepTimeout)
+}
+
+// share settles what callers share.
+func (o *Options) share() error {
+	if err := setDefault("MaxRunningBytes", &o.MaxRunningBytes, max(DefaultMaxRunningBytes, 4*o.MaxChainBytes)); err != nil {
+		return err
+	}
+	if o.MaxRunningBytes/2 < o.MaxChainBytes {
+		return fault.New(fault.BadRequest, "MaxRunningBytes is %d: it must be at least twice MaxChainBytes, which is %d, as one caller may have half of it", o.MaxRunningBytes, o.MaxChainBytes)
+	}
+	if o.Shares == nil {
+		o.Shares = share.New(runtime.GOMAXPROCS(0))
+	}
+	return nil
 }
 
 func setDefault[T int | int64 | time.Duration](name string, value *T, is T) error {

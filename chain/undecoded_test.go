@@ -19,7 +19,7 @@ func (o *told) Request(ctx context.Context, r *Observed) (context.Context, func(
 	return ctx, func(e *Ended) { o.ended = e }
 }
 
-func (*told) Step(ctx context.Context, _ *ObservedStep) (context.Context, func(*StepEnded)) {
+func (*told) Step(ctx context.Context, _ ObservedStep) (context.Context, func(StepEnded)) {
 	return ctx, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
@@ -33,13 +34,17 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, ended := f.server.begin()
 		defer ended()
-		c := &call{ctx: ctx, face: f, now: now, view: f.scene(now).view, request: req, args: req.Params.Arguments}
+		ctx, id := now.Engine.Identify(ctx)
+		c := &call{ctx: ctx, face: f, now: now, view: f.scene(now).viewIn(ctx), request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
 		c.session = f.sessionOf(ctx, req, sessions)
-		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Functions: c.view}
-		defer func() { c.spends.end(ctx, result) }()
+		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Rights: rightsOf(req.Extra), Functions: c.view}
+		defer func() {
+			c.spends.end(ctx, result)
+			named(result, id)
+		}()
 		defer func() {
 			if v := recover(); v != nil {
 				now.Log.ErrorContext(ctx, "a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -62,6 +67,31 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 		defer c.told.end()
 		return t.answer(c), nil
 	}
+}
+
+// metaChainID is the member of a result's _meta that has the call's id in the logs. Models read nothing of it.
+const metaChainID = "io.github.onecall-mcp/chain_id"
+
+// named tells the client by which id the operator finds the call; "": by none.
+func named(result *sdk.CallToolResult, id string) {
+	if result == nil || id == "" {
+		return
+	}
+	if result.Meta == nil {
+		result.Meta = sdk.Meta{}
+	}
+	result.Meta[metaChainID] = id
+}
+
+// rightsOf are the rights of whom a token names, to which its results are bound. Without tokens all of a door have the same, and
+// what is kept over stdio is for the command line too.
+func rightsOf(extra *sdk.RequestExtra) budget.Rights {
+	v := visitorOf(extra)
+	if v == nil {
+		return budget.Rights{}
+	}
+	r := settled(v.Rights)
+	return budget.Rights{Level: int(r.Tier), Scope: r.Functions}
 }
 
 // callsEach is how many calls of the caller may run at once; -1: any number.

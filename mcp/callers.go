@@ -133,8 +133,12 @@ func (s *Server) take(ctx context.Context, method string, caller *rights.Caller)
 // tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.
 func (f *face) tooMany(ctx context.Context, method string, caller *rights.Caller, refused *fault.Error) (sdk.Result, error) {
 	if method == "tools/call" {
-		answer := f.server.o().Engine.Refuse(ctx, []*fault.Error{refused}, &chain.Caller{ID: caller.ID})
-		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
+		engine := f.server.o().Engine
+		ctx, id := engine.Identify(ctx)
+		answer := engine.Refuse(ctx, []*fault.Error{refused}, &chain.Caller{ID: caller.ID})
+		result := &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}
+		named(result, id)
+		return result, nil
 	}
 	return nil, f.told(refused)
 }

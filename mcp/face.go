@@ -98,6 +98,7 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 			if v := visitorOf(req.GetExtra()); v != nil && !f.server.still(ctx, v) {
 				return nil, f.told(fault.New(fault.Denied, "your token is not what it was: nothing of this was done"))
 			}
+			ctx = f.server.discreetly(ctx, req.GetExtra())
 			caller := f.server.callerOf(req.GetExtra(), n)
 			if refused := f.server.take(ctx, method, caller); refused != nil {
 				return f.tooMany(ctx, method, caller, refused)
@@ -112,9 +113,32 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 					n.setLevel(params.Level)
 				}
 			}
-			return next(ctx, method, req)
+			result, err := next(ctx, method, req)
+			if hello, ok := result.(*sdk.InitializeResult); ok && !sessions && err == nil {
+				hello.Capabilities = unheard(hello.Capabilities)
+			}
+			return result, err
 		}
 	}
+}
+
+// unheard are the capabilities that are declared to a client of a version with sessions, of which this process has none: nothing
+// reaches it outside of its requests. A client of a version without sessions is told of changes where it listens.
+func unheard(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
+	if c == nil {
+		return nil
+	}
+	own := *c
+	if c.Tools != nil {
+		own.Tools = &sdk.ToolCapabilities{}
+	}
+	if c.Prompts != nil {
+		own.Prompts = &sdk.PromptCapabilities{}
+	}
+	if c.Resources != nil {
+		own.Resources = &sdk.ResourceCapabilities{}
+	}
+	return &own
 }
 
 // listWait is how long a list of tools waits for sources that are starting; clients are told of what comes later. Many

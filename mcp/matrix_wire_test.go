@@ -19,6 +19,7 @@ type rawClient struct {
 	url, query string
 	version    string
 	session    string // "" without one
+	token      string // "" without one
 	http       *http.Client
 }
 
@@ -28,9 +29,15 @@ const statefulVersion = "2025-11-25"
 // message.
 func newRawClient(t testing.TB, url, surface, version string) (c *rawClient, initialize string) {
 	t.Helper()
+	return newRawClientWith(t, url, surface, version, "")
+}
+
+// newRawClientWith is such a client with a token; "": it has none.
+func newRawClientWith(t testing.TB, url, surface, version, token string) (c *rawClient, initialize string) {
+	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c = &rawClient{url: url, query: "?surface=" + surface, http: &http.Client{Transport: transport, Timeout: patience}}
+	c = &rawClient{url: url, query: "?surface=" + surface, token: token, http: &http.Client{Transport: transport, Timeout: patience}}
 	if version >= statelessVersion {
 		c.version = version
 		return c, c.message(t, "server/discover", `{}`)
@@ -99,6 +106,9 @@ func (c *rawClient) send(t testing.TB, method, url string, header http.Header, b
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
 	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	response, err := c.http.Do(r)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, body, err)
@@ -126,7 +136,7 @@ func (c *rawClient) end(t testing.TB) {
 }
 
 // What is never the same twice: times, tokens, ids, and sizes that depend on them.
-var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
+var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
 
 // lasting is an answer without that.
 func lasting(answer string) string { return fleeting.ReplaceAllString(answer, "~") }

@@ -299,27 +299,41 @@ func (l *links) do(ctx context.Context, u Upstream, method string, params json.R
 
 // ofUpstream makes a request of one upstream, whose secrets are in the result still.
 func (l *links) ofUpstream(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
-	link, err := l.link(ctx, u)
+	result, err := l.request(ctx, u, method, params)
 	if err != nil {
-		return nil, l.face.told(err)
-	}
-	result, err := link.Do(ctx, method, params)
-	if err != nil {
-		return nil, l.face.told(err)
+		return nil, l.failed(ctx, u, method, err)
 	}
 	return result, nil
+}
+
+// request makes it, and gives the error as it is.
+func (l *links) request(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
+	link, err := l.link(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return link.Do(ctx, method, params)
+}
+
+// failed is the error of a request of an upstream as the client whose request ctx is of is told it. What the upstream itself has
+// answered stays.
+func (l *links) failed(ctx context.Context, u Upstream, method string, err error) *jsonrpc.Error {
+	if f, ok := fault.As(err); ok && f != nil {
+		err = steps.WithoutCause(ctx, u.Name(), method, f)
+	}
+	return l.face.told(err)
 }
 
 // told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
 func (f *face) told(err error) *jsonrpc.Error {
 	scrubber := f.server.o().Scrubber
+	coded, ok := fault.As(err)
 	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
+	if !ok && errors.As(err, &wire) { // not one that a fault was caused by, such as the mark of what the SDK has not delivered
 		c := *wire
 		c.Message, c.Data = scrubber.Text(wire.Message), scrubber.JSON(wire.Data)
 		return &c
 	}
-	coded, ok := fault.As(err)
 	if !ok || coded == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall stopped this request"}
 	}

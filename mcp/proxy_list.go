@@ -236,7 +236,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 	for i, u := range upstreams {
 		if errs[i] != nil {
 			failed++
-			l.face.server.o().Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", errs[i])
+			l.face.server.o().Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", l.face.told(errs[i]))
 			continue
 		}
 		for _, entry := range lists[i] {
@@ -244,7 +244,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 		}
 	}
 	if failed > 0 && failed == len(upstreams) {
-		return nil, nil, errs[0]
+		return nil, nil, l.failed(ctx, upstreams[0], method, errs[0])
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -313,7 +313,7 @@ func quote(text string) json.RawMessage {
 	return quoted
 }
 
-// listOf is an upstream's whole list. One that does not know the method has nothing to list.
+// listOf is an upstream's whole list. One that does not know the method has nothing to list. The error is as it is.
 func (l *links) listOf(ctx context.Context, u Upstream, method string, given json.RawMessage) ([]gjson.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -322,7 +322,7 @@ func (l *links) listOf(ctx context.Context, u Upstream, method string, given jso
 	var entries []gjson.Result
 	seen := map[string]bool{}
 	for range maxListPages {
-		page, err := l.ofUpstream(ctx, u, method, request)
+		page, err := l.request(ctx, u, method, request)
 		if missing(err) {
 			return entries, nil
 		}

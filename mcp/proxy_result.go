@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -21,8 +22,9 @@ func (r *rawResult) MarshalJSON() ([]byte, error) {
 		return r.body, nil
 	}
 	var meta []byte
-	gjson.GetBytes(r.body, "_meta").ForEach(func(key, value gjson.Result) bool {
-		if _, replaced := r.Meta[key.Str]; !replaced {
+	own := gjson.GetBytes(r.body, "_meta")
+	own.ForEach(func(key, value gjson.Result) bool { // once, without a key, where it is no object
+		if _, replaced := r.Meta[key.Str]; !replaced && own.IsObject() {
 			meta = member(meta, key.Raw, value.Raw)
 		}
 		return true
@@ -38,8 +40,24 @@ func (r *rawResult) MarshalJSON() ([]byte, error) {
 		}
 		meta = member(meta, string(name), string(text))
 	}
-	return with(r.body, "_meta", append(meta, '}')), nil
+	meta = append(meta, '}')
+	if own.Exists() {
+		return with(r.body, "_meta", meta), nil
+	}
+	return before(r.body, "_meta", meta), nil
 }
+
+// before is an object with a member more, which comes first: what may be long is copied once, and not looked at.
+func before(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
+	rest := bytes.TrimLeft(bytes.TrimLeft(object, jsonBlanks)[1:], jsonBlanks)
+	out := member(make([]byte, 0, len(key)+len(value)+len(rest)+len(`{"":,`)), `"`+key+`"`, string(value))
+	if rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, rest...)
+}
+
+const jsonBlanks = " \t\r\n"
 
 // member adds a member to an object whose end is still to be written; empty: it is to be begun.
 func member(object []byte, key, value string) []byte {
@@ -122,7 +140,11 @@ func (p *passing) callTool(ctx context.Context, req sdk.Request, next sdk.Method
 	case h.err != nil:
 		return nil, p.face.told(h.err)
 	case h.result != nil:
-		return p.result(h.result)
+		given, err := p.result(h.result)
+		if err == nil {
+			given.SetMeta(result.GetMeta()) // by which id the call is known here
+		}
+		return given, err
 	}
 	return result, nil
 }

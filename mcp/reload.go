@@ -137,7 +137,8 @@ func (s *Server) dropFaces(old *generation) {
 // scene is what a face shows of one generation.
 type scene struct {
 	*generation
-	view *steps.View // what the caller may use, and know of
+	view     *steps.View // what the caller may use, and know of
+	discreet *steps.View // the same for callers who are not told why sources are not there
 }
 
 // scene gives what the face shows of a generation.
@@ -147,9 +148,9 @@ func (f *face) scene(g *generation) *scene {
 	if f.staged == nil || f.staged.generation != g {
 		view := steps.Narrow(g.Catalog, f.rights.Allows)
 		if f.staged != nil && g != f.server.now.Load() {
-			return &scene{g, view} // of a call that began before a reload
+			return &scene{g, view, view.Discreet()} // of a call that began before a reload
 		}
-		f.staged = &scene{g, view}
+		f.staged = &scene{g, view, view.Discreet()}
 	}
 	return f.staged
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -118,14 +119,21 @@ func (c *common) Raise(_ context.Context, values map[string]int64) error {
 func inTurn(t *testing.T, urls ...string) string {
 	t.Helper()
 	var turn atomic.Int64
-	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	to := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		to, err := url.Parse(strings.TrimSuffix(urls[int(turn.Add(1))%len(urls)], Path))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		r.SetURL(to)
-	}})
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else the request's body may be closed before the proxy has seen its end, which then cuts the answer.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		to.ServeHTTP(w, r)
+	}))
 	t.Cleanup(proxy.Close)
 	return proxy.URL + Path
 }
@@ -190,4 +198,62 @@ func TestReplicated(t *testing.T) {
 	if r.StatusCode != 204 || again.StatusCode != 404 || one.Stats().Sessions+two.Stats().Sessions > 1 {
 		t.Errorf("its end: %d, again: %d; %v, %v", r.StatusCode, again.StatusCode, one.Stats(), two.Stats())
 	}
+}
+
+// TestDeclaresWhatIsTold: a client is told that lists may change where it can be told of that: by the stream of a session that this
+// process has, or by the one on which a client of a version without sessions listens.
+func TestDeclaresWhatIsTold(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change   func(*Options)
+		version  string
+		declares bool
+	}{
+		"a session of its own":           {func(*Options) {}, statefulVersion, true},
+		"a session that replicas share":  {func(o *Options) { o.Shared = newCommons() }, statefulVersion, false},
+		"without sessions":               {func(o *Options) { o.Stateless = true }, statefulVersion, false},
+		"2026-07-28":                     {func(*Options) {}, statelessVersion, true},
+		"2026-07-28, replicas":           {func(o *Options) { o.Shared = newCommons() }, statelessVersion, true},
+		"2026-07-28, without sessions":   {func(o *Options) { o.Stateless = true }, statelessVersion, true},
+		"an older version, replicas":     {func(o *Options) { o.Shared = newCommons() }, "2025-03-26", false},
+		"an older version, without them": {func(*Options) {}, "2025-03-26", true},
+		"an older version, no session":   {func(o *Options) { o.Stateless = true }, "2025-06-18", false},
+	} {
+		for _, surface := range []string{"chain", "flat"} {
+			t.Run(name+"/"+surface, func(t *testing.T) {
+				t.Parallel()
+				s := serve(t, func(o *Options) {
+					test.change(o)
+					addUpstream(t, o, newBehind(t, openUpstream, false))
+					steps.Await(t.Context(), o.Catalog, nil)
+				})
+				url := s.http(t, &rights.Caller{ID: "a"})
+				_, hello := newRawClient(t, url, surface, test.version)
+				_, message, _ := strings.Cut(hello, "data: ")
+				capabilities := gjson.Get(message, "result.capabilities")
+				declared := map[string]bool{"tools.listChanged": true}
+				if surface == "flat" { // which passes through what the server behind has
+					declared["prompts.listChanged"], declared["resources.listChanged"], declared["resources.subscribe"] = true, true, true
+				}
+				for what := range declared {
+					kind, _, _ := strings.Cut(what, ".")
+					if !capabilities.Get(kind).IsObject() || capabilities.Get(what).Bool() != test.declares {
+						t.Errorf("%s: want %v: %s", what, test.declares, hello)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestListensBesideReplicas: a client of a version without sessions is told of a change although replicas share sessions.
+func TestListensBesideReplicas(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Shared = newCommons() })
+	url := s.behind(t, &Door{Callers: knownCallers{"r": matrixCaller("reading", steps.TierAdmin, "")}})
+	told, _ := listening(t, url, "r", statelessVersion)
+	if err := s.catalog.Add(sourceWord(30), markedSource{newMarked(310, sourceWord(30), false, kindOfFunction{effect: steps.Read})}); err != nil {
+		t.Fatal(err)
+	}
+	told.await(t, "tools")
 }

@@ -40,6 +40,7 @@ type Server struct {
 
 	calls    tracker
 	callers  callers
+	causes   causes
 	searched searched
 
 	reloading sync.Mutex

@@ -181,6 +181,9 @@ func (s *Server) sessionsEach() int {
 // giveWay tells whether there may be one more of the sessions over HTTP of the callers whom of accepts, and which has to end
 // for it; most 0: there may be any number. The caller holds the lock.
 func (s *Server) giveWay(most int, of func(caller string) bool) (gone *session, ok bool) {
+	if most == 0 || len(s.sessions)+len(s.places) < most {
+		return nil, true
+	}
 	n := 0
 	for p := range s.places {
 		if of(p.caller) {
@@ -197,7 +200,7 @@ func (s *Server) giveWay(most int, of func(caller string) bool) (gone *session, 
 			gone, at = one, since
 		}
 	}
-	if most == 0 || n < most {
+	if n < most {
 		return nil, true
 	}
 	return gone, gone != nil

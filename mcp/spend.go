@@ -230,11 +230,12 @@ func textsOf(raw []byte, counter budget.Counter) (texts []string) {
 	return texts
 }
 
-// wireErrorOf is the error that an upstream answered a request with; nil: there is none.
+// wireErrorOf is the error that an upstream answered a call with; nil: there is none. One by which a session could not begin, or
+// by which the SDK marks what it has not delivered, is no answer to the call.
 func wireErrorOf(err error) *jsonrpc.Error {
 	f, ok := fault.As(err)
 	var wire *jsonrpc.Error
-	if !ok || f == nil || !errors.As(f.Err, &wire) {
+	if !ok || f == nil || f.Code != fault.FunctionFailed && f.Code != fault.BadArguments || !errors.As(f.Err, &wire) {
 		return nil
 	}
 	return wire

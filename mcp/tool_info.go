@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -47,6 +48,7 @@ func (c *call) limitsShown() *limitsShown {
 type sourceShown struct {
 	Name      string `json:"name"`
 	State     string `json:"state,omitempty"` // left out where it is ready
+	Since     string `json:"since,omitempty"` // when it went, where it is retrying or failed
 	Functions int    `json:"functions,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Error     string `json:"error,omitempty"`
@@ -108,7 +110,7 @@ func (c *call) sources() []sourceShown {
 			one.State = string(source.State)
 		}
 		if source.Error != nil {
-			one.Error = shortened(source.Error)
+			one.Error, one.Since = shortened(source.Error), source.Since.UTC().Format(time.RFC3339)
 		}
 		shown = append(shown, one)
 	}
@@ -123,7 +125,7 @@ func (c *call) down() []sourceShown {
 	var down []sourceShown
 	for _, source := range c.sources() {
 		if source.Functions == 0 && source.State != "" && source.State != string(steps.StateIdle) {
-			source.Version = ""
+			source.Version, source.Since = "", ""
 			down = append(down, source)
 		}
 	}

@@ -49,6 +49,9 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 	for _, observe := range e.observers {
 		observe(ctx, e.spec, args, result, err)
 	}
+	if f != nil {
+		err = asTold(ctx, e.spec.Name, f)
+	}
 	return result, err
 }
 

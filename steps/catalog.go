@@ -74,6 +74,7 @@ type member struct {
 	live   Live            // nil: the source never changes
 	dirty  atomic.Bool     // what it offers has changed
 	state  State           // when it was asked for them
+	gone   time.Time       // since when it has not been there; zero: it is
 	offers []Function      // with the settings, without what is hidden
 	names  map[string]bool // of those in the registry; replaced, never changed
 }
@@ -87,6 +88,12 @@ func (m *member) moved() bool {
 	state := m.live.Status().State
 	moved := state != m.state
 	m.state = state
+	switch {
+	case isThere(state):
+		m.gone = time.Time{}
+	case m.gone.IsZero():
+		m.gone = time.Now()
+	}
 	return moved
 }
 
@@ -168,25 +175,17 @@ func (c *Catalog) all() []*member {
 
 // Down implements Provider: it looks for the source that the name begins with, or whose function it is by a setting.
 func (c *Catalog) Down(name string) *fault.Error {
-	return c.down(name, func(SourceInfo) bool { return true })
+	return c.down(name, func(SourceInfo) bool { return true }, false)
 }
 
-// down does so among the sources that visible accepts.
-func (c *Catalog) down(name string, visible func(SourceInfo) bool) *fault.Error {
+// down does so among the sources that visible accepts; discreet: without the cause.
+func (c *Catalog) down(name string, visible func(SourceInfo) bool, discreet bool) *fault.Error {
 	original := c.options.Settings.renamed(name)
 	for _, source := range c.Sources() {
 		if isThere(source.State) || !beginsWith(name, source.Name) && !beginsWith(original, source.Name) || !visible(source) {
 			continue
 		}
-		f := fault.New(fault.Unavailable, "the source %s is %s", source.Name, source.State)
-		if len(source.Functions) == 0 {
-			f.Message += ", its functions are not known"
-		}
-		if source.Error != nil {
-			f.Message += ": " + source.Error.Message
-			f.Err = source.Error
-		}
-		return f
+		return source.down(discreet)
 	}
 	return nil
 }
@@ -261,6 +260,9 @@ func (c *Catalog) warn(err error) {
 func (c *Catalog) offered(m *member) []Function {
 	var offers []Function
 	for _, fn := range m.source.Functions() {
+		if m.live != nil {
+			fn.Call = marked(m.name, fn.Call)
+		}
 		fn, hidden := c.options.Settings.Apply(c.options.Scrubber.function(fn))
 		if hidden {
 			continue
@@ -328,6 +330,11 @@ func (c *Catalog) status(m *member) Status {
 	}
 	status := m.live.Status()
 	status.Error = c.options.Scrubber.Fault(status.Error)
+	if isThere(status.State) {
+		status.Since = time.Time{}
+	} else if status.Since.IsZero() {
+		status.Since = m.gone
+	}
 	return status
 }
 

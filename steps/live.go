@@ -25,6 +25,7 @@ type Status struct {
 	State   State
 	Error   *fault.Error // why it is retrying or failed; nil in the other states
 	Retry   time.Time    // when it is tried again, while it is retrying; else zero
+	Since   time.Time    // since when it has not been there; zero where it is, and where the source does not know: a catalogue does
 	Version string       // name and version as the source says them of itself, "" when unknown
 }
 

@@ -12,26 +12,41 @@ import (
 // whose known functions are all hidden is hidden too; of one whose functions are not known it is asked whether a function
 // that reads could be seen, with the settings that hold for all of the source.
 type View struct {
-	catalog *Catalog
-	keep    func(*Spec) bool
+	catalog  *Catalog
+	keep     func(*Spec) bool
+	discreet bool      // why sources are not there is not told
+	made     *narrowed // common to the view and its discreet form
+}
 
+// narrowed is the view of a registry that was made last.
+type narrowed struct {
 	mu       sync.Mutex
 	of, view *Registry
 }
 
 // Narrow gives the view of a catalogue that has the functions which keep accepts. keep must say the same of the same spec
 // each time, and must not change it.
-func Narrow(c *Catalog, keep func(*Spec) bool) *View { return &View{catalog: c, keep: keep} }
+func Narrow(c *Catalog, keep func(*Spec) bool) *View {
+	return &View{catalog: c, keep: keep, made: &narrowed{}}
+}
+
+// Discreet is the same view for callers that are not told why a source is not there: Sources and Down say of it what they can
+// act on, in words that hold nothing of the cause.
+func (v *View) Discreet() *View {
+	own := *v
+	own.discreet = true
+	return &own
+}
 
 // Registry implements Provider. A view is made once for each registry of the catalogue.
 func (v *View) Registry() *Registry {
 	all := v.catalog.Registry()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.of != all {
-		v.of, v.view = all, all.View(v.keep)
+	v.made.mu.Lock()
+	defer v.made.mu.Unlock()
+	if v.made.of != all {
+		v.made.of, v.made.view = all, all.View(v.keep)
 	}
-	return v.view
+	return v.made.view
 }
 
 // Starting implements Provider. Nobody waits for a source that it may not know of.
@@ -44,7 +59,7 @@ func (v *View) Starting() <-chan struct{} {
 }
 
 // Down implements Provider.
-func (v *View) Down(name string) *fault.Error { return v.catalog.down(name, v.shows) }
+func (v *View) Down(name string) *fault.Error { return v.catalog.down(name, v.shows, v.discreet) }
 
 // Absent implements Provider.
 func (v *View) Absent() []string {
@@ -61,7 +76,13 @@ func (v *View) Absent() []string {
 func (v *View) Sources() []SourceInfo {
 	all := v.catalog.Sources()
 	registry := v.Registry()
-	return slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.showsOf(source, registry) })
+	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.showsOf(source, registry) })
+	if v.discreet {
+		for i := range all {
+			all[i] = all[i].without()
+		}
+	}
+	return all
 }
 
 func (v *View) shows(source SourceInfo) bool { return v.showsOf(source, v.Registry()) }

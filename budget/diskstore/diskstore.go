@@ -14,7 +14,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,7 +48,7 @@ type Options struct {
 // minute at the most, several processes together may pass the bound.
 type Store struct {
 	dir      string
-	o        Options
+	o        Options // MaxBytes is guarded by mu
 	encoders sync.Pool
 	decoders sync.Pool
 	recent   *recent
@@ -68,13 +67,9 @@ func Open(dir string, o *Options) (*Store, error) {
 	if o != nil {
 		s.o = *o
 	}
-	switch {
-	case s.o.MaxBytes < -1:
-		return nil, fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", s.o.MaxBytes)
-	case s.o.MaxBytes == -1:
-		s.o.MaxBytes = math.MaxInt64
-	case s.o.MaxBytes == 0:
-		s.o.MaxBytes = budget.DefaultMaxBytes
+	var err error
+	if s.o.MaxBytes, err = budget.Bound(s.o.MaxBytes); err != nil {
+		return nil, err
 	}
 	switch {
 	case s.o.MaxDecoded < -1:
@@ -88,7 +83,6 @@ func Open(dir string, o *Options) (*Store, error) {
 	if err := prepare(dir); err != nil {
 		return nil, err
 	}
-	var err error
 	if s.recent, err = newRecent(s.o.MaxDecoded); err != nil {
 		return nil, err
 	}
@@ -174,7 +168,7 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
-	if err == nil && size > s.o.MaxBytes {
+	if err == nil && size > s.most() {
 		err = fault.New(fault.LimitExceeded, "The result takes %d bytes on the disk, more than the whole result store may hold. Ask for less of it.", size)
 	}
 	if err == nil {
@@ -185,6 +179,28 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 		return err
 	}
 	s.added(size, name)
+	return nil
+}
+
+// most is the bound of all files together.
+func (s *Store) most() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.MaxBytes
+}
+
+// SetMaxBytes implements budget.Driver. Files beyond the new bound are removed at once; what cannot be is tried again with the
+// next result.
+func (s *Store) SetMaxBytes(maxBytes int64) error {
+	most, err := budget.Bound(maxBytes)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.o.MaxBytes = most; s.bytes > most && !s.closed {
+		_ = s.sweep("")
+	}
 	return nil
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 // Store is a budget.Driver. Values are kept as they are handed over, without a copy. Where a new result would pass
 // MaxBytes, those not used for the longest time go first. The memory of expired results is given back within a minute.
 type Store struct {
-	o Options
+	o Options // MaxBytes is guarded by mu
 
 	mu      sync.Mutex
 	results *simplelru.LRU[string, *budget.Entry]
@@ -40,18 +40,13 @@ func New(o *Options) (*Store, error) {
 	if o != nil {
 		s.o = *o
 	}
-	switch {
-	case s.o.MaxBytes < -1:
-		return nil, fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", s.o.MaxBytes)
-	case s.o.MaxBytes == -1:
-		s.o.MaxBytes = math.MaxInt64
-	case s.o.MaxBytes == 0:
-		s.o.MaxBytes = budget.DefaultMaxBytes
+	var err error
+	if s.o.MaxBytes, err = budget.Bound(s.o.MaxBytes); err != nil {
+		return nil, err
 	}
 	if s.o.Now == nil {
 		s.o.Now = time.Now
 	}
-	var err error
 	s.results, err = simplelru.NewLRU(math.MaxInt, func(_ string, e *budget.Entry) { s.bytes -= size(e) })
 	return s, err
 }
@@ -61,21 +56,39 @@ func size(e *budget.Entry) int64 { return int64(len(e.Value)) + 512 }
 
 // Put implements budget.Driver.
 func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
-	if size(&e) > s.o.MaxBytes {
-		return fault.New(fault.LimitExceeded, "The result has %d bytes, more than the whole result store may hold. Ask for less of it.", len(e.Value))
-	}
 	return s.locked(ctx, func() error {
+		if size(&e) > s.o.MaxBytes {
+			return fault.New(fault.LimitExceeded, "The result has %d bytes, more than the whole result store may hold. Ask for less of it.", len(e.Value))
+		}
 		s.results.Remove(key)
 		s.results.Add(key, &e)
 		s.bytes += size(&e)
-		for s.bytes > s.o.MaxBytes {
-			s.results.RemoveOldest()
-		}
+		s.makeRoom()
 		if s.sweeper == nil {
 			s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
 		}
 		return nil
 	})
+}
+
+// makeRoom lets go of what was not used for the longest time until the rest is within the bound. The caller holds the lock.
+func (s *Store) makeRoom() {
+	for s.bytes > s.o.MaxBytes {
+		s.results.RemoveOldest()
+	}
+}
+
+// SetMaxBytes implements budget.Driver. Memory beyond the new bound is given back at once.
+func (s *Store) SetMaxBytes(maxBytes int64) error {
+	most, err := budget.Bound(maxBytes)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.MaxBytes = most
+	s.makeRoom()
+	return nil
 }
 
 // Get implements budget.Driver.

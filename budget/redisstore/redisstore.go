@@ -13,8 +13,8 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"errors"
-	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,6 +69,7 @@ type Options struct {
 // longest time.
 type Store struct {
 	o      Options
+	most   atomic.Int64 // bytes of all results together, as MaxBytes says or SetMaxBytes has said
 	client *redisclient.Client
 	codec  *codec
 	close  func()
@@ -97,6 +98,9 @@ func New(o *Options) (*Store, error) {
 		s.o = *o
 	}
 	if err := s.o.complete(); err != nil {
+		return nil, err
+	}
+	if err := s.SetMaxBytes(s.o.MaxBytes); err != nil {
 		return nil, err
 	}
 	var err error
@@ -128,19 +132,19 @@ func (o *Options) complete() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	switch {
-	case o.MaxBytes < -1:
-		return fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", o.MaxBytes)
-	case o.Compress < -1:
+	if o.Compress < -1 {
 		return fault.New(fault.BadRequest, "The size from which on results are compressed must be a number of bytes, or -1 for never, not %d.", o.Compress)
 	}
-	switch o.MaxBytes {
-	case -1:
-		o.MaxBytes = math.MaxInt64
-	case 0:
-		o.MaxBytes = budget.DefaultMaxBytes
-	}
 	return nil
+}
+
+// SetMaxBytes implements budget.Driver. What is beyond the new bound goes with the next result that is kept.
+func (s *Store) SetMaxBytes(maxBytes int64) error {
+	most, err := budget.Bound(maxBytes)
+	if err == nil {
+		s.most.Store(most)
+	}
+	return err
 }
 
 // idOf is what stands for a key on the server, whatever the key is.
@@ -175,14 +179,15 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 			whole = s.codec.encode(id, e)
 		}
 		size := int64(len(whole)) + overhead
-		if most := min(s.o.MaxBytes, maxStored); size > most {
+		all := s.most.Load()
+		if most := min(all, maxStored); size > most {
 			return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d of it. Ask for less of it.", size, most)
 		}
 		// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
 		// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
 		return redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
 			tx.Set(ctx, s.client.Key(id), whole, life+2*s.o.Timeout)
-			tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, s.o.MaxBytes, micros(e.Created), micros(e.Expires), overhead)...)
+			tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, all, micros(e.Created), micros(e.Expires), overhead)...)
 		})
 	})
 }

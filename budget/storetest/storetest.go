@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // Run tests drivers that open gives. Every call must give a new and empty store of at least 64 MiB, on the real clock;
@@ -29,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 		{"expired", expired},
 		{"touched", touched},
 		{"deleted", deleted},
+		{"another bound", anotherBound},
 		{"large value", largeValue},
 		{"concurrent use", concurrentUse},
 		{"concurrent use of one key", oneKey},
@@ -172,6 +174,72 @@ func deleted(t *testing.T, d budget.Driver) {
 		lacks(t, d, "k")
 	}
 	holds(t, d, "other", entry("o", "2"))
+}
+
+// anotherBound checks that a driver that is used takes another bound: what it has stays where that is larger, and the oldest
+// goes where it is smaller.
+func anotherBound(t *testing.T, d budget.Driver) {
+	const size = 1 << 20
+	random := make([]byte, size) // cannot be compressed
+	_, _ = rand.NewChaCha8([32]byte{2}).Read(random)
+	add := func(i int) error {
+		e := entry("o", string(random))
+		e.Created, e.Expires = e.Created.Add(time.Duration(i)*time.Second), e.Expires.Add(time.Duration(i)*time.Second)
+		return d.Put(t.Context(), fmt.Sprint(i), e)
+	}
+	bound := func(bytes int64) {
+		t.Helper()
+		if err := d.SetMaxBytes(bytes); err != nil {
+			t.Fatalf("SetMaxBytes(%d): %v", bytes, err)
+		}
+	}
+	keep := func(from, to int) {
+		t.Helper()
+		for i := from; i <= to; i++ {
+			if err := add(i); err != nil {
+				t.Fatalf("Put(%d): %v", i, err)
+			}
+		}
+	}
+	has := func(i int) bool {
+		e, err := d.Get(t.Context(), fmt.Sprint(i))
+		if err != nil && !errors.Is(err, budget.ErrNotFound) {
+			t.Errorf("Get(%d): %v", i, err)
+		}
+		return err == nil && bytes.Equal(e.Value, random)
+	}
+	all := func(from, to int) {
+		t.Helper()
+		for i := from; i <= to; i++ {
+			if !has(i) {
+				t.Errorf("result %d is gone", i)
+			}
+		}
+	}
+	keep(0, 3)
+	for _, larger := range []int64{8 * size, -1, 0} {
+		bound(larger)
+		all(0, 3)
+	}
+	if err := d.SetMaxBytes(-2); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("SetMaxBytes(-2): %v, want bad_request", err)
+	}
+	all(0, 3)
+	bound(5 * size / 2)
+	keep(4, 4)
+	all(4, 4)
+	for i := range 3 {
+		if has(i) {
+			t.Errorf("result %d is there, and two of the bound's size are newer", i)
+		}
+	}
+	bound(size)
+	if err := add(5); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("a result above the new bound: %v, want limit_exceeded", err)
+	}
+	bound(16 * size)
+	keep(6, 11)
+	all(6, 11)
 }
 
 func largeValue(t *testing.T, d budget.Driver) {

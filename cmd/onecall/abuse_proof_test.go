@@ -69,7 +69,7 @@ func alive(t testing.TB, clients ...*wire) {
 
 // abused is a server under abuse, with two well-behaved clients that it must go on serving.
 type abused struct {
-	*serving
+	*watched
 	slow                *slowService
 	stateful, stateless *wire
 }
@@ -94,11 +94,9 @@ func refused(t *testing.T, r *reply) {
 func TestHTTPAbuse(t *testing.T) {
 	t.Parallel()
 	slow := newSlowService(t)
-	fresh := serveHTTP(t, slow.config(t))
-	a := &abused{serving: serveHTTP(t, slow.config(t)), slow: slow}
-	for _, s := range []*serving{fresh, a.serving} {
-		t.Run("first", func(t *testing.T) { alive(t, stateful(t, s.url), stateless(t, s.url)) })
-	}
+	a := &abused{watched: serveWatched(t, slow.config(t)), slow: slow}
+	t.Run("first", func(t *testing.T) { alive(t, stateful(t, a.url), stateless(t, a.url)) })
+	before := a.sample(t)
 	t.Run("all", func(t *testing.T) {
 		a.stateful, a.stateless = stateful(t, a.url), stateless(t, a.url)
 		for _, c := range []struct {
@@ -113,12 +111,7 @@ func TestHTTPAbuse(t *testing.T) {
 			alive(t, a.stateful, a.stateless)
 		}
 	})
-	before, _ := fresh.goroutines(t)
-	after, dump := a.goroutines(t)
-	t.Logf("%d goroutines, %d in a fresh server", after, before)
-	if after > before+10 {
-		t.Errorf("%d goroutines, in a fresh server %d:\n%s", after, before, dump)
-	}
+	a.settled(t, before, map[string]float64{goroutinesUsed: 10, socketsUsed: 5}, func() {})
 }
 
 // both runs a case for a client of each kind.

@@ -67,6 +67,7 @@ type limitsConfig struct {
 	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"omitnil,min=1"`
 	MaxResultBytes  *size `yaml:"maxResultBytes" validate:"omitnil,min=1"`
 	MaxChainBytes   *size `yaml:"maxChainBytes" validate:"omitnil,min=1"`
+	MaxRunningBytes *size `yaml:"maxRunningBytes" validate:"omitnil,min=1"` // of all chains together
 	MaxRequestBytes *size `yaml:"maxRequestBytes" validate:"omitnil,min=1"`
 	MaxElements     *int  `yaml:"maxElements" validate:"omitnil,min=1"`
 	MaxSessions     *int  `yaml:"maxSessions" validate:"omitnil,min=1"` // of all clients over HTTP

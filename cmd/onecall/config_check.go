@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-playground/validator/v10"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -60,6 +61,9 @@ func (d *configDecoder) validate(c *config) {
 	}
 	if len(c.FS.Write) > 0 {
 		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
+	}
+	if most, one := c.Limits.MaxRunningBytes, int64(valueOr(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)); most != nil && int64(*most)/2 < one {
+		d.at("/limits/maxRunningBytes", fault.BadRequest, "must be at least twice maxChainBytes, which is %d: one caller may have half of it", one)
 	}
 	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
 		d.at("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)

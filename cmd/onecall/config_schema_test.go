@@ -34,7 +34,7 @@ func TestConfigSchema(t *testing.T) {
 		{`{}`, true},
 		{`{"http":{"allow":["api.example.com"]},"fs":{"root":".","write":[]},"lite":false,
 			"budget":{"maxTotalTokens":10000,"maxSteps":1000,"maxCalls":200000,"maxDurationMs":300000},
-			"limits":{"maxSteps":1000,"maxConcurrency":16,"maxResultBytes":"64MiB","maxChainBytes":"256MiB","maxRequestBytes":"4MiB","maxElements":100000},
+			"limits":{"maxSteps":1000,"maxConcurrency":16,"maxResultBytes":"64MiB","maxChainBytes":"256MiB","maxRunningBytes":"1GiB","maxRequestBytes":"4MiB","maxElements":100000},
 			"results":{"store":"memory","ttl":"5m","maxTtl":"1h","maxBytes":"1GiB","pageSize":20,"probeAbove":0},
 			"tokens":{"encoding":"o200k_base","factor":1.0}}`, true},
 		{`{"budget":{"maxTotalTokens":0},"limits":{"maxResultBytes":5,"maxChainBytes":"10 KB"},"results":{"ttl":"1h30m"},"fs":null}`, true},

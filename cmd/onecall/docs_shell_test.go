@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 // shownDocument is a document while its commands run.
@@ -48,8 +48,9 @@ func newShownDocument(t *testing.T, text string) *shownDocument {
 	}
 	if inBackground.MatchString(text) {
 		var there, back []string
-		for i, port := range freePorts(t, len(shownPorts)) {
-			there, back = append(there, shownPorts[i], port), append(back, port, shownPorts[i])
+		for _, shown := range shownPorts {
+			port := redistest.FreePort(t)
+			there, back = append(there, shown, port), append(back, port, shown)
 		}
 		d.there, d.back = strings.NewReplacer(there...), strings.NewReplacer(back...)
 	}
@@ -59,28 +60,6 @@ func newShownDocument(t *testing.T, text string) *shownDocument {
 
 // programs is the folder that the shell looks into first: the test binary under the command's name.
 func (d *shownDocument) programs() string { return filepath.Join(filepath.Dir(d.folder), "bin") }
-
-// freePorts gives ports on which nobody listens, below those that systems give out by themselves, so that nobody is likely to
-// before they are used.
-func freePorts(t *testing.T, n int) (ports []string) {
-	t.Helper()
-	taken := map[string]bool{}
-	for tries := 0; len(ports) < n; tries++ {
-		port := strconv.Itoa(10000 + rand.IntN(20000))
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
-		if err == nil {
-			err = l.Close()
-		}
-		switch {
-		case err == nil && !taken[port]:
-			taken[port] = true
-			ports = append(ports, port)
-		case tries > 1000:
-			t.Fatal("no port is free: ", err)
-		}
-	}
-	return ports
-}
 
 // withPorts is a text of the document with the ports that are used.
 func (d *shownDocument) withPorts(text string) string { return d.there.Replace(text) }

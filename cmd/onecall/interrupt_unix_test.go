@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 const (
@@ -75,20 +74,15 @@ func TestInterruptedOut(t *testing.T) {
 	// The slow chain shows by its first record that it runs.
 	write(t, dir, "f.jsonl", quickChain+"\n"+slowChain+"\n")
 	cmd := command(t, dir, "run", "f.jsonl", "--out", "out.jsonl", "--record", "calls.jsonl")
-	var stderr bytes.Buffer
+	var stderr tail
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	within(t, "the calls are recorded", &stderr, func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "calls.jsonl"))
-		if bytes.Count(text, []byte{'\n'}) == 2 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the calls were not recorded; stderr: %s", &stderr)
-		}
-	}
+		return bytes.Count(text, []byte{'\n'}) == 2
+	})
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

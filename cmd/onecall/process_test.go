@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// tooLong is against hangs: nothing that is right comes near to it, on a machine that has much else to do either.
+const tooLong = 2 * time.Minute
+
 var tokenPattern = regexp.MustCompile(`oc1_[A-Za-z0-9_-]+`)
 
 func exitCodeOf(err error) string {
@@ -29,16 +32,27 @@ func exitCodeOf(err error) string {
 	return err.Error()
 }
 
-// command makes a process of the command line itself, in a folder of its own.
-func command(t *testing.T, dir string, args ...string) *exec.Cmd {
+// command makes a process of the command line itself, in a folder of its own, which ends before long.
+func command(t testing.TB, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
+	ctx, cancel := context.WithTimeout(context.Background(), tooLong)
+	t.Cleanup(cancel)
+	return commandWithin(ctx, t, dir, args...)
+}
+
+// self is command without a bound of time.
+func self(t testing.TB, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	return commandWithin(context.Background(), t, dir, args...)
+}
+
+func commandWithin(ctx context.Context, t testing.TB, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // against a hang, never reached
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, self, args...)
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+dir, "XDG_CACHE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	return cmd

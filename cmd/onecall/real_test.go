@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,13 +142,7 @@ func TestRealSources(t *testing.T) {
 // toolsOf runs `onecall tools --json`, and gives the process's state.
 func toolsOf(t testing.TB, folder, config string) (*toolList, *os.ProcessState, error) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, "tools", "--json", "--config", config)
-	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+folder, "XDG_CACHE_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	cmd := self(t, folder, "tools", "--json", "--config", config)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {

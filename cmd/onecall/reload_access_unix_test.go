@@ -3,13 +3,13 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // TestReloadTokens: a token that is taken away is refused at once, and one that is added is accepted; the clients that have
@@ -18,7 +18,7 @@ func TestReloadTokens(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	line := func(name, token string) string {
-		return fmt.Sprintf("{name: %s, sha256: %q, tier: read}", name, sha256Hex(token))
+		return fmt.Sprintf("{name: %s, sha256: %q, tier: read}", name, hashOf(token))
 	}
 	access := func(lines ...string) string {
 		return write(t, folder, "onecall.yaml", "access: {tokens: ["+strings.Join(lines, ", ")+"]}\n")
@@ -40,13 +40,13 @@ func TestReloadTokens(t *testing.T) {
 	hangUp(t, s.cmd)
 	says(t, s.stderr, wasLoaded, 1)
 	want(401, 200, 200)
-	if said := s.stderr.String(); !strings.Contains(said, wasLoaded+"added /access/tokens/c; removed /access/tokens/a\n") || strings.Contains(said, sha256Hex(third)) {
+	if said := s.stderr.String(); !strings.Contains(said, wasLoaded+"added /access/tokens/c; removed /access/tokens/a\n") || strings.Contains(said, hashOf(third)) {
 		t.Errorf("it says %s", said)
 	}
 }
 
-// mute is an entry of mcpServers that is starting for as long as a test lasts.
-const mute = "mcpServers: {mute: {command: sleep, args: ['600'], startTimeoutMs: 600000}}\n"
+// mute is an entry of mcpServers that is starting for as long as a test lasts, and ends with its input.
+const mute = "mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null'], startTimeoutMs: 600000}}\n"
 
 // TestRightsChangeAtOnce: who has lost its token is out before the sources that come with the same change are there; and to be
 // told to load again ends the waiting for them.
@@ -55,7 +55,7 @@ func TestRightsChangeAtOnce(t *testing.T) {
 	folder := t.TempDir()
 	const first, second = "oc_first-token-of-a-client", "oc_second-token-of-a-client"
 	entry := func(token string) string {
-		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, sha256Hex(token))
+		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, hashOf(token))
 	}
 	s := serveHTTP(t, write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
 	one, two := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
@@ -106,7 +106,7 @@ func TestReloadKeepsTheDoor(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const token = "oc_token-of-a-client"
-	s := serveHTTP(t, write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q}]}\n", sha256Hex(token))))
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q}]}\n", hashOf(token))))
 	without := stateless(t, s.url)
 	list := without.message(t, "1", "tools/list", nil)
 	want := func(text string, statuses ...int) {
@@ -138,7 +138,26 @@ func TestReloadKeepsTheDoor(t *testing.T) {
 	want(open, http.StatusOK, http.StatusOK)
 }
 
-func sha256Hex(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+// TestReloadBindsResults: what a token has kept is its own for as long as the configuration gives it as many rights as then.
+func TestReloadBindsResults(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const token = "oc_token-of-a-client"
+	access := func(rights string) string {
+		return write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q, %s}]}\n", hashOf(token), rights))
+	}
+	s := serveHTTP(t, access("tier: read_write"))
+	w := stateless(t, s.url).with(token)
+	text, _ := w.tool(t, "chain", map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}}})
+	kept := gjson.Get(text, "continuation_token").Str
+	for n, c := range []struct{ rights, want string }{
+		{"tier: admin", ""}, {"tier: read", "token_expired"}, {"tier: read_write, functions: ['expr.*']", "token_expired"}, {"tier: read_write", ""},
+	} {
+		access(c.rights)
+		hangUp(t, s.cmd)
+		says(t, s.stderr, wasLoaded, n+1)
+		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": kept, "mode": "query", "query": "$result[0]"}); gjson.Get(text, "error.code").Str != c.want {
+			t.Errorf("with %s: %s, want %q: %s", c.rights, text, c.want, s.stderr)
+		}
+	}
 }

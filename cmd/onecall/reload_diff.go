@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -192,9 +193,17 @@ func (c *change) urgent() bool {
 }
 
 // keeps tells whether results that were kept by another configuration's store are there by this one's, of who serves.
-func (c *resultsConfig) keeps(before *resultsConfig) bool {
-	where := func(c *resultsConfig) string { return valueOr(c.Store, "memory") }
-	return where(c) == where(before) && (where(c) != "memory" || valueOr(c.MaxBytes, 0) == valueOr(before.MaxBytes, 0))
+func (c *resultsConfig) keeps(before *resultsConfig) bool { return c.place() == before.place() }
+
+// place tells stores apart, whoever uses them: another password of a server's finds what was kept by the one before.
+func (c *resultsConfig) place() string {
+	where := valueOr(c.Store, "memory")
+	server, err := url.Parse(where)
+	if err != nil {
+		return where
+	}
+	server.User = nil
+	return server.String()
 }
 
 // count counts the functions that come and go.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // TestReloadsLeakNothing: after many reloads a server has as many goroutines, processes and files open as after one.
@@ -29,8 +31,9 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 	s := serveHTTP(t, config(0), "--log-level", "warn")
 	w := stateless(t, s.url)
-	ready := func() {
-		within(t, "the sources are ready", s.stderr, func() bool {
+	ready := func(of *serving) {
+		w := stateless(t, of.url)
+		within(t, "the sources are ready", of.stderr, func() bool {
 			inner := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}
 			_, failed := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "stays.chain", "args": inner}, map[string]any{"fn": "moves.chain", "args": inner}}})
 			return !failed
@@ -48,10 +51,10 @@ func TestReloadsLeakNothing(t *testing.T) {
 		}
 		return len(files)
 	}
-	ready()
+	ready(s)
 	stays := children(t, s.cmd.Process.Pid)["stays.own.yaml"]
 	reload(1)
-	ready()
+	ready(s)
 	files, processes := open(), len(children(t, s.cmd.Process.Pid))
 	rounds := 100 * longRounds()
 	for n := 2; n <= rounds; n++ {
@@ -60,7 +63,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 			alive(t, w)
 		}
 	}
-	ready()
+	ready(s)
 	within(t, "as many files and processes as before", s.stderr, func() bool {
 		return open() <= files+4 && len(children(t, s.cmd.Process.Pid)) == processes // connections come and go
 	})
@@ -70,7 +73,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	t.Logf("%d files after 1 reload, %d after %d", files, open(), rounds)
 	after, dump := s.goroutines(t)
 	fresh := serveHTTP(t, config(rounds))
-	alive(t, stateless(t, fresh.url))
+	ready(fresh)
 	before, _ := fresh.goroutines(t)
 	if t.Logf("%d goroutines after %d reloads, %d of a server without one", after, rounds, before); after > before+12 {
 		t.Errorf("goroutines are left:\n%s", lastLines(dump, 400))
@@ -155,22 +158,66 @@ func TestPipesInDocuments(t *testing.T) {
 	p.finish(t)
 }
 
-// TestReloadTellsOfLostResults: a store in memory with another bound is another store.
-func TestReloadTellsOfLostResults(t *testing.T) {
+// TestReloadKeepsResults: what was kept in memory is there after a change of its bound, its times or its page size, and after
+// one that was refused; where a smaller bound has no room for it, the oldest goes. In another store it is not found, which is told.
+func TestReloadKeepsResults(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	const lost = "results that were kept before are not found any more"
-	p := servePiped(t, write(t, folder, "onecall.yaml", "lite: true\n"))
-	p.alive(t)
-	for n, text := range []string{"results: {ttl: 1h}\n", "results: {maxBytes: 5MB}\n", "results: {maxBytes: 5MB, pageSize: 5}\n"} {
-		write(t, folder, "onecall.yaml", text)
-		hangUp(t, p.cmd)
-		says(t, p.stderr, wasLoaded, n+1)
-		p.alive(t)
+	configured := func(text string) string { return write(t, folder, "onecall.yaml", text) }
+	s := serveHTTP(t, configured("lite: true\n"))
+	w := stateless(t, s.url)
+	keep := func(n int) string { // about 500 kB
+		text, _ := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": fmt.Sprintf("map(1..70000, # + %d)", 100000*n)}}}})
+		token := gjson.Get(text, "continuation_token").Str
+		if token == "" {
+			t.Fatalf("no token: %s", text)
+		}
+		return token
 	}
-	p.finish(t)
-	if told := strings.Count(p.stderr.String(), lost); told != 1 {
-		t.Errorf("it is told %d times: %s", told, p.stderr)
+	has := func(token string, n int) bool {
+		text, failed := w.tool(t, "chain", map[string]any{"continuation_token": token, "mode": "query", "query": "$result[0]"})
+		if code := gjson.Get(text, "error.code").Str; failed && code != "token_expired" {
+			t.Fatal(text)
+		}
+		return !failed && text == fmt.Sprint(100000*n+1)
+	}
+	tokens := []string{keep(0), keep(1), keep(2)}
+	loads := 0
+	for _, text := range []string{"maxBytes: 5MB", "ttl: 1h, maxTtl: 2h", "maxBytes: 2MB, pageSize: 5", "ttl: 10m", "store: memory, maxBytes: 3MB"} {
+		loads++
+		configured("lite: true\nresults: {" + text + "}\n")
+		hangUp(t, s.cmd)
+		says(t, s.stderr, wasLoaded, loads)
+		for n, token := range tokens {
+			if !has(token, n) {
+				t.Fatalf("after %s result %d is gone: %s", text, n, s.stderr)
+			}
+		}
+	}
+	configured("lite: true\nresults: {maxBytes: 1MB}\nopenapi: {a: {spec: none.yaml}}\n")
+	hangUp(t, s.cmd)
+	says(t, s.stderr, wasRefused, 1)
+	for n, token := range tokens {
+		if !has(token, n) {
+			t.Errorf("after a change that was refused result %d is gone: %s", n, s.stderr)
+		}
+	}
+	configured("lite: true\nresults: {maxBytes: 1100KB}\n")
+	hangUp(t, s.cmd)
+	says(t, s.stderr, wasLoaded, loads+1)
+	within(t, "the oldest goes", s.stderr, func() bool { return !has(tokens[0], 0) })
+	if !has(tokens[1], 1) || !has(tokens[2], 2) {
+		t.Errorf("the smaller bound has room for the newer ones: %s", s.stderr)
+	}
+	const lost = "results that were kept before are not found any more"
+	if strings.Contains(s.stderr.String(), lost) {
+		t.Errorf("the store is the same, and it says: %s", s.stderr)
+	}
+	configured("lite: true\nresults: {store: disk}\n")
+	hangUp(t, s.cmd)
+	says(t, s.stderr, lost, 1)
+	if has(tokens[2], 2) {
+		t.Error("a result that was kept in memory is found on disk")
 	}
 }
 

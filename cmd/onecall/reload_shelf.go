@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
 )
@@ -20,6 +21,7 @@ type lasting struct {
 	shelf    shelf
 	caches   caches
 	redactor redactor
+	shares   *share.Shares  // of all callers, whatever the configuration that their chains began with
 	session  *steps.Session // of the one client that there is; nil: there may be several, who have their own
 }
 

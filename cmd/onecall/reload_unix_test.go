@@ -203,8 +203,8 @@ func TestReloadRefused(t *testing.T) {
 	path, _ := os.Executable()
 	write(t, folder, "onecall.yaml", "groups: {search: [a]}\nmcpServers: {new: {command: "+path+", args: [serve], env: {PASSWORD: hidden-password}}}\nsurfaces: flat\n")
 	says(t, p.stderr, wasRefused, 1)
-	said := p.stderr.String()
-	if !strings.Contains(said, `onecall.yaml:3:1: unknown_field: unknown key "surfaces"`) || strings.Contains(said, "hidden-password") {
+	says(t, p.stderr, `onecall.yaml:3:1: unknown_field: unknown key "surfaces"`, 1) // the faults follow, in lines of their own
+	if said := p.stderr.String(); strings.Contains(said, "hidden-password") {
 		t.Errorf("it says %s", said)
 	}
 	if started := children(t, p.cmd.Process.Pid); len(started) > 0 {

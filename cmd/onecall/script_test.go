@@ -1,8 +1,11 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -17,6 +20,10 @@ const noRaceDelay = "atexit_sleep_ms=0"
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
+	}
+	// These tests wait for other processes most of the time: as many at once as there are processors would leave them idle.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // -parallel on the command line counts
+		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"onecall": main})
 }

@@ -129,11 +129,7 @@ func TestServeNoFiles(t *testing.T) {
 // tells waits until the server has written something.
 func (s *serving) tells(t *testing.T, text string) {
 	t.Helper()
-	for began := time.Now(); !strings.Contains(s.stderr.String(), text); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > tooLong/2 {
-			t.Fatalf("it does not say %q: %s", text, s.stderr)
-		}
-	}
+	says(t, s.stderr, text, 1)
 }
 
 // TestServeOtherMachines: with tokens any address may be served, to clients that name a host which is known.
@@ -254,15 +250,15 @@ func TestServeLimits(t *testing.T) {
 	}
 	short := serveHTTP(t, write(t, folder, "short.yaml", "session: {timeout: 1s}\n"))
 	w := &wire{url: short.url, client: httpClient(t)}
-	w.begin(t)
-	for began := time.Now(); ; time.Sleep(1500 * time.Millisecond) {
-		if r := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil); r.status == http.StatusNotFound {
-			break
-		}
-		if time.Since(began) > tooLong/2 {
-			t.Fatalf("the session does not end: %s", short.stderr)
-		}
+	w.version, w.session = statefulVersion, w.send(t, http.MethodPost, []byte(initialize), nil).header.Get("Mcp-Session-Id")
+	if w.session == "" {
+		t.Fatalf("no session begins: %s", short.stderr)
 	}
+	time.Sleep(1500 * time.Millisecond) // each request would have it live on
+	within(t, "the session ends", short.stderr, func() bool {
+		defer time.Sleep(1500 * time.Millisecond)
+		return w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).status == http.StatusNotFound
+	})
 }
 
 // TestSharedSessions: two servers with one session store serve each other's sessions.

@@ -78,7 +78,7 @@ func untilListed(t *testing.T, tools []string, list func() []string) []string {
 		if !slices.ContainsFunc(tools, func(tool string) bool { return !slices.Contains(names, tool) }) {
 			return names
 		}
-		if time.Since(began) > tooLong/4 {
+		if time.Since(began) > tooLong {
 			t.Fatalf("%q are not all listed: %q", tools, names)
 		}
 	}
@@ -103,8 +103,8 @@ func TestStatelessFlag(t *testing.T) {
 // TestKeepAlive: a client that answers pings stays, and one that leaves three unanswered is gone: the server ends.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	p := servePiped(t, writeJSON(t, t.TempDir(), "onecall.json", map[string]any{}), "--keep-alive", "200ms")
-	for range 5 {
+	p := servePiped(t, writeJSON(t, t.TempDir(), "onecall.json", map[string]any{}), "--keep-alive", "1s") // a busy machine may take a while over an answer
+	for range 4 {
 		m := p.read(t)
 		if m.Get("method").String() != "ping" {
 			t.Fatalf("not a ping: %s", m.Raw)
@@ -142,7 +142,7 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 			t.Logf("let go after %v: %v", time.Since(began).Round(time.Second), err)
 			break
 		}
-		if time.Since(began) > 2*tooLong {
+		if time.Since(began) > tooLong {
 			t.Fatalf("its connection is still open: %s", s.stderr)
 		}
 	}

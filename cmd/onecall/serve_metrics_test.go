@@ -28,15 +28,9 @@ func TestMetricsOfAlerts(t *testing.T) {
 	s := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf(
 		"session: {store: %q, maxTokens: 1000000}\nresults: {store: %q}\n"+
 			"mcpServers: {gone: {command: no-such-program}}\n", redis.TCP(), redis.TCP())), "--metrics", "127.0.0.1:0")
-	large := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "map(1..20000, ({id: #}))"}}}}
-	w := &wire{url: s.url, client: httpClient(t)}
-	w.begin(t)
-	text, failed := w.tool(t, "chain", large)
-	token := gjson.Get(text, "continuation_token").Str
-	if failed || token == "" {
-		t.Fatalf("no probe: %.300s", text)
-	}
-	if text, failed = w.tool(t, "chain", map[string]any{"lite": true, "continuation_token": token, "mode": "paginated", "page": 1, "page_size": 5}); failed {
+	w := anyClient(t, s.url, statefulVersion)
+	token := probed(t, w)
+	if text, failed := pageOf(t, w, token, 1); failed {
 		t.Fatal(text)
 	}
 	forged := &wire{url: s.url, client: httpClient(t)}
@@ -56,7 +50,7 @@ func TestMetricsOfAlerts(t *testing.T) {
 		}
 	}
 	redis.Kill()
-	text, failed = stateless(t, s.url).tool(t, "chain", map[string]any{"continuation_token": token, "mode": "paginated", "page": 2, "page_size": 5})
+	text, failed := pageOf(t, stateless(t, s.url), token, 2)
 	if !failed || gjson.Get(text, "error.code").Str != "unavailable" || strings.Contains(text, redis.Address()) {
 		t.Errorf("without Redis: %s", text)
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -17,10 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// tooLong is against hangs: nothing that is right comes near to it.
-const tooLong = time.Minute
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+)
 
 // serving is `onecall serve --http` in a process of its own.
 type serving struct {
@@ -56,19 +54,6 @@ func (w *tail) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.String()
-}
-
-// self is the test binary as the command line, in a folder of its own, without a bound of time.
-func self(t testing.TB, folder string, args ...string) *exec.Cmd {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, args...)
-	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+folder, "XDG_CACHE_HOME="+folder, "XDG_CONFIG_HOME="+folder)
-	return cmd
 }
 
 // serveHTTP starts a server on a free port. When the test ends, the server is told to end, and must do so.
@@ -154,12 +139,7 @@ func everythingServer(t *testing.T) string {
 // bareServer starts the SDK's server for conformance tests on a free port, and gives its URL.
 func bareServer(t *testing.T, args ...string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := "127.0.0.1:" + redistest.FreePort(t)
 	log := &tail{}
 	cmd := exec.Command(everythingServer(t), append([]string{"-http", address}, args...)...)
 	cmd.Stderr = log
@@ -170,20 +150,14 @@ func bareServer(t *testing.T, args ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), tooLong)
-	defer cancel()
-	var dialer net.Dialer
-	for {
-		connection, err := dialer.DialContext(ctx, "tcp", address)
+	redistest.Within(t, "the bare server to listen", func() bool {
+		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			connection.Close()
-			return "http://" + address + "/"
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("the bare server does not listen: %v: %s", err, log)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return err == nil
+	})
+	return "http://" + address + "/"
 }
 
 // httpClient is a client of one test, whose connections end with it.

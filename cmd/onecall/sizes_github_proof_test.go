@@ -29,6 +29,13 @@ func operationsBySummary(t *testing.T, path string) map[string]*operation {
 		t.Fatal(err)
 	}
 	d := &walk{gjson.ParseBytes(text), map[string]gjson.Result{}}
+	d.document.Get("components").ForEach(func(kind, all gjson.Result) bool { // to look for each from the beginning would take long
+		all.ForEach(func(name, one gjson.Result) bool {
+			d.known["#/components/"+kind.String()+"/"+name.String()] = one
+			return true
+		})
+		return true
+	})
 	found, times := map[string]*operation{}, map[string]int{}
 	d.document.Get("paths").ForEach(func(_, item gjson.Result) bool {
 		item.ForEach(func(method, o gjson.Result) bool {

@@ -19,23 +19,23 @@ import (
 type watched struct {
 	*serving
 	metrics string
+	client  *http.Client
 }
 
 var metricsAddress = regexp.MustCompile(`metrics on (http://\S+)`)
 
-// serveWatched starts a server that tells its metrics. Its collector is eager, so that the heap is what is in use.
+// serveWatched starts a server that tells its metrics.
 func serveWatched(t testing.TB, config string, args ...string) *watched {
 	t.Helper()
 	address := make(chan string, 1)
 	s := &serving{stderr: &tail{address: address}, ended: make(chan error, 1)}
 	s.cmd = self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level", "error", "--config", config}, args...)...)
-	s.cmd.Env = append(s.cmd.Env, "GOGC=20")
 	s.listen(t, address)
 	found := metricsAddress.FindStringSubmatch(s.stderr.String())
 	if found == nil {
 		t.Fatalf("the server does not tell where its metrics are: %s", s.stderr)
 	}
-	return &watched{s, found[1]}
+	return &watched{s, found[1], httpClient(t)}
 }
 
 // sample is what a server uses at a moment, by name.
@@ -45,15 +45,14 @@ type sample map[string]float64
 const (
 	goroutinesUsed = "go_goroutines"
 	socketsUsed    = "process_open_fds"
-	heapUsed       = "go_memstats_heap_inuse_bytes"
+	heapUsed       = "go_memstats_next_gc_bytes" // twice what the last collection has left, without what has become garbage since
 	memoryUsed     = "process_resident_memory_bytes"
 )
 
 // sample asks the server.
 func (w *watched) sample(t testing.TB) sample {
 	t.Helper()
-	client := http.Client{Timeout: tooLong}
-	response, err := client.Get(w.metrics)
+	response, err := w.client.Get(w.metrics)
 	if err != nil {
 		t.Fatalf("%v: %s", err, w.stderr)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
@@ -88,7 +90,7 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 	if before != nil {
 		a.lasting = before.lasting
 	} else {
-		a.lasting = &lasting{}
+		a.lasting = &lasting{shares: share.New(runtime.GOMAXPROCS(0))}
 		if !u.serve || !u.anySurface {
 			a.session = &steps.Session{}
 		}
@@ -213,7 +215,9 @@ func (a *app) start(c *configFile, serve bool) error {
 		MaxElements:     valueOr(c.Limits.MaxElements, 0),
 		MaxResultBytes:  int64(valueOr(c.Limits.MaxResultBytes, 0)),
 		MaxChainBytes:   int64(valueOr(c.Limits.MaxChainBytes, 0)),
+		MaxRunningBytes: int64(valueOr(c.Limits.MaxRunningBytes, 0)),
 		MaxRequestBytes: a.maxRequestBytes,
+		Shares:          a.shares,
 		Observer:        a.use.observer(),
 		Lite:            valueOr(c.Lite, false),
 	})

@@ -3,10 +3,13 @@ package redistest
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,22 +113,34 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 	return c
 }
 
-// FreePort is a port of the loopback interface that nobody listens on.
+// given are the ports that FreePort has given out in this process.
+var given sync.Map
+
+// FreePort is a port of the loopback interface that nobody listens on, and none that a test of this process was given before. It
+// lies below those that systems give out by themselves, to listeners on port 0 and to connections: between now and its use, and
+// while a server that listens there is ended and started again, nobody is likely to take it.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	var err error
+	for range 1000 {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		if _, twice := given.LoadOrStore(port, true); twice {
+			continue
+		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	tb.Fatal("no port is free: ", err)
+	return ""
 }
 
-// Within waits for what comes soon; that it takes longer than a minute is a failure.
+// Within waits for what comes soon; that it takes longer than two minutes is a failure, also of a machine with much else to do.
 func Within(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("waited in vain for %s", what)
 		}

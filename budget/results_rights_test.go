@@ -1,0 +1,77 @@
+package budget_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestRights: an owner is given what it kept for as long as it may do as much as then; others never are, whatever they may do.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	results := results(t, nil)
+	rapid.Check(t, func(t *rapid.T) {
+		owners := rapid.SampledFrom([]string{"", "a", "a:1", "a:1:", "b"})
+		some := rapid.Custom(func(t *rapid.T) budget.Rights {
+			return budget.Rights{
+				Level: rapid.SampledFrom([]int{0, 1, 2, 3, 10, math.MaxInt}).Draw(t, "level"),
+				Scope: rapid.SampledFrom([]string{"", "x.*", "x.* y.*", "1", ":"}).Draw(t, "scope"),
+			}
+		})
+		owner, had := owners.Draw(t, "owner"), some.Draw(t, "had")
+		token, _, err := results.With(had).Keep(t.Context(), owner, []byte(`1`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, has := owners.Draw(t, "who"), some.Draw(t, "has")
+		want := who == owner && has.Level >= had.Level && (has.Scope == "" || has.Scope == had.Scope)
+		_, _, err = results.With(has).Value(t.Context(), who, token)
+		if want && err != nil || !want && fault.CodeOf(err) != fault.TokenExpired {
+			t.Fatalf("%q kept it with %+v; %q with %+v: %v", owner, had, who, has, err)
+		}
+		// One who may not have it changes nothing for one who may.
+		if _, _, err := results.With(had).Value(t.Context(), owner, token); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// marking is a driver of one entry, which a test may change.
+type marking struct {
+	budget.Driver
+	entry budget.Entry
+}
+
+func (m *marking) Put(_ context.Context, _ string, e budget.Entry) error { m.entry = e; return nil }
+func (m *marking) Get(context.Context, string) (budget.Entry, error)     { return m.entry, nil }
+func (m *marking) Touch(context.Context, string, time.Time) error        { return nil }
+
+// TestRightsOfOldMarks: what was kept by a version that bound results to owners alone is its owner's, and what is malformed nobody's.
+func TestRightsOfOldMarks(t *testing.T) {
+	t.Parallel()
+	store := &marking{}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := results.Keep(t.Context(), "a", []byte(`1`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := store.entry.Owner
+	for mark, want := range map[string]fault.Code{plain: "", plain + ":x:": fault.TokenExpired, plain + ":2:": "", plain + ":3:": fault.TokenExpired, "": fault.TokenExpired, ":2:": fault.TokenExpired} {
+		store.entry.Owner = mark
+		if _, _, err := results.With(budget.Rights{Level: 2}).Value(t.Context(), "a", token); fault.CodeOf(err) != want {
+			t.Errorf("%q: %v, want %q", mark, err, want)
+		}
+	}
+	if _, _, err := results.With(budget.Rights{Level: 1, Scope: "x.*"}).Keep(t.Context(), "a", []byte(`1`)); err != nil || len(store.entry.Owner) > 128 {
+		t.Errorf("%d bytes, %v", len(store.entry.Owner), err)
+	}
+}

@@ -1,0 +1,79 @@
+package chain
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestSampled holds for any texts: what is taken of them stands in them in this order, is all where there is no more than may
+// be taken, and else as much as may be, from the beginning to near the end.
+func TestSampled(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var texts [][]byte
+		for range rapid.IntRange(0, 20).Draw(t, "texts") {
+			texts = append(texts, make([]byte, rapid.IntRange(0, 300).Draw(t, "length")))
+		}
+		all := bytes.Join(texts, nil)
+		for at, i := 0, 0; i < len(texts); i++ { // each place has a number of its own, as far as bytes go
+			for j := range texts[i] {
+				texts[i][j] = byte(at / pieceBytes)
+				all[at] = texts[i][j]
+				at++
+			}
+		}
+		most := pieceBytes * rapid.IntRange(2, 16).Draw(t, "pieces")
+		sample := sampled(make([]byte, 0, most), len(texts), func(i int) []byte { return texts[i] }, max(0, len(all)-most)/(most/pieceBytes-1))
+		switch {
+		case len(all) <= most && !bytes.Equal(sample, all):
+			t.Fatalf("%d of %d bytes", len(sample), len(all))
+		case len(all) > most && (len(sample) != most || !bytes.HasPrefix(sample, all[:pieceBytes])):
+			t.Fatalf("%d of %d bytes, of %d", len(sample), most, len(all))
+		case len(all) > most && int(all[len(all)-1])-int(sample[most-1]) > 1:
+			t.Fatalf("the last piece is that of %d, and the end is %d", sample[most-1], all[len(all)-1])
+		}
+		for i := 1; i < len(sample); i++ {
+			if sample[i] < sample[i-1] {
+				t.Fatalf("out of order: %v", sample)
+			}
+		}
+	})
+}
+
+// TestEstimate holds that a text whose beginning is not like the rest is estimated as a whole, and a short one counted.
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	functions, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(&Options{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.newExchange(nil)
+	for name, text := range map[string]string{
+		"one sort":  strings.Repeat(`{"id":7,"name":"a thing of some sort"},`, 3000),
+		"two sorts": strings.Repeat(`"3f9a1c77-0b52-4d8e-9a66-d2c4e8f10b35",`, 1000) + strings.Repeat("plain words that go on and on, ", 3000),
+		"a list":    "[" + strings.Repeat("1234567,", 400) + "0]",
+	} {
+		exact := s.meter.Count([]byte(text))
+		if got := s.roughly([]byte(text)); math.Abs(float64(got-exact)) > .15*float64(exact) {
+			t.Errorf("%s: %d tokens of %d bytes, and not %d", name, got, len(text), exact)
+		}
+		halves := []string{text[:len(text)/2], text[len(text)/2:]}
+		if got := s.estimate(2, func(i int) []byte { return []byte(halves[i]) }, leastSample); math.Abs(float64(got-exact)) > .15*float64(exact) {
+			t.Errorf("%s in two parts: %d tokens, and not %d", name, got, exact)
+		}
+	}
+	short := []byte(`{"ok":true,"of":["a","short","answer"]}`)
+	if got, want := s.roughly(short), s.meter.Count(short); got != want || s.roughly(nil) != 0 {
+		t.Errorf("%d tokens, not %d", got, want)
+	}
+}

@@ -1,0 +1,366 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// causeWord stands in all that is said of why sources are not there, and nowhere else; answerWord in what a source has answered.
+const causeWord, answerWord = "causeword", "answerword"
+
+// ailment is a failure of a source: its message, its body and its cause hold causeWord.
+func ailment(code fault.Code, outcome fault.Outcome) *fault.Error {
+	f := fault.New(code, "the program /opt/%s/bin at %s.internal:8080 ended with exit status 1", causeWord, causeWord)
+	f.Outcome, f.Body = outcome, []byte(`{"why":"`+causeWord+`"}`)
+	f.Err = &jsonrpc.Error{Code: -32603, Message: causeWord + " was refused"}
+	return f
+}
+
+// ailing is a source that is not as it should be: in a state, with functions of which each fails in its own way.
+type ailing struct {
+	status steps.Status
+	tools  []*marked
+}
+
+func (a *ailing) Functions() []steps.Function { return markedSource(a.tools).Functions() }
+func (a *ailing) Close() error                { return nil }
+func (a *ailing) Watch(func())                {}
+func (a *ailing) Status() steps.Status        { return a.status }
+
+// The sources that ail: one was never there, one is gone, one is not let in, one is there and cannot be called.
+const neverSource, goneSource, loginSource, sickSource = "never", "gone", "login", "sick"
+
+// ailments are how calls fail that tell of their source.
+func ailments() []*fault.Error {
+	return []*fault.Error{
+		ailment(fault.Unavailable, fault.NotSent), ailment(fault.Unavailable, fault.SentUnknown), ailment(fault.Unavailable, ""), ailment(fault.Timeout, fault.SentUnknown),
+		ailment(fault.Denied, ""), ailment(fault.Denied, fault.NotSent), ailment(fault.BadRequest, fault.NotSent), ailment(fault.NotSupported, fault.NotSent), ailment(fault.FunctionFailed, fault.NotSent),
+	}
+}
+
+// sickFunctions fail in all ways, those of one source after those of another.
+func sickFunctions() (gone, sick []*marked) {
+	for i, f := range ailments() {
+		for j, source := range []string{goneSource, sickSource} {
+			m := newMarked(320+2*i+j, source+".part", i%2 == 1, kindOfFunction{effect: steps.Read})
+			m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
+			if j == 0 {
+				gone = append(gone, m)
+			} else {
+				sick = append(sick, m)
+			}
+		}
+	}
+	return gone, sick
+}
+
+// unopened is an MCP server with which no session can be had.
+type unopened struct{ name string }
+
+func (u unopened) Name() string                          { return u.name }
+func (u unopened) Capabilities() *sdk.ServerCapabilities { return anything }
+func (u unopened) Open(context.Context, *Peer) (Link, error) {
+	return nil, ailment(fault.Unavailable, fault.NotSent)
+}
+
+func (u unopened) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (Link, error)) context.Context {
+	return ctx
+}
+
+// ailingWorld is a server over sources that ail, and what it logs.
+type ailingWorld struct {
+	*worldServer
+	mu         sync.Mutex
+	log        bytes.Buffer
+	gone, sick []*marked
+}
+
+func (w *ailingWorld) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(p)
+}
+
+func (w *ailingWorld) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
+}
+
+func newAilingWorld(t *testing.T) *ailingWorld {
+	t.Helper()
+	w := &ailingWorld{}
+	w.gone, w.sick = sickFunctions()
+	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *Options) {
+		o.Log = slog.New(slog.NewJSONHandler(w, nil))
+		for name, source := range map[string]*ailing{
+			neverSource: {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
+			loginSource: {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
+			goneSource:  {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Unavailable, ""), Retry: time.Now().Add(time.Minute)}, tools: w.gone},
+			sickSource:  {status: steps.Status{State: steps.StateReady}, tools: w.sick},
+		} {
+			if err := o.Catalog.Add(name, source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Upstreams = append(o.Upstreams, unopened{goneSource}, unopened{sickSource})
+	})
+	return w
+}
+
+// each sends all paths by which a caller could be told of a source, and gives each answer.
+func (w *ailingWorld) each(t *testing.T, c *rawClient, answered func(what, answer string)) {
+	t.Helper()
+	known := w.all[0]
+	for _, m := range w.all {
+		if m.source() == readsSource {
+			known = m
+		}
+	}
+	n := 0
+	call := func(p matrixPath, ill *marked) {
+		n++
+		tools := []string{p.tool}
+		if p.tool == "DISPATCHER" {
+			tools = []string{"things"}
+		}
+		for _, tool := range tools {
+			p.tool = tool
+			filled := p.filled(ill, known, "oc1_x", n*len(spellings)) // the name as it is
+			answered(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
+		}
+	}
+	strangers := []*marked{newMarked(350, neverSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(351, loginSource+".part", false, kindOfFunction{effect: steps.Read}), newMarked(352, goneSource+".part", false, kindOfFunction{effect: steps.Read})}
+	for _, list := range [][]*marked{w.gone, w.sick, strangers} {
+		for i, m := range list {
+			turn := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others have theirs with other functions
+			for _, p := range []matrixPath{chainPaths[0], turn(chainPaths[1:]), flatPaths[0], groupPaths[0], turn(groupPaths), turn(lookups)} {
+				call(p, m)
+			}
+		}
+	}
+	for i, p := range chainPaths {
+		call(p, w.sick[i%len(w.sick)])
+	}
+	for _, p := range generalPaths {
+		call(p, nil)
+	}
+	for method, list := range protocolPaths() {
+		for _, params := range list {
+			n++
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", goneSource)}.filled(w.gone[0], known, "oc1_x", n)
+			answered(p.tool+" "+p.text, c.message(t, p.tool, p.text))
+		}
+	}
+}
+
+// TestMatrixOfCauses sends all paths to sources that are not there: who operates the server reads why, and so does the one user of
+// a server without tokens; no answer to anybody else holds anything of it, and the log does.
+func TestMatrixOfCauses(t *testing.T) {
+	t.Parallel()
+	for i, test := range []struct {
+		name   string
+		caller rights.Caller
+		open   bool // callers have no tokens
+		told   bool
+	}{
+		{name: "read", caller: matrixCaller("a", steps.TierRead, "")},
+		{name: "read_write", caller: matrixCaller("b", steps.TierReadWrite, "")},
+		{name: "some", caller: matrixCaller("d", steps.TierReadWrite, "gone.* sick.* never.* login.*")},
+		{name: "admin", caller: matrixCaller("c", steps.TierAdmin, ""), told: true},
+		{name: "no token", caller: matrixCaller("e", steps.TierRead, ""), open: true, told: true},
+	} {
+		for j, version := range []string{statefulVersion, statelessVersion} {
+			for k, surface := range surfaceNames {
+				if (i+j+k)%2 == 1 && test.name != "read" && os.Getenv("ONECALL_TEST_LONG") == "" {
+					continue // it has its turn with other rights, in another version, or on another surface
+				}
+				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
+					t.Parallel()
+					w := newAilingWorld(t)
+					door := &Door{Access: test.caller}
+					token := ""
+					if !test.open {
+						token = "t"
+						door = &Door{Callers: knownCallers{token: test.caller}}
+					}
+					c, hello := newRawClientWith(t, w.behind(t, door), surface, version, token)
+					told, failed, whole := 0, 0, strings.Builder{}
+					w.each(t, c, func(what, answer string) {
+						whole.WriteString(answer)
+						if strings.Contains(answer, "unavailable") {
+							failed++
+						}
+						if !strings.Contains(answer, causeWord) {
+							return
+						}
+						if told++; !test.told {
+							t.Errorf("%s tells of the cause:\n%s", what, answer)
+						}
+					})
+					if strings.Contains(hello, causeWord) || failed < 12 || test.told && told < 20 {
+						t.Errorf("%d answers hold the cause, %d say unavailable", told, failed)
+					}
+					discreet := strings.Count(whole.String(), "the log of who operates onecall has the cause")
+					if test.told != (discreet == 0) {
+						t.Errorf("%d times the log is named", discreet)
+					}
+					if logged := w.logged(); !test.told && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) && strings.Contains(logged, causeWord)) {
+						t.Errorf("logged:\n%s", logged)
+					}
+					t.Logf("%d answers hold the cause, %d say unavailable, %d name the log", told, failed, discreet)
+				})
+			}
+		}
+	}
+}
+
+// TestCausesOfAnUpstream: where a real server behind has gone, only operators are told its address, by whatever they ask for.
+func TestCausesOfAnUpstream(t *testing.T) {
+	t.Parallel()
+	up := newBehind(t, openUpstream, false)
+	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *Options) {
+		addUpstream(t, o, up)
+		steps.Await(t.Context(), o.Catalog, nil)
+	})
+	url := w.served.behind(t, &Door{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
+	address := strings.TrimPrefix(up.front.URL, "http://")
+	up.front.CloseClientConnections()
+	_ = up.front.Listener.Close()
+	for token, want := range map[string]bool{"r": false, "a": true} {
+		for _, version := range []string{statefulVersion, statelessVersion} {
+			c, _ := newRawClientWith(t, url, "flat", version, token)
+			for _, answer := range []string{
+				c.call(t, "chain", `{"steps":[{"fn":"opened.opened_exact"}]}`),
+				c.call(t, "opened_exact", `{}`),
+				c.message(t, "resources/read", `{"uri":"only://opened"}`),
+				c.message(t, "prompts/get", `{"name":"same"}`),
+				c.message(t, "prompts/list", `{}`),
+			} {
+				if strings.Contains(answer, address) != want || strings.Contains(answer, "the log of who operates") == want {
+					t.Errorf("%s in %s: want the address %v:\n%s", token, version, want, answer)
+				}
+			}
+		}
+	}
+}
+
+// TestDiscreetWords: what a caller that is not told causes reads of a source that is not there: that, since when, whether it is
+// tried again, and who knows more.
+func TestDiscreetWords(t *testing.T) {
+	t.Parallel()
+	w := newAilingWorld(t)
+	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
+	info, _ := ask(t, client, "info", `{}`)
+	const inLog = "; the log of who operates onecall has the cause"
+	for name, want := range map[string]string{
+		neverSource: "it has to be mended" + inLog, loginSource: "it wants a login, or other credentials" + inLog, goneSource: "it is tried again by itself" + inLog,
+	} {
+		one := gjson.Get(info, `sources.#(name="`+name+`")`)
+		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
+		if one.Get("error").Str != want || err != nil || time.Since(since).Abs() > patience {
+			t.Errorf("%s: %s", name, one.Raw)
+		}
+	}
+	if one := gjson.Get(info, `sources.#(name="`+sickSource+`")`); one.Get("since").Exists() || one.Get("error").Exists() {
+		t.Errorf("of one that is there: %s", one.Raw)
+	}
+	down, _ := ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
+	message := gjson.Get(down, "error.faults.0.message").Str
+	if !strings.HasPrefix(message, "the source never is failed since 20") || !strings.HasSuffix(message, ", its functions are not known: it has to be mended"+inLog) {
+		t.Errorf("%s", down)
+	}
+	gone, sick := sickFunctions()
+	for i, f := range ailments() {
+		for _, m := range []*marked{gone[i], sick[i]} {
+			text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
+			message := gjson.Get(text, "error.message").Str
+			if gjson.Get(text, "error.code").Str != string(f.Code) || !strings.HasPrefix(message, m.Spec.Name) || !strings.HasSuffix(message, inLog) ||
+				strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) {
+				t.Errorf("%s, %s: %s", f.Code, f.Outcome, text)
+			}
+		}
+	}
+}
+
+// TestAnswersAreNoCauses: what a source has answered to a call is its caller's, whoever that is.
+func TestAnswersAreNoCauses(t *testing.T) {
+	t.Parallel()
+	said := func(code fault.Code, change func(*fault.Error)) *fault.Error {
+		f := fault.New(code, "it says %s", answerWord)
+		change(f)
+		return f
+	}
+	answers := []*fault.Error{
+		said(fault.FunctionFailed, func(*fault.Error) {}),
+		said(fault.FunctionFailed, func(f *fault.Error) { f.Outcome = fault.SentUnknown }),
+		said(fault.BadArguments, func(f *fault.Error) { f.Outcome = fault.NotSent }),
+		said(fault.Busy, func(f *fault.Error) { f.Outcome = fault.NotSent }),
+		said(fault.LimitExceeded, func(*fault.Error) {}),
+		said(fault.Denied, func(f *fault.Error) { f.Status = 403 }),
+		said(fault.Unavailable, func(f *fault.Error) { f.Status, f.Outcome = 503, fault.SentUnknown }),
+	}
+	var tools []*marked
+	for i, f := range answers {
+		m := newMarked(360+i, "speaks.part", false, kindOfFunction{effect: steps.Read})
+		m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
+		tools = append(tools, m)
+	}
+	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // of a source that is always there
+	plain.Call = func(context.Context, []byte) ([]byte, error) {
+		return nil, said(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
+	}
+	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *Options) {
+		if err := o.Catalog.Add("speaks", &ailing{steps.Status{State: steps.StateReady}, tools}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Catalog.Add("plain", markedSource{plain}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
+	for _, m := range append(tools, plain) {
+		if text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
+			t.Errorf("%s: %s", m.Spec.Name, text)
+		}
+	}
+}
+
+// TestCausesOverStdio: the one user of a server over stdio is told why sources are not there, whatever its tier.
+func TestCausesOverStdio(t *testing.T) {
+	t.Parallel()
+	w := newAilingWorld(t)
+	here, there := io.Pipe()
+	back, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- w.ServeStdio(t.Context(), here, out, &rights.Caller{Rights: rights.Rights{Tier: steps.TierRead}})
+	}()
+	client := connect(t, &sdk.IOTransport{Reader: back, Writer: there}, nil, statefulVersion)
+	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name, w.sick[0].good())} {
+		if text, _ := ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
+			t.Errorf("%s", text)
+		}
+	}
+	_ = client.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

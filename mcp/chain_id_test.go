@@ -1,0 +1,184 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/telemetry"
+)
+
+// idLog is a log whose lines are looked up by their chain ids.
+type idLog struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *idLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+// of are the lines of the requests with an id.
+func (l *idLog) of(id string) (found []gjson.Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.SplitSeq(l.out.String(), "\n") {
+		if one := gjson.Parse(line); one.Get("msg").Str == "request" && one.Get("chain_id").Str == id {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// identified makes a server's engine one that is observed, and gives its log.
+func identified(t *testing.T, o *Options) *idLog {
+	t.Helper()
+	log := &idLog{}
+	tel, err := telemetry.New(&telemetry.Options{Log: slog.New(slog.NewJSONHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Trace = telemetry.WithCall
+	o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, MaxTotalTokens: o.MaxTotalTokens, Observer: tel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// idOf is what a result says of its call's id; "": nothing.
+func idOf(t *testing.T, result *sdk.CallToolResult) string {
+	t.Helper()
+	id, _ := result.Meta[metaChainID].(string)
+	if shown, err := json.Marshal(result.Content); err != nil || id != "" && strings.Contains(string(shown), id) {
+		t.Errorf("%v: a model reads of the id: %s", err, shown)
+	}
+	return id
+}
+
+// TestChainID: whatever a call comes to, its result names the line of the log that tells of it, and no two calls have one id.
+func TestChainID(t *testing.T) {
+	t.Parallel()
+	var log *idLog
+	a := newBehind(t, "a", false)
+	s := serve(t, func(o *Options) {
+		o.Surface, o.Upstreams = SurfaceFlat, []Upstream{a}
+		if err := o.Catalog.Add(a.name, a.source); err != nil {
+			t.Fatal(err)
+		}
+		steps.Await(t.Context(), o.Catalog, nil)
+		log = identified(t, o)
+	})
+	url := s.behind(t, &Door{Callers: staff})
+	seen := map[string]bool{}
+	for _, caller := range []string{"ann", "eve"} {
+		for _, version := range []string{"2025-11-25", "2026-07-28"} {
+			client := as(t, url, caller, version)
+			for _, call := range []struct{ tool, args, kind, code string }{
+				{"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
+				{"chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
+				{"chain", `{"steps":[{"fn":"shop.nope"}]}`, "chain", "compile"},
+				{"search", `{"query":"echo"}`, "deliver", "ok"},
+				{"search", `{"query":7}`, "refuse", "bad_request"},
+				{"info", `{}`, "deliver", "ok"},
+				{"shop_echo", `{"text":"x"}`, "pass", "ok"},
+				{"a_exact", `{}`, "pass", "ok"}, // as its server wrote it
+				{"a_tell", `{}`, "pass", "ok"},
+			} {
+				result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: call.tool, Arguments: json.RawMessage(call.args)})
+				if err != nil {
+					t.Fatal(call, err)
+				}
+				id := idOf(t, result)
+				if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(id) || seen[id] {
+					t.Fatalf("%s %s over %s: the id is %q; before: %t", call.tool, call.args, version, id, seen[id])
+				}
+				seen[id] = true
+				if lines := log.of(id); len(lines) != 1 || lines[0].Get("kind").Str != call.kind || lines[0].Get("code").Str != call.code || !strings.Contains(lines[0].Get("caller").Str, caller) {
+					t.Errorf("%s %s has the id %s, and the log tells of it: %v", call.tool, call.args, id, lines)
+				}
+				if call.tool == "a_exact" && result.Meta["mine"] != 1.0 {
+					t.Errorf("the server's own _meta is lost: %v", result.Meta)
+				}
+			}
+		}
+	}
+}
+
+// TestChainIDOfRefusals: what comes too fast, or too often at once, can be named as well.
+func TestChainIDOfRefusals(t *testing.T) {
+	t.Parallel()
+	var log *idLog
+	s := serve(t, func(o *Options) {
+		o.Limits = Limits{PerSecond: 0.01, Burst: 4}
+		log = identified(t, o)
+	})
+	ann := as(t, s.behind(t, &Door{Callers: staff}), "ann", "2025-11-25")
+	refused := 0
+	for range 6 {
+		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := log.of(idOf(t, result))
+		if len(lines) != 1 {
+			t.Fatalf("%d lines for %v", len(lines), result.Meta)
+		}
+		if result.IsError && lines[0].Get("code").Str == "busy" {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+}
+
+// TestNoChainID: where nobody gives ids, nothing is told of any.
+func TestNoChainID(t *testing.T) {
+	t.Parallel()
+	s := inFront(t, newBehind(t, "a", false))
+	client := over(t, s.http(t, reader), "2025-11-25", nil)
+	for _, tool := range []string{"info", "shop_echo", "a_exact"} {
+		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(`{}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, there := result.Meta[metaChainID]; there {
+			t.Errorf("%s: %v", tool, result.Meta)
+		}
+	}
+}
+
+// TestMetaOfRawResults: what is added to the _meta of an upstream's result changes nothing else of it.
+func TestMetaOfRawResults(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{}`:      `{"_meta":{"a/b":"id"}}`,
+		" {\n } ": `{"_meta":{"a/b":"id"}}`,
+		`{"x":1}`: `{"_meta":{"a/b":"id"},"x":1}`,
+		"\t{ \"x\" : {\"_meta\":1.10},\"y\":[] }":                  `{"_meta":{"a/b":"id"},"x":{"_meta":1.10},"y":[]}`,
+		`{"x":1,"_meta":{"a/b":"other","z":12345678901234567890}}`: `{"x":1,"_meta":{"z":12345678901234567890,"a/b":"id"}}`,
+		`{"_meta":null,"x":1}`:                                     `{"x":1,"_meta":{"a/b":"id"}}`,
+	} {
+		got, err := json.Marshal(&rawResult{ResultBase: sdk.ResultBase{Meta: sdk.Meta{"a/b": "id"}}, body: json.RawMessage(body)})
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %v %s, want %s", body, err, got, want)
+		}
+		plain, err := json.Marshal(&rawResult{body: json.RawMessage(body)})
+		var compact bytes.Buffer
+		if json.Compact(&compact, []byte(body)) != nil || err != nil || string(plain) != compact.String() {
+			t.Errorf("%s: %v %s", body, err, plain)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestResultsOfFormerRights: a caller fetches what it has kept with the rights that it has now, or fewer, by another of its tokens
+// or in another version of MCP; with fewer rights than it had then, the token reads as an expired one.
+func TestResultsOfFormerRights(t *testing.T) {
+	t.Parallel()
+	all := map[string]rights.Rights{
+		"read": {Tier: steps.TierRead}, "default": {}, "write": {Tier: steps.TierReadWrite}, "admin": {Tier: steps.TierAdmin},
+		"some": {Tier: steps.TierReadWrite, Functions: "shop.*"}, "other": {Tier: steps.TierReadWrite, Functions: "shop.echo shop.item.*"},
+	}
+	mayHave := map[string]string{
+		"read": "read default", "default": "read default", "write": "read default write some other", "admin": "read default write admin some other", "some": "some", "other": "other",
+	}
+	s := serve(t, nil)
+	callers := badges{}
+	for token, r := range all {
+		callers[token] = &rights.Caller{ID: "jwt:one", Rights: r}
+	}
+	callers["eve"] = &rights.Caller{ID: "jwt:eve", Rights: all["admin"]}
+	url := s.behind(t, &Door{Callers: callers})
+	tokens := map[string]string{}
+	for had := range all {
+		text, _ := ask(t, as(t, url, had, statefulVersion), "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
+		if tokens[had] = gjson.Get(text, "continuation_token").Str; tokens[had] == "" {
+			t.Fatalf("%s: %s", had, text)
+		}
+	}
+	tries := 0
+	for has := range callers {
+		for _, version := range []string{statefulVersion, statelessVersion} {
+			client := as(t, url, has, version)
+			for had, token := range tokens {
+				tries++
+				text, failed := ask(t, client, "chain", fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"$result.said","budget":{"maxTotalTokens":5000}}`, token))
+				want := strings.Contains(" "+mayHave[has]+" ", " "+had+" ")
+				if want && failed || !want && gjson.Get(text, "error.code").Str != "token_expired" {
+					t.Errorf("kept with %s, fetched with %s in %s: want %v: %.300s", had, has, version, want, text)
+				}
+			}
+		}
+	}
+	if tries != 84 {
+		t.Errorf("%d tries", tries)
+	}
+}
+
+// TestResultsAfterAChangeOfRights: the same token of the same caller, whose rights are others by now.
+func TestResultsAfterAChangeOfRights(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	door := func(r rights.Rights) *Door {
+		return &Door{Callers: badges{"ann": {ID: "token:ann", Rights: r}}}
+	}
+	url := s.behind(t, door(rights.Rights{Tier: steps.TierReadWrite}))
+	client := as(t, url, "ann", statelessVersion)
+	text, _ := ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
+	fetch := `{"continuation_token":"` + gjson.Get(text, "continuation_token").Str + `","mode":"full","budget":{"maxTotalTokens":5000}}`
+	for i, change := range []struct {
+		to   rights.Rights
+		want string
+	}{
+		{rights.Rights{Tier: steps.TierReadWrite}, ""},
+		{rights.Rights{Tier: steps.TierAdmin}, ""},
+		{rights.Rights{Tier: steps.TierRead}, "token_expired"},
+		{rights.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
+		{rights.Rights{Tier: steps.TierReadWrite}, ""},
+	} {
+		s.SetDoor(door(change.to))
+		for _, tool := range []string{"chain", "search", "info"} {
+			if text, _ := ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
+				t.Errorf("%d, by %s: %.300s", i, tool, text)
+			}
+		}
+	}
+}

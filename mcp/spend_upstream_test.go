@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// What flat tools give is counted as it is, and passed on as long as the session's tokens last; after that by a probe which
+// loses nothing.
+func TestSessionSpendingOfUpstreams(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 500)
+	results := map[string]string{
+		"text":       `{"content":[{"type":"text","text":"` + long + `"}]}`,
+		"both":       `{"content":[{"type":"text","text":"short"}],"structuredContent":{"a":1.10}}`,
+		"structured": `{"content":[],"structuredContent":{"a":"` + long + `"}}`,
+		"image":      `{"content":[{"type":"text","text":"see"},{"type":"image","data":"` + strings.Repeat("AAAA", 800) + `","mimeType":"image/png"}]}`,
+		"resource":   `{"content":[{"type":"resource","resource":{"uri":"a://b","text":"` + long + `"}}]}`,
+		"failed":     `{"content":[{"type":"text","text":"` + long + `"}],"isError":true}`,
+	}
+	b := newBehind(t, "a", false)
+	for name, result := range results {
+		b.server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: json.RawMessage(`{"type":"object"}`),
+			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			var r sdk.CallToolResult
+			return &r, json.Unmarshal([]byte(result), &r)
+		})
+	}
+	const most = 5000
+	s := serve(t, func(o *Options) {
+		o.Surface, o.SessionTokens, o.Upstreams = SurfaceFlat, most, []Upstream{b}
+		if err := o.Catalog.Add(b.name, b.source); err != nil {
+			t.Fatal(err)
+		}
+		steps.Await(t.Context(), o.Catalog, nil)
+		for name := range results { // the server tells of them one after the other
+			for changed := o.Catalog.Changed(); !o.Catalog.Registry().HasName(b.name + "." + name); changed = o.Catalog.Changed() {
+				<-changed
+			}
+		}
+	})
+	m := newSpend(t, most)
+	client := legacyStdio(t, s, nil)
+	list, err := client.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		if tool.OutputSchema != nil {
+			t.Errorf("%s promises a form that a probe does not have", tool.Name)
+		}
+	}
+	call := func(tool, args string) *sdk.CallToolResult {
+		t.Helper()
+		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+		if err != nil {
+			t.Fatal(tool, err)
+		}
+		return result
+	}
+	counted := func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			m.tokens += m.counter.Count([]byte(text), -1)
+		}
+		info := textOf(t, call("info", `{}`))
+		if got := gjson.Get(info, "session.tokens").Int(); got != int64(m.tokens) {
+			t.Errorf("counted %d: %s", m.tokens, info)
+		}
+		m.tokens += m.counter.Count([]byte(info), -1)
+	}
+	// "failed" ends the tokens.
+	for name, text := range map[string]string{"text": long, "both": `{"a":1.1}`, "structured": `{"a":"` + long + `"}`, "image": "see", "resource": long} {
+		got, err := json.Marshal(call(name, `{}`))
+		if err != nil || !equalJSON(got, results[name]) {
+			t.Errorf("%s, %v: %.300s", name, err, got)
+		}
+		counted(text)
+	}
+	for m.tokens < most {
+		if got := call("failed", `{}`); !got.IsError || len(textOf(t, got)) != len(long) {
+			t.Errorf("failed: %+v", got)
+		}
+		counted(long)
+	}
+	if got := call("both", `{}`); got.StructuredContent == nil {
+		t.Errorf("a small answer: %+v", got)
+	}
+	counted(`{"a":1.1}`)
+	for name, path := range map[string]string{"text": "@this", "structured": "a", "image": "1.data", "resource": "0.resource.text"} {
+		probe := textOf(t, call(name, `{}`))
+		if m.counter.Count([]byte(probe), -1) > smallAnswer {
+			t.Errorf("%s: %s", name, probe)
+		}
+		counted(probe)
+		fetched := textOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`, gjson.Get(probe, "continuation_token").Str)))
+		counted(fetched)
+		want := gjson.Get(results[name], "content")
+		switch name {
+		case "text":
+			want = want.Get("0.text")
+		case "structured":
+			want = gjson.Get(results[name], "structuredContent.a")
+		default:
+			want = want.Get(path)
+		}
+		if got := gjson.Get(fetched, path).String(); got != want.String() && strings.Trim(got, `"`) != want.String() {
+			t.Errorf("%s: fetched %.200s", name, fetched)
+		}
+	}
+	failed := call("failed", `{}`)
+	if text := textOf(t, failed); !failed.IsError || m.counter.Count([]byte(text), -1) > smallAnswer || gjson.Get(text, "error.code").Str != "function_failed" {
+		t.Errorf("failed: %+v", failed)
+	}
+	counted(textOf(t, failed))
+	if got := textOf(t, call("a_ask", `{"by":"x"}`)); !strings.HasPrefix(got, "refused: ") {
+		t.Errorf("asked: %s", got)
+	}
+}
+
+// equalJSON tells whether two texts are the same JSON value.
+func equalJSON(a []byte, b string) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return false
+	}
+	return fmt.Sprint(x) == fmt.Sprint(y)
+}

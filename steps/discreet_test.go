@@ -1,0 +1,159 @@
+package steps_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/callcache"
+)
+
+// away is a live source whose one function fails when it is let go on.
+type away struct {
+	status  steps.Status
+	goOn    chan struct{}
+	failure *fault.Error
+	changed func()
+}
+
+func (a *away) Functions() []steps.Function {
+	return []steps.Function{{
+		Spec: steps.Spec{Name: "away.read", Effect: steps.Read, EffectDeclared: true, CacheTTL: time.Hour},
+		Call: func(context.Context, []byte) ([]byte, error) {
+			<-a.goOn
+			return nil, a.failure
+		},
+	}}
+}
+
+func (a *away) Close() error          { return nil }
+func (a *away) Watch(changed func())  { a.changed = changed }
+func (a *away) Status() steps.Status  { return a.status }
+func (a *away) become(s steps.Status) { a.status = s; a.changed() }
+func everything(*steps.Spec) bool     { return true }
+func holds(f error, word string) bool { return f != nil && strings.Contains(f.Error(), word) }
+func unreachable(why string) *fault.Error {
+	return fault.New(fault.Unavailable, "cannot start /opt/%s", why)
+}
+
+// TestDiscreetCallsShareACall: callers who wait for the same call are each told of its failure what they may know, whoever was
+// first.
+func TestDiscreetCallsShareACall(t *testing.T) {
+	t.Parallel()
+	for _, discreetFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			cache := callcache.New(nil)
+			catalog, err := steps.NewCatalog(&steps.CatalogOptions{Wrap: func(r *steps.Registry) (*steps.Registry, error) { return cache.Wrap(r), nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer catalog.Close()
+			source := &away{status: steps.Status{State: steps.StateReady}, goOn: make(chan struct{}), failure: unreachable("secret")}
+			if err := catalog.Add("away", source); err != nil {
+				t.Fatal(err)
+			}
+			read, err := catalog.Registry().Resolve("away.read")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var logged []string
+			discreet := steps.WithoutCauses(t.Context(), func(_ context.Context, source string, cause *fault.Error) {
+				logged = append(logged, source+": "+cause.Message)
+			})
+			errs := map[bool]chan error{}
+			for _, is := range []bool{discreetFirst, !discreetFirst} {
+				errs[is] = make(chan error, 1)
+				ctx := t.Context()
+				if is {
+					ctx = discreet
+				}
+				go func() {
+					_, err := read.Call(ctx, []byte(`{}`))
+					errs[is] <- err
+				}()
+				synctest.Wait()
+			}
+			source.goOn <- struct{}{} // once: it is one call
+			told, kept := <-errs[false], <-errs[true]
+			if !holds(told, "secret") || holds(kept, "secret") || !holds(kept, "away.read: the source away cannot be reached now") || fault.CodeOf(kept) != fault.Unavailable {
+				t.Errorf("discreet first %v: told %v, the other %v", discreetFirst, told, kept)
+			}
+			if len(logged) != 1 || logged[0] != "away: cannot start /opt/secret" {
+				t.Errorf("logged %q", logged)
+			}
+		})
+	}
+}
+
+// TestDiscreetView: what a discreet view says of a source, and since when it is not there.
+func TestDiscreetView(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		catalog, err := steps.NewCatalog(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer catalog.Close()
+		source := &away{status: steps.Status{State: steps.StateReady}}
+		if err := catalog.Add("away", source); err != nil {
+			t.Fatal(err)
+		}
+		view := steps.Narrow(catalog, everything)
+		discreet := view.Discreet()
+		if view.Registry() != discreet.Registry() || view.Down("away.x") != nil || discreet.Down("away.x") != nil || !view.Sources()[0].Since.IsZero() {
+			t.Errorf("there is something wrong with a source that is there: %+v", discreet.Sources()[0])
+		}
+		time.Sleep(time.Hour)
+		gone := time.Now()
+		source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("secret"), Retry: gone.Add(time.Minute)})
+		view.Registry()
+		time.Sleep(time.Hour)
+		for i := range 3 { // it is tried again in vain
+			if one := discreet.Sources()[0]; !one.Since.Equal(gone) || holds(one.Error, "secret") || !holds(one.Error, "it is tried again by itself; the log of who operates onecall has the cause") {
+				t.Errorf("%d: since %v, %v", i, one.Since, one.Error)
+			}
+			if one := view.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "secret") {
+				t.Errorf("%d: told since %v, %v", i, one.Since, one.Error)
+			}
+			if f := discreet.Down("away.x"); holds(f, "secret") || !holds(f, "the source away is retrying since "+gone.UTC().Format(time.RFC3339)+": it is tried again") {
+				t.Errorf("%d: %v", i, f)
+			}
+			if f := view.Down("away.x"); !holds(f, "the source away is retrying: cannot start /opt/") {
+				t.Errorf("%d: told %v", i, f)
+			}
+			source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("another secret")})
+			time.Sleep(time.Minute)
+		}
+		source.become(steps.Status{State: steps.StateReady})
+		if one := discreet.Sources()[0]; one.Error != nil || !one.Since.IsZero() {
+			t.Errorf("it is back: %+v", one)
+		}
+		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: gone})
+		if one := discreet.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "it has to be mended") {
+			t.Errorf("failed: since %v, %v", one.Since, one.Error)
+		}
+	})
+}
+
+// TestWithoutCauseWhereACallEnded: why a chain has ended is said in the words of who ended it.
+func TestWithoutCauseWhereACallEnded(t *testing.T) {
+	t.Parallel()
+	own := fault.New(fault.Timeout, "the chain's time of 5 ms is over")
+	ended, cancel := context.WithCancelCause(steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) {}))
+	cancel(own)
+	given := *own
+	given.Outcome = fault.NotSent
+	if got := steps.WithoutCause(ended, "away", "away.read", &given); got.Message != own.Message {
+		t.Errorf("%v", got)
+	}
+	if got := steps.WithoutCause(ended, "away", "away.read", fault.New(fault.Timeout, "no answer from secret.internal")); holds(got, "secret") || got.Code != fault.Timeout {
+		t.Errorf("%v", got)
+	}
+	if got := steps.WithoutCause(t.Context(), "away", "away.read", unreachable("secret")); !holds(got, "secret") {
+		t.Errorf("a caller that is told causes: %v", got)
+	}
+}

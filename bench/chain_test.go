@@ -158,7 +158,7 @@ func BenchmarkReference(b *testing.B) {
 			}
 			scope := &refs.Scope{Steps: []refs.StepResult{{Raw: document, Status: "ok"}}}
 			for b.Loop() {
-				raw, err := template.Resolve(nil, scope)
+				raw, err := template.Resolve(context.Background(), nil, scope)
 				if err != nil || string(raw) != want {
 					b.Fatal(string(raw), err)
 				}

@@ -100,6 +100,7 @@ type Results struct {
 	o      ResultsOptions
 	most   int // the largest budget of an answer in tokens; 0: there is none
 	rights Rights
+	hold   func(int) error // see Holding; nil: nobody counts
 }
 
 // NewResults makes Results on a driver, which it owns from then on. Options that are out of range are bad_request.
@@ -208,6 +209,11 @@ func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.
 		// A store that cannot extend a life has still answered the value: it then expires when it would have.
 		if r.driver.Touch(ctx, keyOf(token), extended) == nil {
 			expires = extended
+		}
+	}
+	if r.hold != nil {
+		if err := r.hold(len(e.Value)); err != nil {
+			return nil, 0, err
 		}
 	}
 	return e.Value, expires.Sub(now), nil

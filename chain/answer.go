@@ -45,7 +45,7 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next", describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
-	raw, f := returned(r.plan, r.steps, s.scope(r.plan.input))
+	raw, f := s.returned(ctx, r)
 	if f != nil && d.err == nil {
 		d.blame(f)
 	}
@@ -56,6 +56,23 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 	}
 	d.measure()
 	return d.answer(ctx)
+}
+
+// leastReturn is how long `return` may take at least, whatever time the chain had: what had ended is answered.
+const leastReturn = 10 * time.Second
+
+// returned is the run's result.
+func (s *exchange) returned(ctx context.Context, r *run) ([]byte, *fault.Error) {
+	ctx, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
+	defer cancel()
+	raw, f := returned(ctx, r.plan, r.steps, s.scope(r.plan.input))
+	if f == nil && r.plan.ret != nil {
+		f = s.hold(len(raw))
+	}
+	if f != nil {
+		return null, f
+	}
+	return raw, nil
 }
 
 // cause finds what the answer's error is: the lowest failed step, or why steps were skipped without a failure.

@@ -99,7 +99,7 @@ func coded(err error, at string) *fault.Error {
 	return f
 }
 
-// keep charges a result to the chain's bytes, and to those of all that run.
+// keep charges a result, which is held already, to the chain's bytes.
 func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 	if int64(len(raw)) > r.o.MaxResultBytes {
 		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
@@ -108,21 +108,21 @@ func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 		r.bytes.Add(-int64(len(raw)))
 		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
 	}
-	if f := r.hold(len(raw)); f != nil {
-		r.bytes.Add(-int64(len(raw)))
-		return f.Under(p.at)
-	}
 	return nil
 }
 
 // element is one call, or one of a forEach's: the rounds of repeat, then select. The scope is the caller's to give away.
-// A failed inline chain gives what it has beside the failure.
+// A failed inline chain gives what it has beside the failure. What it gives is held.
 func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	scope.Result = null
 	for round := 1; ; round++ {
 		raw, f := r.attempts(ctx, p, scope, s)
 		if f != nil {
 			return raw, f
+		}
+		r.spared(len(scope.Result)) // of the round before
+		if f := r.holdResult(p, len(raw)); f != nil {
+			return nil, f
 		}
 		scope.Result = raw
 		if p.until == nil {
@@ -146,10 +146,24 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 		return scope.Result, nil
 	}
 	raw, err := p.selects.Resolve(ctx, scope)
+	r.spared(len(scope.Result))
 	if err != nil {
 		return nil, coded(err, p.at+"/select")
 	}
-	return raw, nil
+	return raw, r.holdResult(p, len(raw))
+}
+
+// holdResult holds what a call has given. Where that cannot be, only what is safe to repeat may be sent again.
+func (r *run) holdResult(p *plannedStep, n int) *fault.Error {
+	f := r.hold(n)
+	if f == nil {
+		return nil
+	}
+	if !p.repeatable {
+		f.Code = fault.LimitExceeded
+		f.Message = describe(p) + " has run, and its result is lost: " + f.Message
+	}
+	return f.Under(p.at)
 }
 
 // attempts is one round: the call, and its retries after failures that may pass.
@@ -179,9 +193,7 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope) ([]byte, *fault.Error) {
 	args := p.literal
 	if p.args != nil {
-		done := r.turn(ctx, reads(p.args.Uses(), scope))
-		resolved, err := p.args.Resolve(nil, scope)
-		done()
+		resolved, err := p.args.Resolve(ctx, nil, scope)
 		if err != nil {
 			return nil, coded(err, p.at+"/args")
 		}
@@ -294,7 +306,7 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 			first = i
 		}
 	}
-	raw, f := returned(p.inline, runs, scope)
+	raw, f := returned(ctx, p.inline, runs, scope)
 	if first >= 0 {
 		s.fn = runs[first].fn
 		return raw, runs[first].err
@@ -327,7 +339,7 @@ func (r *run) callsUsedUp(at string) *fault.Error {
 }
 
 // returned makes what a level gives: its `return` over the results that are there, or the last step's result.
-func returned(p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
+func returned(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
 	if p.ret == nil {
 		if raw := runs[len(runs)-1].raw; raw != nil {
 			return raw, nil
@@ -339,7 +351,7 @@ func returned(p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) 
 		scope.Steps[i] = refs.StepResult{Raw: runs[i].raw, Status: runs[i].status}
 	}
 	scope.Lenient = true
-	raw, err := p.ret.Resolve(nil, &scope)
+	raw, err := p.ret.Resolve(ctx, nil, &scope)
 	if err != nil {
 		return null, coded(err, p.retAt)
 	}

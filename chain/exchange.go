@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -43,9 +41,7 @@ type exchange struct {
 	notices     []*fault.Error // of the door, told before the warnings
 	observation *observation   // nil: nobody observes
 
-	part share.Part   // the caller's, of what all share
-	used atomic.Int64 // bytes of results and arguments
-	held atomic.Int64 // of these, those taken of the part
+	holding
 }
 
 func (e *Engine) newExchange(c *Caller) *exchange {

@@ -29,7 +29,7 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	wanted := f.wanted()
 	wanted.Limit = s.meter.Limit()
-	result, err := s.results.Answer(ctx, s.owner, wanted, d.holds, query)
+	result, err := s.results.Holding(s.holdKept).Answer(ctx, s.owner, wanted, d.holds, query)
 	if err != nil {
 		return s.failure(ctx, f.placed(coded(err, "")))
 	}

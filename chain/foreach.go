@@ -18,11 +18,12 @@ import (
 // forEach runs the step once for each element, in order of the elements as far as its concurrency allows, and gives the
 // array of their results. It stops at the first failure unless onError is continue.
 func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *stepRun) {
-	items, f := r.items(ctx, p, &scope)
+	items, size, f := r.items(ctx, p, &scope)
 	if f != nil {
 		s.fail(p, f)
 		return
 	}
+	defer r.spared(size)
 	s.count = len(items)
 	e := &each{run: r, step: p, scope: scope, items: items, results: make([][]byte, len(items)), most: int64(p.concurrency)}
 	e.first.Store(int64(len(items)))
@@ -32,26 +33,28 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e.end(s)
 }
 
-// items resolves the array that forEach goes over.
-func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) ([][]byte, *fault.Error) {
+// items resolves the array that forEach goes over; its bytes are held, size of them.
+func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
 	at := p.at + "/forEach"
 	raw, err := p.forEach.Resolve(ctx, scope)
 	if err != nil {
-		return nil, coded(err, at)
+		return nil, 0, coded(err, at)
+	}
+	if f := r.hold(len(raw)); f != nil {
+		return nil, 0, f.Under(at)
 	}
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
-		return nil, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", kindOf(list), arrayInstead(p.forEach.String(), list)).Under(at)
+		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", kindOf(list), arrayInstead(p.forEach.String(), list)).Under(at)
 	}
-	var items [][]byte
 	list.ForEach(func(_, item gjson.Result) bool {
 		items = append(items, raw[item.Index:item.Index+len(item.Raw)])
 		return len(items) <= r.o.MaxElements
 	})
 	if len(items) > r.o.MaxElements {
-		return nil, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer", r.o.MaxElements).Under(at)
+		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer", r.o.MaxElements).Under(at)
 	}
-	return items, nil
+	return items, len(raw), nil
 }
 
 // checkForEach finds fault with a forEach over what the producing function never gives as an array.

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/share"
@@ -26,8 +28,12 @@ var heavyWork = map[string]string{
 	"references": `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","args":{"bytes":1,"as":"$0"}}],"return":"$1"}`,
 	"a forEach's element": `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},
 		{"fn":"test.text","forEach":"[$0]","args":{"bytes":1,"as":"$item"}}],"return":"$1"}`,
-	"match":   `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.match","args":{"text":"$0","pattern":"(a+)+b"}}]}`,
-	"replace": `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.replace","args":{"text":"$0","pattern":"(a+)+b","with":""}}],"return":{"n":"done"}}`,
+	"return":              `{"steps":[{"fn":"test.text","args":{"bytes":2000000}}],"return":["$0"]}`,
+	"the input":           `{"params":{"a":{}},"input":{"a":"LONG"},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":["$input.a"]}`,
+	"select by reference": `{"steps":[{"fn":"test.text","args":{"bytes":2000000},"select":"$result"}]}`,
+	"lookups":             `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","when":"$0 != nil","args":{"bytes":1}}],"return":"$1"}`,
+	"match":               `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.match","args":{"text":"$0","pattern":"(a+)+b"}}]}`,
+	"replace":             `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.replace","args":{"text":"$0","pattern":"(a+)+b","with":""}}],"return":{"n":"done"}}`,
 }
 
 // texts is test.text, which gives a text of a length.
@@ -54,10 +60,11 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shares := share.New(1)
 				e := engineOf(t, texts(t), chain.Options{Shares: shares}, false)
-				leave, err := shares.Of("other", 0).Turn(t.Context())
+				other, err := shares.Of("other", 0).Turn(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
+				heavy := strings.Replace(heavy, "LONG", strings.Repeat("a", 1<<20), 1)
 				answers := make(chan *chain.Answer, 1)
 				go func() { answers <- e.Run(t.Context(), []byte(heavy), &chain.Caller{ID: "greedy"}) }()
 				cancelled := make(chan *chain.Answer, 1)
@@ -76,15 +83,13 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 					t.Fatalf("cancelled: %.300s", a.JSON)
 				}
 				time.Sleep(20 * time.Second) // the wait is not the expression's time
-				leave()
+				other.Done()
 				if a := <-answers; !a.OK {
 					t.Fatalf("%.600s", a.JSON)
 				}
-				free, err := shares.Of("other", 0).Turn(t.Context())
-				if err != nil {
+				if _, err := shares.Of("other", 0).Turn(t.Context()); err != nil {
 					t.Fatal("the turn was not given back:", err)
 				}
-				free()
 			})
 		})
 	}
@@ -134,6 +139,96 @@ func TestRunningBytes(t *testing.T) {
 			t.Errorf("%d bytes are held by nobody", n)
 		}
 	})
+}
+
+// TestWhatIsHeld: results before select, what return makes, kept values that are fetched, and elements of a forEach are held while
+// they are there, and arguments not any longer.
+func TestWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	const bytes, all = 3 << 20, 12 << 20
+	for name, c := range map[string]struct {
+		request string
+		least   int64 // of what is held at the end; more than all: refused
+	}{
+		"a result":                  {`{"steps":[{"fn":"test.text","args":{"bytes":3145728}}],"return":{"n":1}}`, bytes},
+		"after select":              {`{"steps":[{"fn":"test.text","args":{"bytes":3145728},"select":"len($result)"}]}`, bytes},
+		"return":                    {`{"steps":[{"fn":"test.text","args":{"bytes":1500000}}],"return":["$0","$0"]}`, 4_500_000},
+		"return, too much":          {`{"steps":[{"fn":"test.text","args":{"bytes":1500000}}],"return":["$0","$0","$0","$0","$0"]}`, all + 1},
+		"many arguments":            {`{"steps":[{"fn":"test.text","args":{"bytes":1000000}},{"fn":"test.text","forEach":"1..40","concurrency":1,"args":{"bytes":1,"as":"$0"}}],"return":"$1[0]"}`, 2_000_000},
+		"arguments at once":         {`{"steps":[{"fn":"test.text","args":{"bytes":4000000}},{"fn":"test.text","args":{"bytes":1,"as":["$0","$0"]}}],"return":"$1"}`, all + 1},
+		"elements":                  {`{"steps":[{"fn":"test.text","forEach":"1..3","args":{"bytes":1000000}}],"return":{"n":1}}`, 3_000_000},
+		"a result that is not kept": {`{"steps":[{"fn":"test.text","args":{"bytes":7000000},"select":"len($result)"}]}`, all + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shares := share.New(1)
+			e := engineOf(t, texts(t), chain.Options{Shares: shares, MaxChainBytes: 6 << 20, MaxRunningBytes: all, MaxTotalTokens: 2000}, true)
+			most := int64(0)
+			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { most = max(most, shares.Held()) }}
+			a := e.Run(t.Context(), []byte(c.request), watched)
+			if refused := c.least > all; refused != (!a.OK && a.Error.Code == fault.Busy) {
+				t.Fatalf("%.300s", a.JSON)
+			} else if !refused && !strings.HasPrefix(name, "return") && most < c.least-1<<17 {
+				t.Errorf("%d bytes were held, of at least %d", most, c.least)
+			}
+			if n := shares.Held(); n != 0 {
+				t.Errorf("%d bytes are held by nobody", n)
+			}
+		})
+	}
+}
+
+// TestFetchHolds: a kept value is held while it is read.
+func TestFetchHolds(t *testing.T) {
+	t.Parallel()
+	shares := share.New(1)
+	e := engineOf(t, texts(t), chain.Options{Shares: shares, MaxChainBytes: 2 << 20, MaxRunningBytes: 8 << 20, MaxTotalTokens: 2000}, true)
+	kept := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":1000000}}],"lite":true}`), nil)
+	token := gjson.GetBytes(kept.JSON, "continuation_token").Str
+	page := fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"len($result)","lite":true}`, token)
+	if a := e.Run(t.Context(), []byte(page), nil); string(a.JSON) != "1000000" {
+		t.Fatalf("%s", a.JSON)
+	}
+	other := shares.Of("other", 0)
+	other.Hold(7 << 20)
+	if a := e.Run(t.Context(), []byte(page), nil); a.OK || a.Error.Code != fault.Busy {
+		t.Errorf("%s", a.JSON)
+	}
+	other.Release(7 << 20)
+	if shares.Held() != 0 {
+		t.Error("bytes are held by nobody")
+	}
+}
+
+// TestLostResult: what a function gave that is not safe to repeat is never offered to be sent again.
+func TestLostResult(t *testing.T) {
+	t.Parallel()
+	functions := texts(t)
+	functions[len(functions)-1].Spec.Effect = steps.Write
+	e := engineOf(t, functions, chain.Options{MaxChainBytes: 2 << 20, MaxRunningBytes: 4 << 20}, false)
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":3000000}}]}`), nil)
+	if a.OK || a.Error.Code != fault.LimitExceeded || !strings.Contains(a.Error.Message, "has run") || gjson.GetBytes(a.JSON, "error.retryable").Bool() {
+		t.Errorf("%s", a.JSON)
+	}
+}
+
+// TestReferencesEnd: references are resolved no longer than there is time, and not after their caller has gone.
+func TestReferencesEnd(t *testing.T) {
+	t.Parallel()
+	const n = 300_000
+	long := "[" + strings.Repeat("0,", n) + "0]"
+	many := "[" + strings.Repeat(`"$input.a[-1]",`, 40_000) + "0]"
+	e := engineOf(t, texts(t), chain.Options{MaxDuration: time.Second}, false)
+	a := e.Run(t.Context(), fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1,"as":%s}}]}`, long, many), nil)
+	if a.OK || a.Error.Code != fault.Timeout {
+		t.Errorf("arguments: %.300s", a.JSON)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	a = e.Run(ctx, fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":%s}`, long, many), nil)
+	if a.OK || a.Error.Code != fault.Timeout {
+		t.Errorf("return: %.300s", a.JSON)
+	}
 }
 
 // TestRunningBytesOption: the bound must let one chain have what a chain may have.

@@ -59,7 +59,7 @@ func BenchmarkReference(b *testing.B) {
 			var dst []byte
 			for b.Loop() {
 				var err error
-				if dst, err = t.Resolve(dst[:0], s); err != nil || string(dst) != want {
+				if dst, err = t.Resolve(context.Background(), dst[:0], s); err != nil || string(dst) != want {
 					b.Fatal(string(dst), err)
 				}
 			}
@@ -82,7 +82,7 @@ func BenchmarkTemplate(b *testing.B) {
 		var dst []byte
 		for b.Loop() {
 			var err error
-			if dst, err = t.Resolve(dst[:0], s); err != nil || string(dst) != want {
+			if dst, err = t.Resolve(context.Background(), dst[:0], s); err != nil || string(dst) != want {
 				b.Fatal(string(dst), err)
 			}
 		}

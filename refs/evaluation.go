@@ -24,7 +24,7 @@ const (
 	maxWallAlone  = time.Second // where the context has no deadline
 	maxDepth      = 10_000      // of nested values
 
-	// From here on an evaluation is heavy: it goes on when it is its caller's turn.
+	// An evaluation is heavy from so much on, and goes on when it is its caller's turn.
 	heavyIterations = 1 << 13
 	heavyWork       = 256 << 10 // bytes and elements
 )
@@ -48,7 +48,8 @@ type evaluation struct {
 
 	iterations, memory, work, looked int
 
-	leave func() // gives the turn back; nil: it has none
+	walked int         // bytes of values in which lookups were made, since the clock was looked at
+	turn   *share.Turn // nil: it has none
 }
 
 // handle hides the evaluation from expr-lang, which follows pointers.
@@ -74,23 +75,22 @@ func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 
 // end gives back what the evaluation took.
 func (e *evaluation) end() {
-	if e.leave != nil {
-		e.leave()
-	}
+	e.turn.Done()
 }
 
-// turn waits until it is the caller's turn, the first time it is called. The wait is not the expression's time.
-func (e *evaluation) turn() error {
-	if e.leave != nil {
-		return nil
-	}
+// heavy waits until it is the caller's turn, and lets others go first now and then. The wait is not the expression's time.
+func (e *evaluation) heavy() error {
 	asked := time.Now()
-	leave, err := share.From(e.ctx).Turn(e.ctx)
+	var err error
+	if e.turn == nil {
+		e.turn, err = share.From(e.ctx).Turn(e.ctx)
+	} else {
+		err = e.turn.Yield(e.ctx)
+	}
+	e.deadline = e.deadline.Add(time.Since(asked))
 	if err != nil {
 		return e.clock()
 	}
-	e.leave = leave
-	e.deadline = e.deadline.Add(time.Since(asked))
 	return nil
 }
 
@@ -108,8 +108,8 @@ func (e *evaluation) tick() error {
 	if e.iterations > maxIterations {
 		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.", maxIterations)
 	}
-	if e.iterations == heavyIterations {
-		if err := e.turn(); err != nil {
+	if e.iterations%heavyIterations == 0 {
+		if err := e.heavy(); err != nil {
 			return err
 		}
 	}
@@ -138,13 +138,11 @@ func (e *evaluation) spend(n int) error {
 	if n < 0 || e.work > maxWork {
 		return fault.New(fault.BadExpression, "The expression works through too much data. Filter earlier, or split it over several steps.")
 	}
-	if e.work > heavyWork {
-		if err := e.turn(); err != nil {
+	if e.work-e.looked > heavyWork {
+		e.looked = e.work
+		if err := e.heavy(); err != nil {
 			return err
 		}
-	}
-	if e.work-e.looked > 1<<20 {
-		e.looked = e.work
 		return e.clock()
 	}
 	return nil
@@ -179,6 +177,9 @@ func (e *evaluation) fetch(l *lookup) (any, error) {
 func (e *evaluation) raw(l *lookup) (string, error) {
 	doc, err := e.root(l)
 	if err != nil {
+		return "", err
+	}
+	if err := e.walk(len(doc)); err != nil {
 		return "", err
 	}
 	for i := range l.segments {
@@ -218,6 +219,18 @@ func (s Segment) appendMember(b []byte) []byte {
 		s.Kind = Name
 	}
 	return s.append(b)
+}
+
+// walk counts a value in which a lookup is made.
+func (e *evaluation) walk(n int) error {
+	if e.walked += n; e.walked < heavyWalk {
+		return nil
+	}
+	e.walked = 0
+	if err := e.heavy(); err != nil {
+		return err
+	}
+	return e.clock()
 }
 
 // root gives the raw value of a lookup's name.

@@ -340,7 +340,7 @@ func TestConcurrent(t *testing.T) {
 				if got, err := x.Eval(context.Background(), s); err != nil || string(got) != `[20,20]` {
 					t.Errorf("gives %s, %v", got, err)
 				}
-				if got, err := tpl.Resolve(nil, s); err != nil || string(got) != `[3,20,20]` {
+				if got, err := tpl.Resolve(context.Background(), nil, s); err != nil || string(got) != `[3,20,20]` {
 					t.Errorf("gives %s, %v", got, err)
 				}
 				if _, faults := CompileExpression(`$0.total + $index`, place()); len(faults) > 0 {

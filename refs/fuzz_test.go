@@ -67,7 +67,7 @@ func FuzzTemplate(f *testing.F) {
 		if !ok {
 			return
 		}
-		got, err := tpl.Resolve(nil, scopeOf(doc, doc, doc))
+		got, err := tpl.Resolve(context.Background(), nil, scopeOf(doc, doc, doc))
 		switch {
 		case len(faults) > 0:
 			wantCode(t, err, fault.Internal)

@@ -3,6 +3,7 @@ package refs
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func TestRealChains(t *testing.T) {
 					t.Fatalf("%s step %d: %v", c.ID, i, faults[0])
 				}
 				references += len(tpl.Uses())
-				got, err := tpl.Resolve(nil, scope)
+				got, err := tpl.Resolve(context.Background(), nil, scope)
 				if err != nil {
 					t.Fatalf("%s step %d: %v", c.ID, i, err)
 				}

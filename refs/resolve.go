@@ -14,8 +14,11 @@ import (
 )
 
 // resolve appends the value of b; at is the place that an error names.
-func (b *bound) resolve(dst []byte, s *Scope, at string) ([]byte, error) {
+func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, error) {
 	raw, err := s.root(b.root, b.number)
+	if err == nil {
+		err = work.walk(len(raw))
+	}
 	if err != nil {
 		err.At = at
 		return dst, err

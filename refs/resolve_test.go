@@ -108,7 +108,7 @@ func TestEveryNode(t *testing.T) {
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", reference, faults[0])
 			}
-			got, err := tpl.Resolve(nil, s)
+			got, err := tpl.Resolve(context.Background(), nil, s)
 			if err != nil || string(got) != v.raw {
 				t.Fatalf("%s in %s gives %s, %v; want %s", reference, doc.raw, got, err, v.raw)
 			}
@@ -142,7 +142,7 @@ func TestNoOther(t *testing.T) {
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", text, faults[0])
 			}
-			got, err := tpl.Resolve(nil, s)
+			got, err := tpl.Resolve(context.Background(), nil, s)
 			if err == nil && strings.Contains(reference, "?") && string(got) == "null" {
 				return
 			}
@@ -175,7 +175,7 @@ func TestMaps(t *testing.T) {
 			if len(faults) > 0 {
 				t.Fatal(faults[0])
 			}
-			got, err := tpl.Resolve(nil, scopeOf(doc.raw))
+			got, err := tpl.Resolve(context.Background(), nil, scopeOf(doc.raw))
 			switch {
 			case err != nil:
 				if doc.raw[0] == '[' && want != nil {
@@ -197,11 +197,11 @@ func TestDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	doc := `{"a":{"x":1},"a":{"x":2,"b":3},"c":[{"d":4,"d":5}],"e":6,"e":{"f":7}}`
 	for text, want := range map[string]string{`$0.a.x`: `1`, `$0.c[0].d`: `4`, `$0.e`: `6`, `$0.a.b ?? "none"`: `"none"`} {
-		if got, err := compileWhole(t, text).Resolve(nil, scopeOf(doc)); err != nil || string(got) != want {
+		if got, err := compileWhole(t, text).Resolve(context.Background(), nil, scopeOf(doc)); err != nil || string(got) != want {
 			t.Errorf("%s gives %s, %v; want %s", text, got, err, want)
 		}
 	}
-	_, err := compileWhole(t, `$0.e.f`).Resolve(nil, scopeOf(doc))
+	_, err := compileWhole(t, `$0.e.f`).Resolve(context.Background(), nil, scopeOf(doc))
 	wantCode(t, err, fault.ReferenceMissing)
 	for source, want := range map[string]string{`let c = $0.c; c[0].d`: `4`, `keys($0)`: `["a","c","e"]`, `$0.a.b`: `null`} {
 		if got, err := compileExpression(t, source).Eval(context.Background(), scopeOf(doc)); err != nil || string(got) != want {
@@ -213,7 +213,7 @@ func TestDuplicateKeys(t *testing.T) {
 // TestLossyKey: the walk does not look beyond the object.
 func TestLossyKey(t *testing.T) {
 	t.Parallel()
-	_, err := compileWhole(t, `$0.a["\ufffd"]`).Resolve(nil, scopeOf(`{"a":{"x":1},"\ufffd":2}`))
+	_, err := compileWhole(t, `$0.a["\ufffd"]`).Resolve(context.Background(), nil, scopeOf(`{"a":{"x":1},"\ufffd":2}`))
 	wantCode(t, err, fault.ReferenceMissing)
 }
 
@@ -224,7 +224,7 @@ func TestManyKeys(t *testing.T) {
 	for i := range 100_000 {
 		fmt.Fprintf(&b, `"key%d":%d,`, i, i)
 	}
-	_, err := compileWhole(t, `$0.kex77`).Resolve(nil, scopeOf(`{`+b.String()+`"last":1}`))
+	_, err := compileWhole(t, `$0.kex77`).Resolve(context.Background(), nil, scopeOf(`{`+b.String()+`"last":1}`))
 	e := wantCode(t, err, fault.ReferenceMissing)
 	if len(e.Available) != maxAvailable || !slices.Contains(e.Nearest, "key77") {
 		t.Errorf("%d available, nearest %q", len(e.Available), e.Nearest)

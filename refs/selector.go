@@ -57,7 +57,9 @@ func (s *Selector) Resolve(ctx context.Context, sc *Scope) ([]byte, error) {
 	if s.expr != nil {
 		return s.expr.Eval(ctx, sc)
 	}
-	raw, err := s.ref.resolve(nil, sc, s.at)
+	w := work{ctx: ctx}
+	defer w.end()
+	raw, err := s.ref.resolve(&w, nil, sc, s.at)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -67,8 +68,9 @@ func (t *Template) Broken() []string { return t.broken }
 func (t *Template) Value() []byte { return t.value }
 
 // Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with what was
-// there, or limit_exceeded; internal for a template with faults.
-func (t *Template) Resolve(dst []byte, s *Scope) ([]byte, error) {
+// there, or limit_exceeded; timeout or cancelled where ctx ends while it works through much; internal for a template with
+// faults.
+func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	if len(t.broken) > 0 {
 		e := fault.New(fault.Internal, "A template with faults cannot be resolved.")
 		e.At = t.broken[0]
@@ -76,13 +78,15 @@ func (t *Template) Resolve(dst []byte, s *Scope) ([]byte, error) {
 	}
 	start, done := len(dst), 0
 	limit := s.maxBytes()
+	w := work{ctx: ctx}
+	defer w.end()
 	for i := range t.holes {
 		h := &t.holes[i]
 		dst = append(dst, t.text[done:h.offset]...)
 		done = h.offset
 		before := len(dst)
 		var err error
-		if dst, err = h.ref.resolve(dst, s, h.at); err != nil {
+		if dst, err = h.ref.resolve(&w, dst, s, h.at); err != nil {
 			return dst[:start], err
 		}
 		if h.within {

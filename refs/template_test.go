@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func TestWhole(t *testing.T) {
 		`$index`:                         `2`,
 		`$result.done`:                   `true`,
 	} {
-		got, err := compileWhole(t, text).Resolve([]byte("kept"), scopeOf(compact, `[1,[2]]`, `"text"`))
+		got, err := compileWhole(t, text).Resolve(context.Background(), []byte("kept"), scopeOf(compact, `[1,[2]]`, `"text"`))
 		if err != nil || string(got) != "kept"+want {
 			t.Errorf("%s gives %s, %v; want %s", text, got, err, want)
 		}
@@ -117,7 +118,7 @@ func TestMissing(t *testing.T) {
 		{`$0.obj["\ufffd"]`, `["`, "b", ""},
 	} {
 		tpl := compileWhole(t, test.text)
-		dst, err := tpl.Resolve([]byte("kept"), scopeOf(compact))
+		dst, err := tpl.Resolve(context.Background(), []byte("kept"), scopeOf(compact))
 		if err == nil {
 			t.Errorf("%s gives %s, want an error", test.text, dst)
 			continue
@@ -142,10 +143,10 @@ func TestStepWithoutResult(t *testing.T) {
 		tpl := compileWhole(t, text)
 		lenient := *s
 		lenient.Lenient = true
-		if got, err := tpl.Resolve(nil, &lenient); err != nil || string(got) != want {
+		if got, err := tpl.Resolve(context.Background(), nil, &lenient); err != nil || string(got) != want {
 			t.Errorf("%s gives %s, %v in return; want %s", text, got, err, want)
 		}
-		got, err := tpl.Resolve(nil, s)
+		got, err := tpl.Resolve(context.Background(), nil, s)
 		if strings.Contains(text, "??") {
 			if err != nil || string(got) != want {
 				t.Errorf("%s gives %s, %v; want %s", text, got, err, want)
@@ -219,7 +220,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s: %v", text, faults[0])
 			continue
 		}
-		out, err := tpl.Resolve(nil, scopeOf(compact, `[1]`))
+		out, err := tpl.Resolve(context.Background(), nil, scopeOf(compact, `[1]`))
 		var got string
 		if err != nil || json.Unmarshal(out, &got) != nil || got != want {
 			t.Errorf("%s gives %s, %v; want %q", text, out, err, want)
@@ -274,7 +275,7 @@ func TestScopeOfNames(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults[0])
 	}
-	if got, err := tpl.Resolve(nil, scopeOf(`1`, `2`)); err != nil || string(got) != `[2,2,1]` {
+	if got, err := tpl.Resolve(context.Background(), nil, scopeOf(`1`, `2`)); err != nil || string(got) != `[2,2,1]` {
 		t.Errorf("return gives %s, %v", got, err)
 	}
 	p := place()
@@ -293,7 +294,7 @@ func TestTemplate(t *testing.T) {
 	if len(faults)+len(warnings) > 0 {
 		t.Fatal(faults, warnings)
 	}
-	got, err := tpl.Resolve(nil, scopeOf(compact))
+	got, err := tpl.Resolve(context.Background(), nil, scopeOf(compact))
 	want := `{"$0.name":"Ann \"A\"","n":[1.10,{"deep":"x 2"},"$5"],"k\u00e9y":"a","plain":"a\/b$"}`
 	if err != nil || string(got) != want {
 		t.Errorf("resolves to %s, %v; want %s", got, err, want)
@@ -375,13 +376,13 @@ func TestMaxBytes(t *testing.T) {
 	s := scopeOf(`[` + strings.Repeat(`"aaaaaaaaaa",`, 100) + `0]`)
 	s.MaxBytes = 500
 	for _, text := range []string{`$0`, `$0[*]`, `$0[**]`, `${$0}`, `${0[0]}` + strings.Repeat(`${0[0]}`, 60), `$0 ?? 1`} {
-		dst, err := compileWhole(t, text).Resolve([]byte("kept"), s)
+		dst, err := compileWhole(t, text).Resolve(context.Background(), []byte("kept"), s)
 		wantCode(t, err, fault.LimitExceeded)
 		if string(dst) != "kept" {
 			t.Errorf("%.20s: dst is %s", text, dst)
 		}
 	}
-	if got, err := compileWhole(t, `$0[-1]`).Resolve(nil, s); err != nil || string(got) != "0" {
+	if got, err := compileWhole(t, `$0[-1]`).Resolve(context.Background(), nil, s); err != nil || string(got) != "0" {
 		t.Errorf("gives %s, %v", got, err)
 	}
 }

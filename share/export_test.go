@@ -6,3 +6,10 @@ func (s *Shares) Callers() int {
 	defer s.mu.Unlock()
 	return len(s.callers)
 }
+
+// Places is how many places nobody has.
+func (s *Shares) Places() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places
+}

@@ -3,7 +3,9 @@ package share
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Shares are what callers share. They are safe for use by many goroutines at once. Every caller gives back what it has, so
@@ -97,39 +99,102 @@ func (s *Shares) forget(own *caller) {
 	}
 }
 
-// Turn waits for a place for heavy work, which callers get in turn, whatever each of them waits for; done gives it back. A
-// turn is for computing only: who has it waits for nothing else, least of all for another turn. The error is the context's,
-// when it ends first.
-func (p Part) Turn(ctx context.Context) (done func(), err error) {
-	s := p.shares
-	if s == nil {
-		return func() {}, nil
+// slice is how long a turn lasts at least where others wait.
+const slice = 20 * time.Millisecond
+
+// Turn is a place for heavy work. A turn is for computing only: who has it waits for nothing else, least of all for another
+// turn. The nil Turn does nothing.
+type Turn struct {
+	part  Part
+	since time.Time
+	lost  bool // it has no place: its context ended while it waited to go on
+}
+
+// Turn waits for a place for heavy work, which callers get in turn, whatever each of them waits for. The error is the
+// context's, when it ends first.
+func (p Part) Turn(ctx context.Context) (*Turn, error) {
+	if p.shares == nil {
+		return nil, nil //nolint:nilnil // there is nothing to wait for, and nothing to give back
 	}
+	if err := p.shares.enter(ctx, p.id); err != nil {
+		return nil, err
+	}
+	return &Turn{part: p, since: time.Now()}, nil
+}
+
+// Yield lets other callers go first who wait, where this turn has lasted a while, and goes on before its caller's next begins: so
+// no caller has more work half done than there are places. It is called every so often by work that may take long. The error
+// is the context's, when it ends meanwhile: then the turn is over.
+func (t *Turn) Yield(ctx context.Context) error {
+	if t == nil || t.lost || time.Since(t.since) < slice {
+		return nil
+	}
+	t.lost = true
+	if err := t.part.shares.yield(ctx, t.part.id); err != nil {
+		return err
+	}
+	t.lost, t.since = false, time.Now()
+	return nil
+}
+
+// Done ends the turn.
+func (t *Turn) Done() {
+	if t != nil && !t.lost {
+		t.part.shares.leave()
+	}
+}
+
+// enter waits for a place.
+func (s *Shares) enter(ctx context.Context, id string) error {
 	s.mu.Lock()
 	if s.places > 0 {
 		s.places--
 		s.mu.Unlock()
-		return s.leave, nil
+		return nil
 	}
-	mine := make(chan struct{})
-	own := s.known(p.id)
+	own, mine := s.known(id), make(chan struct{})
 	if own.waiting = append(own.waiting, mine); len(own.waiting) == 1 {
 		s.queue = append(s.queue, own)
 	}
 	s.mu.Unlock()
+	return s.wait(ctx, own, mine)
+}
+
+// yield hands a place to another caller that waits, and waits behind it, but before all else of its own caller.
+func (s *Shares) yield(ctx context.Context, id string) error {
+	s.mu.Lock()
+	if len(s.queue) == 0 || len(s.queue) == 1 && s.queue[0].id == id {
+		s.mu.Unlock()
+		return nil
+	}
+	own, mine := s.known(id), make(chan struct{})
+	own.waiting = slices.Insert(own.waiting, 0, mine)
+	s.unqueue(own)
+	s.queue = append(s.queue, own)
+	s.next()
+	s.mu.Unlock()
+	return s.wait(ctx, own, mine)
+}
+
+func (s *Shares) wait(ctx context.Context, own *caller, mine chan struct{}) error {
 	select {
 	case <-mine:
-		return s.leave, nil
+		return nil
 	case <-ctx.Done():
 		s.giveUp(own, mine)
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 
-// leave hands a place to the next caller that waits.
+// leave gives a place back.
 func (s *Shares) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.next()
+}
+
+// next gives a place that is free to the next caller that waits. The caller of it holds the lock.
+func (s *Shares) next() {
 	if len(s.queue) == 0 {
 		s.places++
 		return
@@ -146,29 +211,20 @@ func (s *Shares) leave() {
 // giveUp takes one that waits out of the queue, or hands on the place that it was given meanwhile.
 func (s *Shares) giveUp(own *caller, mine chan struct{}) {
 	s.mu.Lock()
-	for i, other := range own.waiting {
-		if other != mine {
-			continue
-		}
-		own.waiting = append(own.waiting[:i:i], own.waiting[i+1:]...)
-		if len(own.waiting) == 0 {
-			s.unqueue(own)
-			s.forget(own)
-		}
-		s.mu.Unlock()
+	defer s.mu.Unlock()
+	i := slices.Index(own.waiting, mine)
+	if i < 0 {
+		s.next()
 		return
 	}
-	s.mu.Unlock()
-	s.leave()
+	if own.waiting = slices.Delete(own.waiting, i, i+1); len(own.waiting) == 0 {
+		s.unqueue(own)
+		s.forget(own)
+	}
 }
 
 func (s *Shares) unqueue(own *caller) {
-	for i, other := range s.queue {
-		if other == own {
-			s.queue = append(s.queue[:i:i], s.queue[i+1:]...)
-			return
-		}
-	}
+	s.queue = slices.DeleteFunc(s.queue, func(other *caller) bool { return other == own })
 }
 
 type key struct{}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -21,13 +22,13 @@ func TestTurns(t *testing.T) {
 		s := share.New(1)
 		var mu sync.Mutex
 		var order []string
-		leave, err := s.Of("first", 0).Turn(t.Context())
+		first, err := s.Of("first", 0).Turn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"greedy", "greedy", "greedy", "modest", "late", "greedy", "late"} {
 			go func() {
-				done, err := s.Of(id, 0).Turn(t.Context())
+				turn, err := s.Of(id, 0).Turn(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
@@ -35,17 +36,81 @@ func TestTurns(t *testing.T) {
 				mu.Lock()
 				order = append(order, id)
 				mu.Unlock()
-				done()
+				turn.Done()
 			}()
 			synctest.Wait()
 		}
-		leave()
+		first.Done()
 		synctest.Wait()
 		if want := []string{"greedy", "modest", "late", "greedy", "late", "greedy", "greedy"}; !slices.Equal(order, want) {
 			t.Fatalf("%v, want %v", order, want)
 		}
 		if s.Callers() != 0 {
 			t.Fatal("a caller is left behind")
+		}
+	})
+}
+
+// TestYield: long work lets other callers go first, and not others of its own caller, which begin when it is done.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := share.New(1)
+		var mu sync.Mutex
+		var order []string
+		say := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		work := func(id, name string, pieces int) {
+			turn, err := s.Of(id, 0).Turn(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer turn.Done()
+			for i := range pieces {
+				say(fmt.Sprint(name, i))
+				time.Sleep(time.Second)
+				if err := turn.Yield(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		for _, one := range []struct {
+			id, name string
+			pieces   int
+		}{{"greedy", "a", 3}, {"greedy", "b", 2}, {"modest", "m", 2}} {
+			go work(one.id, one.name, one.pieces)
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"a0", "m0", "a1", "m1", "a2", "b0", "b1"}; !slices.Equal(order, want) {
+			t.Errorf("%v, want %v", order, want)
+		}
+		s = share.New(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		mine, _ := s.Of("a", 0).Turn(ctx)
+		go func() {
+			other, err := s.Of("b", 0).Turn(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			other.Done()
+		}()
+		time.Sleep(time.Second)
+		cancel()
+		if err := mine.Yield(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		mine.Done() // it has no place any more
+		time.Sleep(time.Minute)
+		if s.Callers() != 0 || s.Places() != 1 {
+			t.Errorf("%d callers, %d places", s.Callers(), s.Places())
 		}
 	})
 }
@@ -75,13 +140,13 @@ func TestPlaces(t *testing.T) {
 		if s.Callers() != 0 {
 			t.Fatal("who gave up is left behind")
 		}
-		a()
+		a.Done()
 		c, err := s.Of("b", 0).Turn(ctx)
 		if err != nil {
 			t.Fatal("a free place is had whatever the context says:", err)
 		}
-		b()
-		c()
+		b.Done()
+		c.Done()
 	})
 }
 
@@ -90,7 +155,7 @@ func TestTurnAndEnd(t *testing.T) {
 	t.Parallel()
 	s := share.New(1)
 	for range 2000 {
-		leave, err := s.Of("a", 0).Turn(context.Background())
+		turn, err := s.Of("a", 0).Turn(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,19 +163,17 @@ func TestTurnAndEnd(t *testing.T) {
 		var waiting sync.WaitGroup
 		for range 2 {
 			waiting.Go(func() {
-				if done, err := s.Of("b", 0).Turn(ctx); err == nil {
-					done()
+				if other, err := s.Of("b", 0).Turn(ctx); err == nil {
+					other.Done()
 				}
 			})
 		}
 		waiting.Go(cancel)
-		leave()
+		turn.Done()
 		waiting.Wait()
 	}
-	if leave, err := s.Of("a", 0).Turn(context.Background()); err != nil || s.Callers() != 0 {
+	if _, err := s.Of("a", 0).Turn(context.Background()); err != nil || s.Callers() != 0 {
 		t.Fatal(err, s.Callers())
-	} else {
-		leave()
 	}
 }
 
@@ -163,11 +226,11 @@ func TestUnbound(t *testing.T) {
 		}
 	}
 	for _, p := range []share.Part{{}, share.From(t.Context()), share.From(share.With(t.Context(), s.Of("a", 0)))} {
-		done, err := p.Turn(t.Context())
-		if err != nil || !p.Hold(1) {
+		turn, err := p.Turn(t.Context())
+		if err != nil || !p.Hold(1) || turn.Yield(t.Context()) != nil {
 			t.Fatal(err)
 		}
 		p.Release(1)
-		done()
+		turn.Done()
 	}
 }

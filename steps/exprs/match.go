@@ -59,10 +59,10 @@ func compile(source, text string) (*pattern, error) {
 	return &p, nil
 }
 
-// turn waits until it is the caller's turn to search a text, where that may take a while; done ends it.
-func (p *pattern) turn(ctx context.Context, text string) (done func(), err error) {
+// turn waits until it is the caller's turn to search a text, where that may take a while.
+func (p *pattern) turn(ctx context.Context, text string) (*share.Turn, error) {
 	if p.instructions*len(text) < heavyWork {
-		return func() {}, nil
+		return nil, nil //nolint:nilnil // no turn is needed
 	}
 	return share.From(ctx).Turn(ctx)
 }
@@ -185,11 +185,11 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := p.turn(ctx, *a.Text)
+	turn, err := p.turn(ctx, *a.Text)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer turn.Done()
 	// Each match is written at once: many small ones take several times their length where they are kept.
 	out, count := []byte{'['}, 0
 	for indexes := range p.matches(ctx, *a.Text) {

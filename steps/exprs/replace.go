@@ -34,11 +34,11 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := p.turn(ctx, text)
+	turn, err := p.turn(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer turn.Done()
 	var out strings.Builder
 	count, copied := 0, 0
 	for indexes := range p.matches(ctx, text) {

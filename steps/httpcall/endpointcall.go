@@ -52,12 +52,12 @@ func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Requ
 		return nil, nil, err
 	}
 	scope := &refs.Scope{Input: args}
-	header, hidden, err := e.header(scope)
+	header, hidden, err := e.header(ctx, scope)
 	if err != nil {
 		return nil, nil, err
 	}
 	if e.query != nil {
-		query, err := resolve(e.query, scope)
+		query, err := resolve(ctx, e.query, scope)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -69,7 +69,7 @@ func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Requ
 	}
 	var body json.RawMessage
 	if e.body != nil {
-		if body, err = resolve(e.body, scope); err != nil {
+		if body, err = resolve(ctx, e.body, scope); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -81,7 +81,7 @@ func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Requ
 }
 
 // header gives the headers with their templates resolved.
-func (e *endpoint) header(scope *refs.Scope) (header http.Header, hidden []string, err error) {
+func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.Header, hidden []string, err error) {
 	given := make(map[string]string, len(e.headers))
 	for i := range e.headers {
 		h := &e.headers[i]
@@ -89,7 +89,7 @@ func (e *endpoint) header(scope *refs.Scope) (header http.Header, hidden []strin
 			given[h.name] = h.text
 			continue
 		}
-		raw, err := resolve(h.template, scope)
+		raw, err := resolve(ctx, h.template, scope)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,8 +116,8 @@ func (e *endpoint) header(scope *refs.Scope) (header http.Header, hidden []strin
 func (h *headerTemplate) secret() bool { return !egress.SafeHeader(h.name) }
 
 // resolve puts the arguments into a template. What is missing is missing in the arguments.
-func resolve(t *refs.Template, scope *refs.Scope) ([]byte, error) {
-	raw, err := t.Resolve(nil, scope)
+func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, error) {
+	raw, err := t.Resolve(ctx, nil, scope)
 	if err == nil {
 		return raw, nil
 	}

@@ -1,0 +1,47 @@
+package refs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
+)
+
+// heavyWalk is from how many bytes of values on, in which references are looked for, resolving them is heavy.
+const heavyWalk = 1 << 20
+
+// work is what resolving references has done so far: it is heavy from heavyWalk on, waits for its caller's turn then, and ends
+// with its context.
+type work struct {
+	ctx    context.Context
+	walked int // since ctx was looked at
+	turn   *share.Turn
+}
+
+// walk counts a value before something is looked for in it.
+func (w *work) walk(n int) *fault.Error {
+	if w.walked += n; w.walked < heavyWalk {
+		return nil
+	}
+	w.walked = 0
+	var err error
+	if w.turn == nil {
+		w.turn, err = share.From(w.ctx).Turn(w.ctx)
+	} else {
+		err = w.turn.Yield(w.ctx)
+	}
+	if err == nil {
+		err = w.ctx.Err()
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.Timeout, "The time for resolving references is over. Refer to less, or select it in the step before.")
+	case err != nil:
+		return fault.New(fault.Cancelled, "Resolving references was cancelled.")
+	}
+	return nil
+}
+
+// end gives back what the work took.
+func (w *work) end() { w.turn.Done() }

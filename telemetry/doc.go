@@ -1,5 +1,5 @@
 // Package telemetry tells an operator what onecall does: logs (log/slog) in which all that belongs to one request has one
-// chain id, metrics for Prometheus, and OpenTelemetry traces with a span for each request and each step.
+// chain id, which callers are given too, metrics for Prometheus, and OpenTelemetry traces with a span for each request and each step.
 //
 // It is a chain.Observer, so that a chain knows nothing of it. What it tells are names, codes and numbers: no arguments, no
 // results, no tokens. The messages of errors, which may repeat some of them, are logged at the level debug only, without the

@@ -141,7 +141,8 @@ func (l *line) took(d time.Duration) {
 // lineRoom is how many members a line has at most, or nearly so.
 const lineRoom = 20
 
-func (t *Telemetry) logRequest(ctx context.Context, o *chain.Observed, e *chain.Ended) {
+func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
+	ctx, o := context.Context(r), r.about
 	level := levelOf(e.Err)
 	if !t.log.Enabled(ctx, level) {
 		return
@@ -173,18 +174,18 @@ func (t *Telemetry) logRequest(ctx context.Context, o *chain.Observed, e *chain.
 	t.log.LogAttrs(ctx, level, "request", l.attrs...)
 }
 
-func (t *Telemetry) logStep(ctx context.Context, s *chain.ObservedStep, e *chain.StepEnded) {
-	if !t.log.Enabled(ctx, slog.LevelDebug) {
+func (t *Telemetry) logStep(s *step, e chain.StepEnded) {
+	if !t.log.Enabled(s, slog.LevelDebug) {
 		return
 	}
 	l := line{make([]slog.Attr, 0, lineRoom)}
-	l.text("fn", s.Function)
-	l.text("effect", s.Effect.String())
+	l.text("fn", s.fn)
+	l.text("effect", s.effect.String())
 	l.text("status", e.Status)
 	l.text("reason", e.Reason)
 	if e.Err != nil {
 		l.text("code", string(e.Err.Code))
-		if e.Function != s.Function {
+		if e.Function != s.fn {
 			l.text("failed", e.Function)
 		}
 	}
@@ -193,8 +194,8 @@ func (t *Telemetry) logStep(ctx context.Context, s *chain.ObservedStep, e *chain
 	}
 	l.number("calls", e.Calls)
 	l.took(e.Took)
-	t.explain(ctx, &l, e.Err)
-	t.log.LogAttrs(ctx, slog.LevelDebug, "step", l.attrs...)
+	t.explain(s, &l, e.Err)
+	t.log.LogAttrs(s, slog.LevelDebug, "step", l.attrs...)
 }
 
 // explain adds an error's message where all is told. That of a defect is told always, and its cause with it: nobody can mend

@@ -169,7 +169,7 @@ func TestLogHandler(t *testing.T) {
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, nil)))
 	ctx, _ := b.Request(context.Background(), &chain.Observed{Kind: chain.KindCall})
-	ctx, _ = b.Step(ctx, &chain.ObservedStep{At: "/steps/4"})
+	ctx, _ = b.Step(ctx, chain.ObservedStep{At: "/steps/4"})
 	log.InfoContext(ctx, "plain", "a", 1)
 	log.With("b", 2).WithGroup("g").With("c", 3).InfoContext(ctx, "grouped", "a", 1)
 	log.WithGroup("g").With("c", 3).Info("without")
@@ -247,8 +247,8 @@ func TestNothingIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, end := none.Step(context.Background(), &chain.ObservedStep{At: "/steps/0"})
-	end(&chain.StepEnded{Status: "ok", Elements: -1})
+	_, end := none.Step(context.Background(), chain.ObservedStep{At: "/steps/0"})
+	end(chain.StepEnded{Status: "ok", Elements: -1})
 	registry, err := steps.NewRegistry(functions(slog.New(slog.DiscardHandler)), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -264,5 +264,44 @@ func TestNothingIsNeeded(t *testing.T) {
 		if err := none.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestIdentify holds that what is begun in a context with an id has this id, also what is logged before, and that the next
+// has another.
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, nil)))
+	seen := map[string]bool{}
+	for range 50 {
+		ctx, id := b.engine.Identify(context.Background())
+		if len(id) != 16 || seen[id] {
+			t.Fatalf("the id %q; before: %t", id, seen[id])
+		}
+		seen[id] = true
+		log.WarnContext(ctx, "at the door", "is", id)
+		b.run(ctx, `{"name":"`+id+`","steps":[{"fn":"test.echo"}]}`)
+		b.engine.Refuse(ctx, []*fault.Error{fault.New(fault.Busy, "later")}, &chain.Caller{Label: id})
+	}
+	told := 0
+	for _, message := range []string{"at the door", "request", "called"} {
+		for _, line := range b.out.of(t, message) {
+			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id || message == "at the door" && line.Get("is").Str != id {
+				t.Error(line.Raw)
+			}
+			told++
+		}
+	}
+	if told != 4*50 {
+		t.Errorf("%d lines", told)
+	}
+	ctx, id := b.Identify(context.Background())
+	outer, _ := b.Request(ctx, &chain.Observed{Kind: chain.KindChain})
+	inner, _ := b.Request(outer, &chain.Observed{Kind: chain.KindCall}) // what a function asks of an engine is a request of its own
+	log.InfoContext(outer, "outer")
+	log.InfoContext(inner, "inner")
+	if b.out.of(t, "outer")[0].Get("chain_id").Str != id || b.out.of(t, "inner")[0].Get("chain_id").Str == id {
+		t.Error(b.out.of(t, "outer"), b.out.of(t, "inner"), id)
 	}
 }

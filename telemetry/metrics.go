@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,7 @@ type metrics struct {
 	lean     prometheus.Counter
 	cached   prometheus.Counter
 	byKind   map[chain.Kind]*kindParts
-	byStatus map[string]prometheus.Counter // of steps
+	steps    [len(statuses)]prometheus.Counter
 
 	calls        *prometheus.CounterVec
 	callDuration *prometheus.HistogramVec
@@ -157,9 +158,8 @@ func (m *metrics) prepare() {
 		m.requests.WithLabelValues(string(kind), string(fault.Internal)) // 0: the first one is seen as a growth
 	}
 	steps := m.counters("steps_total", "Steps that began, those of inline chains included, by their status.", "status")
-	m.byStatus = map[string]prometheus.Counter{}
-	for _, status := range []string{ok, "failed", "skipped"} {
-		m.byStatus[status] = steps.WithLabelValues(status)
+	for i, status := range statuses {
+		m.steps[i] = steps.WithLabelValues(status)
 	}
 }
 
@@ -175,7 +175,8 @@ func (m *metrics) kindLabel(kind chain.Kind) string {
 	return string(kind)
 }
 
-func (m *metrics) request(o *chain.Observed, e *chain.Ended) {
+func (m *metrics) request(r *request, e *chain.Ended) {
+	o := r.about
 	parts := m.byKind[o.Kind]
 	if parts == nil { // a kind of which this package knows nothing
 		parts = m.partsOf(other)
@@ -195,11 +196,22 @@ func (m *metrics) request(o *chain.Observed, e *chain.Ended) {
 	if e.Lean {
 		m.lean.Inc()
 	}
+	for i := range r.steps {
+		add(m.steps[i], int(r.steps[i].Load()))
+	}
 }
 
-func (m *metrics) step(e *chain.StepEnded) {
-	if counter := m.byStatus[e.Status]; counter != nil {
-		counter.Inc()
+// statuses are those of steps.
+var statuses = [...]string{ok, "failed", "skipped"}
+
+// stepCounts are the steps of a request that have ended, by their status. They are counted here, and added to the metrics with
+// the end of the request: what all requests write to is slow, as processors hand it to one another.
+type stepCounts [len(statuses)]atomic.Int64
+
+// ended counts a step.
+func (c *stepCounts) ended(status string) {
+	if i := slices.Index(statuses[:], status); i >= 0 {
+		c[i].Add(1)
 	}
 }
 

@@ -7,16 +7,21 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Sessions is what replicas of a server share: their sessions, and how often callers come.
+// Sessions is what replicas of a server share: their sessions, and how often callers come. owner is who a session is of.
+// What the store answers, its errors included, comes back as it is.
 type Sessions interface {
+	// Begin begins a session, of which the owner may have at most so many, and all owners together.
 	Begin(ctx context.Context, owner string, most, all int) (id string, err error)
+	// Session is what is kept of a session.
 	Session(ctx context.Context, id, owner string) (steps.SessionState, error)
+	// End ends a session.
 	End(ctx context.Context, id, owner string) error
+	// Take counts a request of the owner's; wait: it is one too many, until then. 0: it may come.
 	Take(ctx context.Context, owner string, perSecond float64, burst int) (wait time.Duration, err error)
 }
 
-// Sessions counts and times the operations of a store of sessions, and those on what it keeps of each; store is its name among
-// the metrics.
+// Sessions gives a store whose operations, and those on what it keeps of each session, are counted and timed; store is its
+// name among the metrics, a word of the code. Where the store fails that is logged as by Stored.
 func (t *Telemetry) Sessions(store string, s Sessions) Sessions {
 	return &sessions{stored{t, store}, s}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Stored counts and times an operation of a store that is neither a budget.Driver nor Sessions. store and operation are words of
-// the code, never those of a caller. Where the store itself failed, that is logged with the cause, for each store and code once
-// in 10 s at most.
+// the code, never those of a caller; err is what it ended with, nil where it went well. Where the store itself failed
+// (unavailable, internal, an error without a code), that is logged with the cause, for each store and code once in 10 s at most.
 func (t *Telemetry) Stored(ctx context.Context, store, operation string, took time.Duration, err error) {
 	code := storeCode(err)
 	t.metrics.stored.WithLabelValues(store, operation, code).Inc()
@@ -89,7 +89,8 @@ func storeCode(err error) string {
 	return string(fault.Unavailable) // drivers give the errors of what they stand on as they are
 }
 
-// Driver counts and times the operations of a store of results; store is its name among the metrics.
+// Driver gives a store of results whose operations are counted and timed; store is its name among the metrics, a word of the
+// code. What it answers, its errors included, comes back as it is. Where the store fails that is logged as by Stored.
 func (t *Telemetry) Driver(store string, d budget.Driver) budget.Driver {
 	return &driver{Driver: d, t: t, store: store}
 }

@@ -2,10 +2,8 @@ package telemetry
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +33,8 @@ type Options struct {
 	Dropped  func() int                // lines of logs that were given up, ever
 }
 
-// Telemetry is a chain.Observer. It may be used by many goroutines.
+// Telemetry is a chain.Identifier: an observer that gives ids. New makes it; the zero value is of no use. It may be used by many
+// goroutines.
 type Telemetry struct {
 	log     *slog.Logger
 	scrub   func(string) string
@@ -96,70 +95,43 @@ func (t *Telemetry) Close(ctx context.Context) error {
 	return nil
 }
 
-// place is where in a request something happens: what the context carries of it.
-type place struct {
-	chain string // id of the request
-	at    string // the step's JSON Pointer; "": in no step
-	*request
+// Identify implements chain.Identifier: what is begun in the context that it gives has the id in its logs and traces. The id
+// tells requests apart and gives access to nothing: 16 hexadecimal digits by chance.
+func (t *Telemetry) Identify(ctx context.Context) (context.Context, string) {
+	here := &place{chain: newID()}
+	return context.WithValue(ctx, placeKey{}, here), here.chain
 }
 
-type placeKey struct{}
-
-func placeOf(ctx context.Context) *place {
-	p, _ := ctx.Value(placeKey{}).(*place)
-	return p
-}
-
-// request is a request under way.
-type request struct {
-	spans atomic.Int64 // of its steps
-	lost  atomic.Int64 // steps that have no span, as there are too many
-}
-
-// newID gives a chain id: 16 hexadecimal digits. It tells requests apart, and gives access to nothing.
-func newID() string {
-	var raw [8]byte
-	bits := rand.Uint64()
-	for i := range raw {
-		raw[i] = byte(bits >> (8 * i))
-	}
-	var text [16]byte
-	hex.Encode(text[:], raw[:])
-	return string(text[:])
-}
-
-// Request implements chain.Observer.
+// Request implements chain.Observer. A request in a context that Identify has not given has an id of its own.
 func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Context, func(*chain.Ended)) {
-	t.running.Add(1)
-	here := &place{chain: newID(), request: &request{}}
-	ctx = context.WithValue(ctx, placeKey{}, here)
-	ctx, span := t.beginRequest(ctx, here, o)
-	return ctx, func(e *chain.Ended) {
-		t.running.Add(-1)
-		t.metrics.request(o, e)
-		t.endRequest(span, here.request, o, e)
-		t.logRequest(ctx, o, e)
+	r := &request{t: t, about: o}
+	r.place = place{request: r}
+	if around := placeOf(ctx); around != nil && around.request == nil {
+		r.chain = around.chain
 	}
+	if r.chain == "" {
+		r.chain = newID()
+	}
+	r.Context, r.span = t.beginRequest(ctx, r)
+	t.running.Add(1)
+	return r, r.end
 }
 
 // Step implements chain.Observer.
-func (t *Telemetry) Step(ctx context.Context, s *chain.ObservedStep) (context.Context, func(*chain.StepEnded)) {
-	here := &place{at: s.At}
+func (t *Telemetry) Step(ctx context.Context, about chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+	s := &step{t: t, fn: about.Function, effect: about.Effect}
+	s.at = about.At
 	if around := placeOf(ctx); around != nil {
-		here.chain, here.request = around.chain, around.request
+		s.chain, s.request = around.chain, around.request
 	}
-	ctx = context.WithValue(ctx, placeKey{}, here)
-	ctx, span := t.beginStep(ctx, here.request, s)
-	return ctx, func(e *chain.StepEnded) {
-		t.metrics.step(e)
-		endStep(span, s, e)
-		t.logStep(ctx, s, e)
-	}
+	s.Context, s.span = t.beginStep(ctx, s)
+	return s, s.end
 }
 
-// Refused counts a request that a door did not let in. reason is one of a few words, such as "token", "host" or "rate".
+// Refused counts a request that a door did not let in. reason is a word of the code, such as "token", "host" or "rate"; past 30
+// different ones it is "other".
 func (t *Telemetry) Refused(reason string) { t.metrics.refused(reason) }
 
-// Reloaded takes note of an attempt to put a new configuration in the place of the one that is served. New has taken note of
-// the first one, that it was made with.
+// Reloaded takes note of an attempt to put a new configuration in the place of the one that is served: err nil, it is served
+// from now on. New has taken note of the first one, that it was made with.
 func (t *Telemetry) Reloaded(err error) { t.metrics.reloaded(err, time.Now()) }

@@ -74,13 +74,22 @@ const (
 	executeTool = "execute_tool"
 )
 
+// sentOn gives a context whose calls tell the servers that they reach of the span that it carries: what they do for it is a
+// part of the trace. Whether the span is sampled stands in what is sent.
+func sentOn(ctx context.Context) context.Context {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return steps.WithTrace(ctx, carrier["traceparent"], carrier["tracestate"])
+}
+
 // beginRequest starts the span of a request; nil: there are no traces.
-func (t *Telemetry) beginRequest(ctx context.Context, here *place, o *chain.Observed) (context.Context, trace.Span) {
+func (t *Telemetry) beginRequest(ctx context.Context, r *request) (context.Context, trace.Span) {
 	if t.tracer == nil {
 		return ctx, nil
 	}
+	o := r.about
 	name, kind := string(o.Kind), trace.SpanKindInternal
-	attrs := append(make([]attribute.KeyValue, 0, 6), keyChainID.String(here.chain), keyKind.String(string(o.Kind)))
+	attrs := append(make([]attribute.KeyValue, 0, 6), keyChainID.String(r.chain), keyKind.String(string(o.Kind)))
 	if o.Steps > 0 {
 		attrs = append(attrs, keySteps.Int(o.Steps))
 	}
@@ -88,10 +97,12 @@ func (t *Telemetry) beginRequest(ctx context.Context, here *place, o *chain.Obse
 		name, kind = "tools/call "+tool, trace.SpanKindServer
 		attrs = append(attrs, keyMethod.String("tools/call"), keyOperation.String(executeTool), keyTool.String(tool))
 	}
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(o.Started), trace.WithAttributes(attrs...))
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(o.Started), trace.WithAttributes(attrs...))
+	return sentOn(ctx), span
 }
 
-func (t *Telemetry) endRequest(span trace.Span, r *request, o *chain.Observed, e *chain.Ended) {
+func endRequest(r *request, e *chain.Ended) {
+	span := r.span
 	if span == nil {
 		return
 	}
@@ -113,13 +124,14 @@ func (t *Telemetry) endRequest(span trace.Span, r *request, o *chain.Observed, e
 			span.SetStatus(codes.Error, "")
 		}
 		span.SetAttributes(attrs...)
-		t.metrics.spans.Inc()
+		r.t.metrics.spans.Inc()
 	}
-	span.End(trace.WithTimestamp(o.Started.Add(e.Took)))
+	span.End(trace.WithTimestamp(r.about.Started.Add(e.Took)))
 }
 
 // beginStep starts the span of a step; nil: it has none.
-func (t *Telemetry) beginStep(ctx context.Context, r *request, s *chain.ObservedStep) (context.Context, trace.Span) {
+func (t *Telemetry) beginStep(ctx context.Context, s *step) (context.Context, trace.Span) {
+	r := s.request
 	if t.tracer == nil || r == nil {
 		return ctx, nil
 	}
@@ -127,20 +139,21 @@ func (t *Telemetry) beginStep(ctx context.Context, r *request, s *chain.Observed
 		r.lost.Add(1)
 		return ctx, nil
 	}
-	attrs := append(make([]attribute.KeyValue, 0, 8), keyAt.String(s.At))
+	attrs := append(make([]attribute.KeyValue, 0, 8), keyAt.String(s.at))
 	name := "chain"
-	if s.Function != "" {
-		name = executeTool + " " + s.Function
-		attrs = append(attrs, keyOperation.String(executeTool), keyTool.String(s.Function), keyEffect.String(s.Effect.String()))
+	if fn := s.fn; fn != "" {
+		name = executeTool + " " + fn
+		attrs = append(attrs, keyOperation.String(executeTool), keyTool.String(fn), keyEffect.String(s.effect.String()))
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...))
 	if span.IsRecording() {
 		t.metrics.spans.Inc()
 	}
-	return ctx, span
+	return sentOn(ctx), span
 }
 
-func endStep(span trace.Span, s *chain.ObservedStep, e *chain.StepEnded) {
+func endStep(s *step, e chain.StepEnded) {
+	span := s.span
 	if span == nil {
 		return
 	}
@@ -154,7 +167,7 @@ func endStep(span trace.Span, s *chain.ObservedStep, e *chain.StepEnded) {
 		}
 		if e.Err != nil {
 			attrs = append(attrs, keyErrorType.String(string(e.Err.Code)))
-			if e.Function != s.Function {
+			if e.Function != s.fn {
 				attrs = append(attrs, keyFailed.String(e.Function))
 			}
 			span.SetStatus(codes.Error, "")

@@ -59,8 +59,11 @@ func (s *instance) reloading(ctx context.Context, a *app) (stop func()) {
 		}
 	})
 	r.inform("READY=1")
+	running.Go(func() {
+		<-ctx.Done()
+		r.inform("STOPPING=1") // while the calls that run are given time to end
+	})
 	return func() {
-		r.inform("STOPPING=1")
 		cancel()
 		running.Wait()
 		r.unwarn()

@@ -48,16 +48,20 @@ func TestNeedsRestart(t *testing.T) {
 func TestUrgent(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"lite: true": false,
-		"mcpServers: {a: {command: x, env: {K: '2'}}}":     false,
-		"openapi: {b: {spec: x}}":                          false,
-		"functions: {fs.*: {tier: admin}}":                 true,
-		"functions: {fs.list: {hide: true}}":               true,
-		"http: {allow: [a.example]}":                       true,
-		"http: {rate: {perSecond: 5}}":                     false,
-		"fs: {root: sub}":                                  true,
-		"mcpServers: {a: {command: x, excludeTools: [t]}}": true,
-		"openapi: {b: {spec: x, include: ['c.*']}}":        false, // it was not there
+		"lite: true": true, // a server is gone
+		"mcpServers: {a: {command: x}}\nlite: true":                                                           false,
+		"mcpServers: {a: {command: x, disabled: true}}":                                                       true,
+		"mcpServers: {a: {command: x}, b: {command: y}}":                                                      false,
+		"mcpServers: {a: {command: x, env: {K: '2'}}}":                                                        false,
+		"mcpServers: {a: {command: x}}\nopenapi: {b: {spec: x}}":                                              false,
+		"functions: {fs.*: {tier: admin}}":                                                                    true,
+		"functions: {fs.list: {hide: true}}":                                                                  true,
+		"http: {allow: [a.example]}":                                                                          true,
+		"mcpServers: {a: {command: x}}\nhttp: {rate: {perSecond: 5}}":                                         false,
+		"mcpServers: {a: {command: x}}\nhttp: {endpoints: {e.get: {method: GET, url: 'https://a.example/'}}}": true,
+		"fs: {root: sub}": true,
+		"mcpServers: {a: {command: x, excludeTools: [t]}}":                         true,
+		"mcpServers: {a: {command: x}}\nopenapi: {b: {spec: x, include: ['c.*']}}": false, // it was not there
 	} {
 		r := &reloader{app: appOf(t, "mcpServers: {a: {command: x}}", use{}), began: &config{}}
 		if got := r.compare(appOf(t, text+"\n", use{})).urgent(); got != want {

@@ -184,11 +184,12 @@ func (r *reloader) compare(next *app) *change {
 
 // urgent tells whether calls may do less from now on, but for rights: then no new source is waited for.
 func (c *change) urgent() bool {
-	if c.touches("/functions", "/http/allow", "/fs") {
+	gone := difference{removed: c.removed}
+	if c.touches("/functions", "/http/allow", "/http/endpoints", "/fs") || gone.touches("/mcpServers", "/openapi") {
 		return true
 	}
 	return slices.ContainsFunc(c.all(), func(at string) bool {
-		return slices.Contains([]string{"includeTools", "excludeTools", "include", "exclude"}, at[strings.LastIndexByte(at, '/')+1:])
+		return slices.Contains([]string{"includeTools", "excludeTools", "include", "exclude", "disabled"}, at[strings.LastIndexByte(at, '/')+1:])
 	})
 }
 

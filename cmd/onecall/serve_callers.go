@@ -52,7 +52,7 @@ func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 	if f := a.unguarded(&c.Access, before); f != nil {
 		faults = append(faults, c.under("/access", f))
 	}
-	if store, f := c.sharedStore(); f != nil {
+	if store, f := c.sessionStore(); f != nil {
 		faults = append(faults, f)
 	} else if store != nil {
 		store.Close()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -114,7 +115,10 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	var config net.ListenConfig
 	address := net.JoinHostPort(host, port)
 	listener, err := config.Listen(ctx, "tcp", address)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE): // which may pass, as when another process is about to end
+		return nil, failure{fmt.Errorf("%s: %s cannot be listened on: %w", flag, address, cause(err))}
+	case err != nil:
 		return nil, unable("%s: %s cannot be listened on: %v", flag, address, cause(err))
 	}
 	return listener, nil

@@ -100,6 +100,9 @@ func (s *instance) serveMetrics(ctx context.Context) (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !isLoopback(host) {
+		s.logs.logger().Warn("other machines reach the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
+	}
 	server := &http.Server{
 		Handler:           s.status(isLoopback(host)),
 		ReadHeaderTimeout: 5 * time.Second,

@@ -20,7 +20,7 @@ func (s *instance) share(c *configFile) (mcp.Shared, error) {
 	if !s.flags.use.anySurface { // there is one client, and it is here
 		return nil, nil
 	}
-	store, f := c.sharedStore()
+	store, f := c.sessionStore()
 	if f != nil {
 		return nil, c.refused([]*fault.Error{f})
 	}
@@ -37,8 +37,8 @@ func (s *instance) unshare() {
 	}
 }
 
-// sharedStore is the store of what servers share, which is not asked before it is needed; nil: there is none.
-func (c *configFile) sharedStore() (*replica.Store, *fault.Error) {
+// sessionStore is the store of what servers share, which is not asked before it is needed; nil: there is none.
+func (c *configFile) sessionStore() (*replica.Store, *fault.Error) {
 	where := valueOr(c.Session.Store, "memory")
 	if where == "memory" {
 		return nil, nil

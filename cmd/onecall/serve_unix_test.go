@@ -148,7 +148,7 @@ func TestServeHTTP(t *testing.T) {
 		}
 	}
 	out, err := command(t, t.TempDir(), "serve", "--http", u.Host).CombinedOutput()
-	if exitCodeOf(err) != "2" || !strings.Contains(string(out), u.Host+" cannot be listened on") {
+	if exitCodeOf(err) != "1" || !strings.Contains(string(out), u.Host+" cannot be listened on") {
 		t.Errorf("an address that is taken: %v, %s", err, out)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"runtime"
@@ -70,14 +69,6 @@ type use struct {
 	remote    bool // other machines reach it
 	logs      *logs
 	telemetry *telemetry.Telemetry
-}
-
-// log is where an app that is served logs; nil: nothing is served.
-func (u *use) log() *slog.Logger {
-	if u.logs == nil {
-		return nil
-	}
-	return u.logs.logger()
 }
 
 // open puts onecall together. The caller closes the app.

@@ -287,18 +287,22 @@ func (s *exchange) roughly(text []byte) int {
 	return s.estimate(1, func(int) []byte { return text }, leastSample)
 }
 
-// What is counted for an estimate, in bytes: pieces of a fourth of it all, within these bounds. It takes less time than a call.
+// What is counted for an estimate, in bytes: pieces of a fourth of it all, within these bounds. It takes less time than a
+// call. Of several short results, which come by thousands, too little is kept for it to be worth that time.
 const (
 	pieceBytes  = 64
 	leastSample = 2 * pieceBytes
 	mostSample  = 16 * pieceBytes
+
+	tooLittle  = 2 * leastSample
+	tokenBytes = 3 // of a token in short JSON, about
 )
 
 // samples are spare buffers for what is counted.
 var samples = sync.Pool{New: func() any { return new([mostSample]byte) }}
 
-// estimate estimates the tokens of n texts, as if they were one, from pieces that stand at even distances in it; those of up
-// to least bytes, which is at most mostSample, are counted.
+// estimate estimates the tokens of n texts, as if they were one, from pieces that stand at even distances in it. A single
+// text of up to least bytes, which is at most mostSample, is counted; several that are short together are guessed by their size.
 func (s *exchange) estimate(n int, text func(i int) []byte, least int) int {
 	size := 0
 	for i := range n {
@@ -306,6 +310,9 @@ func (s *exchange) estimate(n int, text func(i int) []byte, least int) int {
 	}
 	if size == 0 {
 		return 0
+	}
+	if size < tooLittle && n > 1 {
+		return max(1, size/tokenBytes)
 	}
 	most := min(max(size/4, least), mostSample) / pieceBytes * pieceBytes
 	buffer := samples.Get().(*[mostSample]byte)

@@ -72,6 +72,13 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s in two parts: %d tokens, and not %d", name, got, exact)
 		}
 	}
+	many := func(int) []byte { return []byte(`{"id":"a-1","value":7}`) }
+	for _, n := range []int{2, 9, 11, 12, 50} { // guessed, and counted
+		one := s.meter.Count(many(0))
+		if got := s.estimate(n, many, leastSample); got < n*one/2 || got > n*one*2 {
+			t.Errorf("%d short texts: %d tokens, and each has %d", n, got, one)
+		}
+	}
 	short := []byte(`{"ok":true,"of":["a","short","answer"]}`)
 	if got, want := s.roughly(short), s.meter.Count(short); got != want || s.roughly(nil) != 0 {
 		t.Errorf("%d tokens, not %d", got, want)

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"math/bits"
 	"reflect"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -322,29 +320,6 @@ func fromJSON(e *evaluation, args []any) (any, error) {
 // maxPattern bounds a regular expression that is made while the expression runs.
 const maxPattern = 1000
 
-// pattern is a compiled regular expression; size is how many instructions it has.
-type pattern struct {
-	*regexp.Regexp
-	size int
-}
-
-func newPattern(s string) (*pattern, error) {
-	parsed, err := syntax.Parse(s, syntax.Perl)
-	if err != nil {
-		return nil, err
-	}
-	machine, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := regexp.Compile(s)
-	return &pattern{compiled, len(machine.Inst)}, err
-}
-
-func patternProblem(err error) string {
-	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-}
-
 // matches is RE2: its cost is at most the product of the text's length and the pattern's size.
 func matches(e *evaluation, args []any) (any, error) {
 	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
@@ -354,17 +329,10 @@ func matches(e *evaluation, args []any) (any, error) {
 	if !ok {
 		return nil, fault.New(fault.BadExpression, "matches takes a string; this is %s.", typeName(args[0]))
 	}
-	p, ok := args[1].(*pattern)
+	p, ok := args[1].(*Pattern)
 	if !ok {
-		source, ok := args[1].(string)
-		if !ok || len(source) > maxPattern {
-			return nil, fault.New(fault.BadExpression, "matches takes a regular expression of at most %d bytes.", maxPattern)
-		}
 		var err error
-		if p, err = newPattern(source); err != nil {
-			return nil, fault.New(fault.BadExpression, "The regular expression is not valid: %s.", clip(patternProblem(err)))
-		}
-		if err := e.spend(p.size * elementBytes); err != nil {
+		if p, err = e.pattern(args[1]); err != nil {
 			return nil, err
 		}
 	}
@@ -372,5 +340,26 @@ func matches(e *evaluation, args []any) (any, error) {
 	if err := e.spend(len(s) + len(s)/8*p.size); err != nil {
 		return nil, err
 	}
-	return p.MatchString(s), nil
+	search := Search{Pattern: p, Text: s, Heavy: func() error {
+		if err := e.heavy(); err != nil {
+			return err
+		}
+		return e.clock()
+	}}
+	return search.Any(), search.Err()
+}
+
+// pattern compiles a regular expression that is made while the expression runs, or was too large to be kept with it.
+func (e *evaluation) pattern(source any) (*Pattern, error) {
+	text, made := source.(string)
+	if literal, ok := source.(literalPattern); ok {
+		text = string(literal)
+	} else if !made || len(text) > maxPattern {
+		return nil, fault.New(fault.BadExpression, "matches takes a regular expression of at most %d bytes.", maxPattern)
+	}
+	p, err := newPattern(text)
+	if err != nil {
+		return nil, fault.New(fault.BadExpression, "The regular expression is not valid: %s.", clip(patternProblem(err)))
+	}
+	return p, e.spend(p.size * elementBytes)
 }

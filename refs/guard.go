@@ -55,6 +55,7 @@ type guard struct {
 	source  string
 	found   map[ast.Node]*lookup // the calls that stand for lookups
 	failure *fault.Error         // the first
+	literals
 }
 
 func (g *guard) Visit(node *ast.Node) {
@@ -306,7 +307,7 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 	case "matches":
 		pattern := n.Right
 		if s, ok := pattern.(*ast.StringNode); ok {
-			c, err := newPattern(s.Value)
+			c, err := g.literal(s.Value)
 			if err != nil {
 				g.fail(s, "The regular expression is not valid: %s.", clip(patternProblem(err)))
 				return

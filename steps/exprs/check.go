@@ -30,15 +30,15 @@ func checkExpression(args []byte, known func(at string) bool) *fault.Error {
 	return f
 }
 
-// checkPattern compiles a pattern that is written in the chain, before anything runs.
+// checkPattern looks at a pattern that is written in the chain, before anything runs.
 func checkPattern(args []byte, known func(at string) bool) *fault.Error {
 	var a struct{ Pattern string }
 	if err := json.Unmarshal(args, &a); err != nil || !known("/pattern") {
 		return nil //nolint:nilerr // as above
 	}
-	if _, err := compile(a.Pattern, ""); err != nil {
-		f, _ := fault.As(err)
-		return f
+	f := refs.CheckPattern(a.Pattern)
+	if f != nil {
+		f.At = "/pattern"
 	}
-	return nil
+	return f
 }

@@ -25,40 +25,34 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	case a.With == nil:
 		return nil, missing("with")
 	}
-	text := *a.Text
-	p, err := compile(*a.Pattern, text)
+	s, err := newSearch(ctx, *a.Pattern, *a.Text)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := parseReplacement(*a.With, p.first.SubexpNames())
+	defer s.end()
+	parts, err := parseReplacement(*a.With, s.Pattern.SubexpNames())
 	if err != nil {
 		return nil, err
 	}
-	turn, err := p.turn(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	defer turn.Done()
 	var out strings.Builder
-	count, copied := 0, 0
-	for indexes := range p.matches(ctx, text) {
-		out.WriteString(text[copied:indexes[0]])
+	copied := 0
+	for indexes := range s.All() {
+		out.WriteString(s.Text[copied:indexes[0]])
 		for _, part := range parts {
 			out.WriteString(part.literal)
 			if start := indexes[2*part.group]; part.isGroup && start >= 0 {
-				out.WriteString(text[start:indexes[2*part.group+1]])
+				out.WriteString(s.Text[start:indexes[2*part.group+1]])
 			}
 		}
 		copied = indexes[1]
-		if err := bounded(ctx, count, out.Len()); err != nil {
+		if err := s.found(out.Len()); err != nil {
 			return nil, err
 		}
-		count++
 	}
-	if err := ctx.Err(); err != nil {
+	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	out.WriteString(text[copied:])
+	out.WriteString(s.Text[copied:])
 	return marshal(out.String())
 }
 

@@ -8,10 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
@@ -72,7 +75,9 @@ func TestCalls(t *testing.T) {
 		{fn: "text.match", args: `{"text":"a","pattern":"(?=a)"}`, code: fault.BadArguments, at: "/pattern"},
 		{fn: "text.match", args: `{"text":"a","pattern":"("}`, code: fault.BadArguments, at: "/pattern"},
 		{fn: "text.match", args: `{"text":"a","pattern":"((((a{1000}){1000}){1000}){1000})"}`, code: fault.BadArguments, at: "/pattern"},
-		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("a", maxPattern+1) + `"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("a", 4<<10+1) + `"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("(k){1000}", 400) + `"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"` + strings.Repeat("(a?)", 1000) + `","with":""}`, code: fault.BadArguments, at: "/pattern"},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 2<<20) + `","pattern":"(a{500}){2}"}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
 		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches-1) + `","pattern":"` + "(?P<" + strings.Repeat("n", 4000) + ">)" + `","all":true}`, code: fault.LimitExceeded},
@@ -117,20 +122,21 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source := rapid.SampledFrom(patterns).Draw(t, "pattern")
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("abä \n日A_")), 0, 12, -1).Draw(t, "text")
-		p, err := compile(source, text)
+		args, err := json.Marshal(map[string]any{"text": text, "pattern": source, "all": true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rapid.Bool().Draw(t, "long") {
-			p.instructions = longWork // each search can be stopped
+		result, err := invoke(t.Context(), New(), "text.match", string(args))
+		if err != nil {
+			t.Fatalf("%q: %v", source, err)
 		}
-		var got [][]int
-		for indexes := range p.matches(t.Context(), text) {
-			got = append(got, append([]int(nil), indexes...))
+		re := regexp.MustCompile(source)
+		want := []found{}
+		for _, indexes := range re.FindAllStringSubmatchIndex(text, -1) {
+			want = append(want, newFound(re, text, indexes))
 		}
-		want := regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("%q in %q: got %v, want %v", source, text, got, want)
+		if all, err := marshal(want); err != nil || string(all) != result {
+			t.Fatalf("%q in %.50q: got %.200s, want %.200s, %v", source, text, result, all, err)
 		}
 	})
 }
@@ -161,15 +167,92 @@ func TestSearchIsStopped(t *testing.T) {
 	}
 }
 
+// TestTurns: who searches for long waits for its turn, and who does not, does not, however often a match is found.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 80_000)
+	for _, test := range []struct {
+		fn, args string
+		waits    bool
+	}{
+		{"text.match", `"pattern":"x.*y|x","all":true`, true},
+		{"text.match", `"pattern":"\\bx.*y|x","all":true`, true},
+		{"text.match", `"pattern":"(x?){200}y"`, true},
+		{"text.replace", `"pattern":"x.*y|x","with":""`, true},
+		{"text.replace", `"pattern":"x","with":"` + strings.Repeat("y", 500) + `"`, true},
+		{"text.match", `"pattern":"x.*y|x"`, false},
+		{"text.match", `"pattern":"x{1,100}"`, false},
+		{"text.match", `"pattern":"x+","all":true`, false},
+		{"text.replace", `"pattern":"[xz]{80}","with":"y"`, true},
+		{"text.replace", `"pattern":"xx*","with":"y"`, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			shares := share.New(1)
+			other, err := shares.Of("other", 0).Turn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(share.With(t.Context(), shares.Of("mine", 0)))
+			defer cancel()
+			done := make(chan error, 2)
+			go func() {
+				_, err := invoke(ctx, New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
+				done <- err
+			}()
+			synctest.Wait()
+			if waits := len(done) == 0; waits != test.waits {
+				t.Errorf("%s %.100s: waits: %v", test.fn, test.args, waits)
+			}
+			cancel()
+			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
+				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
+			}
+			other.Done()
+			again, err := shares.Of("third", 0).Turn(t.Context())
+			if err != nil {
+				t.Error("the turn is not given back:", err)
+			}
+			again.Done()
+		})
+	}
+}
+
+// TestLetsOthersGoFirst: a search that takes seconds does not keep the only turn.
+func TestLetsOthersGoFirst(t *testing.T) {
+	t.Parallel()
+	shares := share.New(1)
+	ctx, cancel := context.WithCancel(share.With(t.Context(), shares.Of("greedy", 0)))
+	defer cancel()
+	patience, end := context.WithTimeout(t.Context(), time.Minute) // so that it fails instead of hanging
+	defer end()
+	done := make(chan error, 1)
+	go func() {
+		_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
+		done <- err
+	}()
+	for range 3 {
+		turn, err := shares.Of("modest", 0).Turn(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Millisecond) // the other one is in the queue, or will be
+		turn.Done()
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // TestMatchIsStopped has one match that takes seconds: the context must end it inside.
 func TestMatchIsStopped(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1<<20)
 	for _, args := range []string{
-		`{"text":"` + text + `","pattern":"x{800}y"}`,
-		`{"text":"` + text + `","pattern":"x{800}y","all":true}`,
-		`{"text":"` + text + `","pattern":"x{800}$"}`, // would match where the text is cut
-		`{"text":"` + text + `","pattern":"x{800}y","with":""}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}y"}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}y","all":true}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}$"}`, // would match where the text is cut
+		`{"text":"` + text + `","pattern":"[xz]{800}y","with":""}`,
 	} {
 		fn := "text.match"
 		if strings.Contains(args, `"with"`) {
@@ -216,29 +299,31 @@ func FuzzReplacement(f *testing.F) {
 
 func BenchmarkMatchAll(b *testing.B) {
 	text := strings.Repeat("level=info user=alice id=42 took=12ms\n", 10_000)
-	const source = `user=(\w+) id=(\d+)`
-	b.Run("matches", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		for b.Loop() {
-			p, err := compile(source, text)
-			if err != nil {
-				b.Fatal(err)
+	for name, source := range map[string]string{"literal": `user=(\w+) id=(\d+)`, "none": `(\w+)=(\d+)\b`} {
+		b.Run(name+"/search", func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				s, err := newSearch(b.Context(), source, text)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				for range s.All() {
+					n++
+				}
+				s.end()
+				if n != 10_000 {
+					b.Fatal(n)
+				}
 			}
-			n := 0
-			for range p.matches(b.Context(), text) {
-				n++
+		})
+		b.Run(name+"/baseline/regexp", func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if n := len(regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)); n != 10_000 {
+					b.Fatal(n)
+				}
 			}
-			if n != 10_000 {
-				b.Fatal(n)
-			}
-		}
-	})
-	b.Run("baseline/regexp", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		for b.Loop() {
-			if n := len(regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)); n != 10_000 {
-				b.Fatal(n)
-			}
-		}
-	})
+		})
+	}
 }

@@ -69,7 +69,7 @@ func TestGrep(t *testing.T) {
 		t.Errorf("%+v", latin)
 	}
 	for _, bad := range []string{`{"pattern":"("}`, `{"pattern":"(?=x)"}`, `{"pattern":"a\nb"}`, `{"pattern":"x","glob":"["}`, `{"pattern":"x","glob":"dir/"}`,
-		`{"pattern":"x","context":101}`, `{"pattern":"x","context":-1}`, `{"pattern":"x","limit":0}`, `{"pattern":"(a{1000}){1000}"}`, `{"pattern":"(a{100}){100}"}`, `{"pattern":"` + strings.Repeat("x", 10_001) + `"}`} {
+		`{"pattern":"x","context":101}`, `{"pattern":"x","context":-1}`, `{"pattern":"x","limit":0}`, `{"pattern":"(a{1000}){1000}"}`, `{"pattern":"(a{100}){100}"}`, `{"pattern":"[B-\\x{1e943}][B-\\x{1e943}][B-\\x{1e943}]","ignoreCase":true}`, `{"pattern":"` + strings.Repeat(`\\pL`, 51) + `"}`, `{"pattern":"` + strings.Repeat("x", 10_001) + `"}`} {
 		fails(t, s, "fs.grep", bad, fault.BadArguments)
 	}
 	if f := failure(t, s, "fs.grep", `{"pattern":"ab(?=x)"}`, fault.BadArguments); f.At != "/pattern" || f.Offset != 2 || !strings.Contains(f.Message, "look-around") {

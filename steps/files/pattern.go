@@ -12,11 +12,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 )
 
-// maxPatternBytes and maxInstructions bound a regular expression, whose time for a byte grows with its instructions;
-// maxLiterals bounds the literals that are looked for side by side.
-const maxPatternBytes, maxInstructions, maxLiterals = 10_000, 10_000, 16
+// maxPatternBytes bounds a pattern; one that is no plain text has the bounds of refs.CheckPattern as well. maxLiterals bounds
+// the literals that are looked for side by side.
+const maxPatternBytes, maxLiterals = 10_000, 16
 
 // pattern is a compiled search. Where every match must hold one of a few literals, only lines that hold one are given
 // to the regular expression. It is read by many goroutines at once; each searches with a finder of its own.
@@ -40,6 +41,11 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 	if a.IgnoreCase {
 		source = `(?i:` + source + `)`
 	}
+	if !a.Literal { // which costs what its length says
+		if f := refs.CheckPattern(source); f != nil && !errors.As(f.Err, new(*syntax.Error)) {
+			return nil, badArgument("pattern", "%s", f.Message)
+		}
+	}
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return nil, badPattern(a.Pattern, err)
@@ -48,9 +54,6 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 		return nil, badArgument("pattern", "the pattern holds a line break: matches lie within one line; context shows the lines around")
 	}
 	tree = tree.Simplify()
-	if program, err := syntax.Compile(tree); err != nil || len(program.Inst) > maxInstructions {
-		return nil, badArgument("pattern", "the pattern is too large when its repetitions are written out: more than %d instructions", maxInstructions)
-	}
 	re, err := regexp.Compile(source)
 	if err != nil {
 		return nil, badPattern(a.Pattern, err)

@@ -1,0 +1,130 @@
+package refs
+
+import (
+	"io"
+	"iter"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// heavySearch is the work after which a search looks around, in characters × weight of the pattern: some 10 ms.
+const heavySearch = 1 << 20
+
+// Search looks for the matches of a pattern in a text. Heavy is called whenever the search has worked for some 10 ms; with an
+// error it ends the search, even within a match. Whoever searches can so wait for its turn before it goes on, and only if
+// the search is a long one. RE2 takes time in proportion to text × pattern for one match at the worst; for all matches
+// it may be in proportion to the square of the text, as with `x.*y|x`. Not for use by several goroutines at once.
+type Search struct {
+	Pattern *Pattern
+	Text    string
+	Heavy   func() error
+
+	guessed int // work at most, of what was searched without counting
+	worked  int // since Heavy was called
+	weight  int // of the search that runs
+	rest    string
+	err     error
+}
+
+// Err is the error of Heavy that ended the search, or of a pattern nested too deep to be searched for again and again.
+func (s *Search) Err() error { return s.err }
+
+// All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex finds them: an empty match right after
+// another match is none. Err tells whether these were all.
+func (s *Search) All() iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		for from, previousEnd := 0, -1; from <= len(s.Text); {
+			found := s.from(from)
+			if found == nil {
+				return
+			}
+			start, end := found[0], found[1]
+			empty := start == end
+			if after := empty && start == previousEnd; !after && !yield(found) {
+				return
+			}
+			previousEnd = end
+			if end > from {
+				from = end
+			} else {
+				_, width := utf8.DecodeRuneInString(s.Text[from:])
+				from += max(width, 1)
+			}
+		}
+	}
+}
+
+// Any tells whether there is a match.
+func (s *Search) Any() bool {
+	s.weight = s.Pattern.size
+	if work := s.weight * (len(s.Text) + 1); work <= heavySearch {
+		return s.Pattern.MatchString(s.Text)
+	}
+	s.rest = s.Text
+	found := s.Pattern.MatchReader(s)
+	return found && s.err == nil
+}
+
+// from finds the first match that begins there or later; nil: there is none, or the search was ended.
+func (s *Search) from(from int) []int {
+	if prefix, _ := s.Pattern.LiteralPrefix(); prefix != "" {
+		at := strings.Index(s.Text[from:], prefix)
+		if at < 0 {
+			return nil
+		}
+		from += at
+	}
+	base, re, skip := from, s.Pattern.Regexp, 0
+	if from > 0 && s.Pattern.looksBack {
+		var err error
+		if re, err = s.Pattern.inside(); err != nil {
+			s.err = refusal(err)
+			return nil
+		}
+		_, width := utf8.DecodeLastRuneInString(s.Text[:from])
+		base, skip = from-width, 2
+	}
+	found := s.find(re, s.Text[base:])
+	if found == nil || s.err != nil {
+		return nil
+	}
+	found = found[skip:]
+	for i := range found {
+		if found[i] >= 0 {
+			found[i] += base
+		}
+	}
+	return found
+}
+
+// find lets re find its first match. What may be long is read character by character: then it is known how far it went, and
+// it can be stopped.
+func (s *Search) find(re *regexp.Regexp, text string) []int {
+	s.weight = s.Pattern.weight
+	if work := s.weight * (len(text) + 1); s.guessed+work <= heavySearch {
+		s.guessed += work
+		return re.FindStringSubmatchIndex(text)
+	}
+	s.rest = text
+	return re.FindReaderSubmatchIndex(s)
+}
+
+// ReadRune implements io.RuneReader for the regular expression: the text ends early when the search is ended.
+func (s *Search) ReadRune() (r rune, size int, err error) {
+	if s.Worked(s.weight) != nil || s.rest == "" {
+		return 0, 0, io.EOF
+	}
+	r, size = utf8.DecodeRuneInString(s.rest)
+	s.rest = s.rest[size:]
+	return r, size, nil
+}
+
+// Worked counts work that is done between matches too, with what they found: in steps of some 10 ns. It gives Err.
+func (s *Search) Worked(n int) error {
+	if s.worked += n; s.worked >= heavySearch && s.err == nil {
+		s.worked = 0
+		s.err = s.Heavy()
+	}
+	return s.err
+}

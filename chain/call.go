@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/share"
 )
 
 // step runs one step: its condition, then its one call or its forEach.
@@ -232,7 +233,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		raw, f := r.inline(own, p, args, scope, s)
 		return raw, r.explain(ctx, own, p, f)
 	}
-	raw, err := p.fn.Call(own, args)
+	raw, err := r.invoke(own, p, args)
 	if err == nil {
 		s.truncated = s.truncated || p.mayCut && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil
@@ -244,6 +245,20 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		f = f.Under(p.at)
 	}
 	return nil, r.explain(ctx, own, p, f)
+}
+
+// invoke calls the function. Calls that only compute are made in turn with other callers' once a chain has made some of them:
+// many small ones keep the processors as well as a large one.
+func (r *run) invoke(ctx context.Context, p *plannedStep, args []byte) ([]byte, error) {
+	if spec := p.fn.Spec(); spec.Computes && spec.CacheTTL == 0 && r.calls.Load() > freeCalls { // a cached one waits for another's
+		turn, err := r.part.Turn(ctx)
+		if err != nil {
+			return nil, fault.New(fault.Cancelled, "it ended while it waited for its caller's turn") // explain says why
+		}
+		defer turn.Done()
+		ctx = share.WithTurn(ctx, turn)
+	}
+	return p.fn.Call(ctx, args)
 }
 
 // explain says of a call that was cut off whose time was up: the step's, the chain's, or the client's patience.

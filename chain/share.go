@@ -11,6 +11,9 @@ import (
 // freeBytes of each exchange are not counted: most chains never need more.
 const freeBytes = 64 << 10
 
+// freeCalls of each chain are made without a turn.
+const freeCalls = 8
+
 // holding is what an exchange holds of the bytes that all running chains share.
 type holding struct {
 	part share.Part   // the caller's

@@ -107,14 +107,18 @@ const slice = 20 * time.Millisecond
 type Turn struct {
 	part  Part
 	since time.Time
-	lost  bool // it has no place: its context ended while it waited to go on
+	lost  bool  // it has no place: its context ended while it waited to go on
+	outer *Turn // of which this one is a part; nil: it has a place of its own
 }
 
-// Turn waits for a place for heavy work, which callers get in turn, whatever each of them waits for. The error is the
-// context's, when it ends first.
+// Turn waits for a place for heavy work, which callers get in turn, whatever each of them waits for. In a context that has a
+// turn already (WithTurn) there is nothing to wait for. The error is the context's, when it ends first.
 func (p Part) Turn(ctx context.Context) (*Turn, error) {
 	if p.shares == nil {
 		return nil, nil //nolint:nilnil // there is nothing to wait for, and nothing to give back
+	}
+	if outer, ok := ctx.Value(turnKey{}).(*Turn); ok {
+		return &Turn{outer: outer}, nil
 	}
 	if err := p.shares.enter(ctx, p.id); err != nil {
 		return nil, err
@@ -126,7 +130,12 @@ func (p Part) Turn(ctx context.Context) (*Turn, error) {
 // no caller has more work half done than there are places. It is called every so often by work that may take long. The error
 // is the context's, when it ends meanwhile: then the turn is over.
 func (t *Turn) Yield(ctx context.Context) error {
-	if t == nil || t.lost || time.Since(t.since) < slice {
+	switch {
+	case t == nil:
+		return nil
+	case t.outer != nil:
+		return t.outer.Yield(ctx)
+	case t.lost || time.Since(t.since) < slice:
 		return nil
 	}
 	t.lost = true
@@ -139,9 +148,19 @@ func (t *Turn) Yield(ctx context.Context) error {
 
 // Done ends the turn.
 func (t *Turn) Done() {
-	if t != nil && !t.lost {
+	if t != nil && t.outer == nil && !t.lost {
 		t.part.shares.leave()
 	}
+}
+
+type turnKey struct{}
+
+// WithTurn gives a context in which work is a part of this turn, on the goroutine that has it.
+func WithTurn(ctx context.Context, t *Turn) context.Context {
+	if t == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, turnKey{}, t)
 }
 
 // enter waits for a place.

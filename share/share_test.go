@@ -115,6 +115,47 @@ func TestYield(t *testing.T) {
 	})
 }
 
+// TestTurnWithin: work within a turn has it, lets others go first, and gives back nothing of it.
+func TestTurnWithin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := share.New(1)
+		outer, err := s.Of("a", 0).Turn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := share.WithTurn(t.Context(), outer)
+		inner, err := s.Of("a", 0).Turn(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner.Done()
+		if s.Places() != 0 {
+			t.Error("the turn was given back too early")
+		}
+		went := false
+		go func() {
+			other, err := s.Of("b", 0).Turn(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			went = true
+			other.Done()
+		}()
+		time.Sleep(time.Second)
+		if err := inner.Yield(ctx); err != nil {
+			t.Error(err)
+		}
+		if !went {
+			t.Error("work within a turn does not let others go first")
+		}
+		outer.Done()
+		if s.Places() != 1 {
+			t.Error("the turn was not given back")
+		}
+	})
+}
+
 // TestPlaces: as many work as there are places, and who gives up waiting keeps none.
 func TestPlaces(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,10 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, ended := f.server.begin()
 		defer ended()
+		// It may have waited since it was let in, and what it begins with may be what is served after a reload.
+		if refused := f.server.revoked(ctx, req.Extra); refused != nil {
+			return nil, f.told(refused)
+		}
 		ctx, id := now.Engine.Identify(ctx)
 		c := &call{ctx: ctx, face: f, now: now, view: f.scene(now).viewIn(ctx), request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
@@ -115,13 +119,17 @@ func (c *call) enter() (leave func(), refused *fault.Error) {
 		allowed()
 		return nil, refused
 	}
-	stop := func() {}
+	stop, forget := func() {}, func() {}
 	if c.session != nil {
 		running, stop = c.session.within(running)
 		running = steps.WithSession(running, c.session.kept)
 	}
+	if v := visitorFor(c.ctx, c.request.Extra); v != nil {
+		running, forget = s.permitted(running, v)
+	}
 	c.ctx = c.traced(running)
 	return func() {
+		forget()
 		stop()
 		end()
 		allowed()

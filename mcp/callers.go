@@ -106,13 +106,13 @@ func (c *callers) take(id string, l *Limits) time.Duration {
 	return wait
 }
 
-// take counts a request. Where replicas count together and cannot, each counts for itself.
-func (s *Server) take(ctx context.Context, method string, caller *rights.Caller) *fault.Error {
+// take counts a request, and tells how long to wait where that is too many. Where replicas count together and cannot, each
+// counts for itself.
+func (s *Server) take(ctx context.Context, method string, caller *rights.Caller) (wait time.Duration) {
 	o := s.o()
 	if o.Limits.PerSecond == 0 || method == "ping" || strings.HasPrefix(method, "notifications/") {
-		return nil
+		return 0
 	}
-	var wait time.Duration
 	var err error
 	if o.Shared != nil {
 		wait, err = o.Shared.Take(ctx, caller.ID, o.Limits.PerSecond, o.Limits.Burst)
@@ -123,11 +123,15 @@ func (s *Server) take(ctx context.Context, method string, caller *rights.Caller)
 	if o.Shared == nil || err != nil {
 		wait = s.callers.take(caller.ID, &o.Limits)
 	}
-	if wait <= 0 {
-		return nil
+	if wait > 0 {
+		s.refused(ctx, RefusedRate, caller)
 	}
-	s.refused(ctx, RefusedRate, caller)
-	return fault.New(fault.Busy, "you may make %v requests a second: send this one again in %d s", o.Limits.PerSecond, int(math.Ceil(wait.Seconds())))
+	return wait
+}
+
+// tooOften says that a request was one too many.
+func (s *Server) tooOften(wait time.Duration) *fault.Error {
+	return fault.New(fault.Busy, "you may make %v requests a second: send this one again in %d s", s.o().Limits.PerSecond, int(math.Ceil(wait.Seconds())))
 }
 
 // tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.

@@ -29,6 +29,8 @@ type Door struct {
 
 	// Ready tells whether all is there that calls need; nil: it is. Clients are told that it is not, and not why.
 	Ready func(ctx context.Context) error
+
+	own *url.URL // URL, once it is served; nil: there is none
 }
 
 // Callers knows callers by their tokens.
@@ -42,7 +44,12 @@ type Callers interface {
 // request, and what they have sent is not begun any more. What Callers was before is not asked any more once the requests
 // that were being looked at have been.
 func (s *Server) SetDoor(d *Door) {
-	s.door.Store(d)
+	served := *d // what is made of it is the server's own
+	served.own = nil
+	if own, err := url.Parse(d.URL); err == nil && d.URL != "" {
+		served.own = own
+	}
+	s.door.Store(&served)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
 	s.cutStreams(func(open *stream) bool { return !s.still(ctx, open.visitor) })
@@ -86,10 +93,8 @@ func (d *Door) serves(host string) bool {
 	if isLoopback(host) {
 		return true
 	}
-	if d.URL != "" {
-		if own, err := url.Parse(d.URL); err == nil && sameHost(own.Host, host) {
-			return true
-		}
+	if d.own != nil && sameHost(d.own.Host, host) {
+		return true
 	}
 	return slices.ContainsFunc(d.Hosts, func(own string) bool { return sameHost(own, host) })
 }

@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
@@ -24,8 +23,9 @@ type face struct {
 	rights  rights.Rights
 	surface Surface
 
-	begun sync.Once                  // it shows its tools
-	used  atomic.Pointer[generation] // what was served when it was looked for last
+	begun   sync.Once    // it shows its tools
+	used    *generation  // what was served when it was looked for last; guarded by Server.mu
+	running atomic.Int64 // requests that it answers
 
 	staging sync.Mutex
 	staged  *scene // of the generation that was asked for last
@@ -94,14 +94,19 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			ended := f.server.beginUnlessLasting(method)
 			defer ended()
+			f.running.Add(1)
+			defer f.running.Add(-1)
 			n := f.sessionOf(ctx, req, sessions)
-			if v := visitorOf(req.GetExtra()); v != nil && !f.server.still(ctx, v) {
-				return nil, f.told(fault.New(fault.Denied, "your token is not what it was: nothing of this was done"))
+			v := visitorFor(ctx, req.GetExtra())
+			if v != nil {
+				v.attended.Store(true)
 			}
 			ctx = f.server.discreetly(ctx, req.GetExtra())
 			caller := f.server.callerOf(req.GetExtra(), n)
-			if refused := f.server.take(ctx, method, caller); refused != nil {
-				return f.tooMany(ctx, method, caller, refused)
+			if v == nil || !v.counted {
+				if wait := f.server.take(ctx, method, caller); wait > 0 {
+					return f.tooMany(ctx, method, caller, f.server.tooOften(wait))
+				}
 			}
 			switch method {
 			case "tools/list":
@@ -112,6 +117,9 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && n != nil {
 					n.setLevel(params.Level)
 				}
+			}
+			if refused := f.server.revoked(ctx, req.GetExtra()); refused != nil { // now that nothing is waited for any more
+				return nil, f.told(refused)
 			}
 			result, err := next(ctx, method, req)
 			if hello, ok := result.(*sdk.InitializeResult); ok && !sessions && err == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -79,12 +80,7 @@ func (s *Server) httpHandler() http.Handler {
 	mux.HandleFunc(metadataPath, s.metadata)
 	mux.HandleFunc(metadataPath+"/", s.metadata)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.welcome(w, r, protocol) })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // also where nobody reads it: net/http waits for its end
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // it is there with net/http's own connections
-		}
-		mux.ServeHTTP(&patientWriter{ResponseWriter: w}, r)
-	})
+	return s.patiently(mux)
 }
 
 // message is what a request asks for.
@@ -113,6 +109,8 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.
 		return
 	}
 	r = v.in(r)
+	plain, counted := w, &tally{ResponseWriter: w, server: s, visitor: v, ctx: r.Context()}
+	w = counted
 	leave, ok := s.callers.visit(v.ID, s.visitsEach())
 	if !ok {
 		s.tooBusy(w, r, "too many of your requests are under way: wait until one is answered")
@@ -125,10 +123,10 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.
 	}
 	m.lasts = m.lasts || gjson.GetBytes(m.body, "method").Str == "subscriptions/listen"
 	if now := s.door.Load(); now != door || !v.Expires.IsZero() { // it may have taken its time to send all of it
-		if v = s.identify(now, w, r); v == nil {
+		if v = s.identify(now, plain, r); v == nil {
 			return
 		}
-		r = v.in(r)
+		r, counted.visitor = v.in(r), v
 	}
 	admitted(v, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { then(w, r, m) })).ServeHTTP(w, r)
 }
@@ -238,12 +236,14 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byt
 		if r.ContentLength > 0 {
 			size = min(r.ContentLength, most)
 		}
-		size = min(size, maxReading)
-		if !s.reading.TryAcquire(size) {
+		all := max(maxReading, 4*min(most, math.MaxInt64/4))
+		size = min(size, all/4)
+		own := s.reading.Of(s.callerIn(r.Context()).ID, all)
+		if !own.Hold(size) {
 			s.tooBusy(w, r, "too much is being sent at once: try again in a moment")
 			return nil, false
 		}
-		defer s.reading.Release(size)
+		defer own.Release(size)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -271,7 +271,9 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byt
 	return body, true
 }
 
-// Of messages that are being read: up to small bytes none is counted, and all others together have at most maxReading.
+// Of messages that are being read: up to small bytes none is counted, and all others together have at most maxReading, or four
+// times the longest that may be sent where that is more. Of that a caller has at most as much as it leaves to others: who
+// sends slowly has itself refused, and nobody else.
 const (
 	small      = 64 << 10
 	maxReading = 256 << 20
@@ -325,26 +327,3 @@ func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return err == nil && address.Unmap().IsLoopback()
 }
-
-// patientWriter gives each write of an answer its own time: a client that takes nothing is let go.
-type patientWriter struct{ http.ResponseWriter }
-
-// How long a client may take nothing of an answer, and to send a message.
-const (
-	writeTime = 30 * time.Second
-	readTime  = time.Minute
-)
-
-// Write implements http.ResponseWriter.
-func (w *patientWriter) Write(p []byte) (int, error) {
-	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTime)) // it is there with net/http's own writers
-	return w.ResponseWriter.Write(p)
-}
-
-// Flush implements http.Flusher.
-func (w *patientWriter) Flush() {
-	_ = http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-// Unwrap is for http.ResponseController.
-func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

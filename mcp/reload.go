@@ -105,7 +105,8 @@ func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err er
 }
 
 // dropFaces lets go of the faces at which nobody has looked since the reload before, and nobody looks; who comes again gets
-// another. Their sessions with upstreams end when all calls have that may use them.
+// another. Their sessions with upstreams end when all calls have that may use them. A session that replicas share looks at none
+// between its requests.
 func (s *Server) dropFaces(old *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *Server) dropFaces(old *generation) {
 		streaming[settled(open.Rights)] = true
 	}
 	for key, f := range s.faces {
-		if seen[f] || streaming[key.rights] || f.used.Load() == old {
+		if seen[f] || streaming[key.rights] || f.running.Load() > 0 || f.used == old || f.used == s.now.Load() {
 			continue
 		}
 		delete(s.faces, key)

@@ -27,6 +27,13 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 	case begins && s.calls.ending():
 		err = fault.New(fault.Unavailable, "the server is shutting down")
 	case begins:
+		v := visitorFor(ctx, nil)
+		if wait := s.take(ctx, "initialize", caller); wait > 0 { // before there is a session of it
+			v.attended.Store(true)
+			s.turnAway(w, wait)
+			return
+		}
+		v.counted = true
 		if id, err = shared.Begin(ctx, caller.ID, s.sessionsEach(), s.o().MaxSessions); err == nil {
 			w.Header().Set(sessionHeader, id)
 			state, err = shared.Session(ctx, id, caller.ID)
@@ -50,8 +57,7 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	n := s.here(s.faceOf(r), id, caller, state)
-	n.note(1)
+	n := s.here(id, caller, state)
 	defer n.note(-1)
 	defer s.prolong(n)()
 	s.serve(next, w, r.WithContext(context.WithValue(ctx, sharedKey{}, n)), m)
@@ -105,19 +111,20 @@ func (s *Server) sessionFailed(w http.ResponseWriter, r *http.Request, err error
 	}
 }
 
-// here is what this replica keeps of a session. Where it keeps too much, what was not used for longest goes.
-func (s *Server) here(f *face, id string, caller *rights.Caller, state steps.SessionState) *session {
+// here is what this replica keeps of a session, in which a request of it is noted, whatever surface and rights that has. Where
+// it keeps too much, what was not used for longest goes.
+func (s *Server) here(id string, caller *rights.Caller, state steps.SessionState) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.ids[id]
-	if known != nil && known.face == f {
-		return known
+	n := s.ids[id]
+	if n == nil {
+		if len(s.ids) >= s.o().MaxSessions {
+			s.forgetOldest()
+		}
+		n = newSession(id, caller, state)
+		s.ids[id] = n
 	}
-	if len(s.ids) >= s.o().MaxSessions {
-		s.forgetOldest()
-	}
-	n := f.newSession(id, caller, state)
-	s.ids[id] = n
+	n.note(1) // before anybody can find it idle
 	return n
 }
 
@@ -132,6 +139,21 @@ func (s *Server) forgetOldest() {
 	}
 	if oldest != nil {
 		delete(s.ids, oldest.id)
+		s.watching.Go(func() { s.settleUp(oldest) })
+	}
+}
+
+// settleUp adds the tokens that could not be shared before to those of a session that is let go of.
+func (s *Server) settleUp(n *session) {
+	owed := n.spent.settle()
+	if owed == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	_, err := n.kept.Shared().Add(ctx, sharedTokens, int64(owed))
+	if err != nil && fault.CodeOf(err) != fault.TokenExpired { // which has ended
+		s.o().Log.Error(notAdded, "tokens", owed, "error", err)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/share"
 )
 
 // Defaults of Options.
@@ -34,8 +34,7 @@ type Server struct {
 	ids      map[string]*session // those of sessions with an id, and those that replicas share
 	streams  map[*stream]bool
 	places   map[*place]bool
-	away     atomic.Bool // tokens cannot be checked
-	reading  *semaphore.Weighted
+	reading  *share.Shares // of messages that are being read
 	readTime time.Duration // for a client to send a message
 
 	calls    tracker
@@ -57,7 +56,7 @@ func New(o *Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
-		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: semaphore.NewWeighted(maxReading), readTime: readTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
+		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: share.New(1), readTime: readTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
 	s.now.Store(newGeneration(o))
 	s.watching.Go(s.watch)
 	return s, nil
@@ -144,8 +143,8 @@ func (s *Server) face(r rights.Rights, surface Surface) *face {
 		f = s.newFace(r, surface)
 		s.faces[key] = f
 	}
+	f.used = s.now.Load() // before anybody can find it unused
 	s.mu.Unlock()
-	f.used.Store(s.now.Load())
 	f.begun.Do(f.refresh) // nobody looks at it before
 	return f
 }

@@ -14,7 +14,7 @@ import (
 
 // session is what is kept of a client between its calls. A client without sessions has none.
 type session struct {
-	face   *face
+	face   *face              // nil: replicas share the session, whose requests may come to any of its caller's
 	id     string             // over HTTP; "": it has none
 	sdk    *sdk.ServerSession // nil: replicas share the session
 	caller rights.Caller      // whose it is
@@ -36,8 +36,8 @@ type session struct {
 }
 
 // newSession makes what is kept of a caller's session; shared is what replicas know of it, nil where there are none.
-func (f *face) newSession(id string, caller *rights.Caller, shared steps.SessionState) *session {
-	n := &session{face: f, id: id, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: steps.NewSession(shared)}
+func newSession(id string, caller *rights.Caller, shared steps.SessionState) *session {
+	n := &session{id: id, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: steps.NewSession(shared)}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
 }
@@ -52,8 +52,8 @@ func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller, kept *place
 		return known
 	}
 	delete(s.places, kept)
-	n := f.newSession(ss.ID(), caller, nil)
-	n.sdk = ss
+	n := newSession(ss.ID(), caller, nil)
+	n.face, n.sdk = f, ss
 	n.links = newLinks(n)
 	s.sessions[ss] = n
 	if n.id != "" {

@@ -152,7 +152,7 @@ func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
 	if shared := s.of.kept.Shared(); shared != nil {
 		if err := s.share(context.WithoutCancel(ctx), shared, n, told); err != nil { // the answer is there, and is given
 			s.of.spent.owe(n)
-			s.o.Log.ErrorContext(ctx, "the tokens of an answer could not be added to those of its session", "tokens", n, "error", err)
+			s.o.Log.ErrorContext(ctx, notAdded, "tokens", n, "error", err)
 		}
 	}
 }
@@ -167,6 +167,9 @@ func (s *spender) share(ctx context.Context, shared steps.SessionState, n, told 
 	}
 	return nil
 }
+
+// notAdded is what the log is told of tokens that could not be shared.
+const notAdded = "the tokens of an answer could not be added to those of its session"
 
 // owe takes note of tokens that could not be shared: the next call of the session begins by that. settle gives what is owed.
 func (s *spending) owe(tokens int) {

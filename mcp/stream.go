@@ -4,12 +4,37 @@ import (
 	"context"
 	"net/http"
 	"sync"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
-// stream is a request that stays open: what a client is told outside its calls.
+// stream is a request that is cut when its caller has other rights: one that stays open, in which a client is told what happens
+// outside its calls, and a call that runs.
 type stream struct {
 	*visitor
 	cancel context.CancelFunc
+}
+
+// cuttable has a request cut when its caller has other rights, until the function that it returns is called.
+func (s *Server) cuttable(one *stream) (end func()) {
+	s.mu.Lock()
+	s.streams[one] = true
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		delete(s.streams, one)
+		s.mu.Unlock()
+	}
+}
+
+// permitted gives the context of a call, which ends when its caller has other rights.
+func (s *Server) permitted(ctx context.Context, v *visitor) (permitted context.Context, end func()) {
+	permitted, cancel := context.WithCancelCause(ctx)
+	forget := s.cuttable(&stream{v, func() { cancel(fault.New(fault.Cancelled, "your rights are not what they were")) }})
+	return permitted, func() {
+		forget()
+		cancel(nil)
+	}
 }
 
 // serve answers a request. One that stays open does not outlive the rights of its caller.
@@ -24,15 +49,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 		ctx, cancel = context.WithDeadline(r.Context(), v.Expires)
 	}
 	defer cancel()
-	open := &stream{v, cancel}
-	s.mu.Lock()
-	s.streams[open] = true
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.streams, open)
-		s.mu.Unlock()
-	}()
+	defer s.cuttable(&stream{v, cancel})()
 	if !s.still(ctx, v) { // since it was let in
 		s.noSession(w, r)
 		return

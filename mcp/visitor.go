@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -20,8 +21,10 @@ import (
 // visitor is who has sent a request over HTTP, and by which door's word.
 type visitor struct {
 	*rights.Caller
-	door  *Door
-	token string // "": the door asks for none
+	door     *Door
+	token    string      // "": the door asks for none
+	counted  bool        // its request was counted before it comes to a face
+	attended atomic.Bool // its request has come to a face, which counts it
 }
 
 type visitorKey struct{}
@@ -44,6 +47,24 @@ func visitorOf(extra *sdk.RequestExtra) *visitor {
 	return v
 }
 
+// visitorFor is who has sent a message, by whichever door; nil: it did not come over HTTP. Where the door asks for no tokens
+// it is who has begun the session.
+func visitorFor(ctx context.Context, extra *sdk.RequestExtra) *visitor {
+	if v := visitorOf(extra); v != nil {
+		return v
+	}
+	v, _ := ctx.Value(visitorKey{}).(*visitor)
+	return v
+}
+
+// revoked says that the sender of a message has other rights now than it was let in with, or none; nil: it has the same.
+func (s *Server) revoked(ctx context.Context, extra *sdk.RequestExtra) *fault.Error {
+	if v := visitorFor(ctx, extra); v == nil || s.still(ctx, v) {
+		return nil
+	}
+	return fault.New(fault.Denied, "your rights are not what they were: nothing of this was done")
+}
+
 // identify finds out who has sent a request. Who is not known is told so; the visitor is nil then.
 func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visitor {
 	if d.Callers == nil {
@@ -57,12 +78,8 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 		return nil
 	}
 	caller, err := d.Callers.Verify(r.Context(), v.token)
-	if code := fault.CodeOf(err); err == nil || code == fault.Denied {
-		s.keysAway(nil)
-	} else {
-		if code != fault.Cancelled { // by a client that did not wait
-			s.keysAway(err)
-		}
+	if err != nil && fault.CodeOf(err) != fault.Denied {
+		s.o().Log.Debug("a token could not be checked", "error", err) // whoever keeps the keys tells once that they are away
 		s.o().Refused(RefusedKeys)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "tokens cannot be checked now", http.StatusServiceUnavailable)
@@ -85,18 +102,6 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 	}
 	v.Caller = caller
 	return v
-}
-
-// keysAway tells the log that tokens cannot be checked, and that they can be again: once each.
-func (s *Server) keysAway(err error) {
-	if away := err != nil; s.away.Swap(away) == away {
-		return
-	}
-	if err != nil {
-		s.o().Log.Error("tokens cannot be checked", "error", err)
-		return
-	}
-	s.o().Log.Info("tokens can be checked again")
 }
 
 // still tells whether a visitor who was let in would be now, with the same rights. One of whom that cannot be told now stays
@@ -154,7 +159,7 @@ func (d *Door) challenge(w http.ResponseWriter, problem string) {
 	if problem != "" {
 		params = append(params, fmt.Sprintf("error=%q", problem))
 	}
-	if at := d.metadataURL(); at != "" {
+	if at := d.metadataURL(); at != nil {
 		params = append(params, fmt.Sprintf("resource_metadata=%q", at))
 		if len(d.Scopes) > 0 {
 			params = append(params, fmt.Sprintf("scope=%q", strings.Join(d.Scopes, " ")))
@@ -167,21 +172,21 @@ func (d *Door) challenge(w http.ResponseWriter, problem string) {
 // it with the path (RFC 9728 section 3.1).
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// metadataURL is where a client is told how to get a token; "": nowhere.
-func (d *Door) metadataURL() string {
-	own, err := url.Parse(d.URL)
-	if err != nil || d.URL == "" || len(d.Issuers) == 0 {
-		return ""
+// metadataURL is where a client is told how to get a token; nil: nowhere.
+func (d *Door) metadataURL() *url.URL {
+	if d.own == nil || len(d.Issuers) == 0 {
+		return nil
 	}
-	own.Path, own.RawPath, own.RawQuery = metadataPath+strings.TrimSuffix(own.Path, "/"), "", ""
-	return own.String()
+	at := *d.own
+	at.Path, at.RawPath, at.RawQuery = metadataPath+strings.TrimSuffix(at.Path, "/"), "", ""
+	return &at
 }
 
 // metadata tells where a client gets a token.
 func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 	d := s.door.Load()
-	at, err := url.Parse(d.metadataURL())
-	if err != nil || at.Path == "" || !d.serves(r.Host) || r.URL.Path != metadataPath && r.URL.Path != at.Path {
+	at := d.metadataURL()
+	if at == nil || !d.serves(r.Host) || r.URL.Path != metadataPath && r.URL.Path != at.Path {
 		http.NotFound(w, r)
 		return
 	}

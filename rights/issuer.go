@@ -76,23 +76,20 @@ func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
 		}
 		where = i.found
 	}
-	set, err := i.fetchKeys(ctx, where)
+	set, err := i.fetchKeys(ctx, where, have)
 	if err != nil {
 		i.found = "" // they may have moved
 		return nil, err
 	}
-	if have != nil && have.text == set.text {
-		return have, nil
-	}
 	return set, nil
 }
 
-func (i *issuer) fetchKeys(ctx context.Context, where string) (*keySet, error) {
+func (i *issuer) fetchKeys(ctx context.Context, where string, have *keySet) (*keySet, error) {
 	text, err := i.fetch(ctx, where, maxKeysBytes)
 	if err != nil {
 		return nil, err
 	}
-	set, err := parseKeys(text, i.accepted)
+	set, err := readKeys(text, i.accepted, have)
 	if err != nil {
 		return nil, fmt.Errorf("what %s has as keys cannot be used: %w", place(where), err)
 	}

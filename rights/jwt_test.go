@@ -311,3 +311,23 @@ func TestLogsShowNoToken(t *testing.T) {
 		t.Error(log.String())
 	}
 }
+
+// TestTheIssuerIsPartOfTheCaller: two issuers have the same word for two callers, and neither can write the other's.
+func TestTheIssuerIsPartOfTheCaller(t *testing.T) {
+	t.Parallel()
+	ids := map[string]string{}
+	for _, issuer := range []*authServer{newAuthServer(t, rsaPair.jwk(nil)), newAuthServer(t, rsaPair.jwk(nil))} {
+		known := table(t, issuer.URL, "")
+		hash := hashOf(issuer.URL)[:8]
+		for _, subject := range []string{"ann", "ann@example.com", "ann@" + hash} {
+			caller, err := known.Verify(t.Context(), rsaPair.token(rsaPair.header(), goodClaims(issuer.URL, map[string]any{"sub": subject})))
+			if err != nil {
+				t.Fatal(inner(err))
+			}
+			if other := ids[caller.ID]; other != "" || caller.ID != "jwt:"+subject+"@"+hash {
+				t.Errorf("%s of %s is %q, as is %s", subject, issuer.URL, caller.ID, other)
+			}
+			ids[caller.ID] = subject + " of " + issuer.URL
+		}
+	}
+}

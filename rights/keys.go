@@ -63,6 +63,19 @@ func (s *keySet) find(id, algorithm string) []any {
 // errNoKeys says that a key set is one, and has no keys.
 var errNoKeys = errors.New("it has no keys")
 
+// readKeys reads a key set in place of the one that is had (nil: none), and gives that one where nothing is new. A set that
+// has become empty is a set: who empties it takes all tokens back. At first an empty one is an error, for it was never of use.
+func readKeys(text []byte, accepted []jose.SignatureAlgorithm, have *keySet) (*keySet, error) {
+	if have != nil && have.text == sha256.Sum256(text) {
+		return have, nil
+	}
+	set, err := parseKeys(text, accepted)
+	if errors.Is(err, errNoKeys) && have != nil {
+		return &keySet{text: sha256.Sum256(text)}, nil
+	}
+	return set, err
+}
+
 // parseKeys reads a key set. Keys that cannot verify any signature that is accepted are left out (RFC 7517, section 5);
 // it is an error where none is left.
 func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error) {

@@ -24,8 +24,9 @@ type Rights struct {
 
 // Caller is who has sent a request.
 type Caller struct {
-	// ID is what results, sessions and rates are bound to: "token:NAME" of the table, "jwt:SUBJECT" of a JWT, whichever
-	// client of the subject has sent it. The doors without tokens have names of their own, such as "http".
+	// ID is what results, sessions and rates are bound to, and by which logs and info name the caller: "token:NAME" of the
+	// table, "jwt:SUBJECT@ISSUER" of a JWT, whichever client of the subject has sent it. ISSUER is the first 8 hex digits of
+	// the SHA-256 of the issuer's name; a subject may hold an @ itself, so that it ends at the last one. The doors without tokens have names of their own, such as "http".
 	ID string
 	Rights
 	Expires time.Time // from then on the token is not accepted any more; zero: never

@@ -3,7 +3,9 @@ package rights
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +31,8 @@ const (
 
 // ring holds the issuer's keys, and loads them again when they are used: in the background when they have become old, and
 // at once when a token was signed with a key that is not there. At most one load runs at a time. Keys that are there stay
-// until others are: an issuer that cannot be reached does not lock out those whose tokens are signed with a known key.
+// until others are, or the issuer has none any more: one that cannot be reached does not lock out those whose tokens are signed
+// with a known key.
 type ring struct {
 	load         func(ctx context.Context, have *keySet) (*keySet, error) // gives have itself where nothing is new
 	every, apart time.Duration
@@ -61,7 +64,7 @@ func newRing(o *Options, accepted []jose.SignatureAlgorithm) (*ring, *fault.Erro
 	default:
 		file := &keyFile{name: where, accepted: accepted}
 		r.load, r.every, r.apart = file.load, checkFileEvery, checkFileEvery
-		set, err := file.load(r.ctx, nil)
+		set, err := r.attempt(r.ctx, nil)
 		if err != nil {
 			f := fault.New(fault.BadRequest, "the file of the issuer's keys cannot be used: %s. It must be a JSON Web Key Set with public keys", err)
 			f.Err = err
@@ -150,13 +153,29 @@ func (r *ring) begin(pause time.Duration) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(r.ctx, fetchTime)
 		defer cancel()
-		set, err := r.load(ctx, have)
+		set, err := r.attempt(ctx, have)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.running = nil
 		r.end(set, err)
 	}()
 }
+
+// attempt loads the keys. Whatever an issuer writes, others are served on: a panic is a load that has failed.
+func (r *ring) attempt(ctx context.Context, have *keySet) (set *keySet, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			set, err = nil, &defect{fmt.Sprint(v), string(debug.Stack())}
+		}
+	}()
+	return r.load(ctx, have)
+}
+
+// defect is a panic of a load.
+type defect struct{ value, stack string }
+
+// Error implements error.
+func (d *defect) Error() string { return "a defect of onecall stopped the reading of the keys" }
 
 // end takes what a load has given. r.mu is held.
 func (r *ring) end(set *keySet, err error) {
@@ -166,15 +185,30 @@ func (r *ring) end(set *keySet, err error) {
 		r.err = errors.New("the table of tokens is closed")
 	case err != nil:
 		if r.failed++; r.failed == 1 {
-			r.log.Warn("the keys of the tokens' issuer could not be read; tokens signed with a known key are still accepted",
-				"error", err, "known", r.set != nil)
+			r.complain(err)
 		}
 	default:
-		if r.failed > 0 || set != r.set {
+		switch {
+		case len(set.keys) == 0 && set != r.set:
+			r.log.Warn("the tokens' issuer has no keys any more: no token of it is accepted")
+		case r.failed > 0 || set != r.set:
 			r.log.Info("the keys of the tokens' issuer were read", "keys", len(set.keys), "left_out", set.reason())
 		}
 		r.set, r.failed = set, 0
 	}
+}
+
+// complain tells the log that a load has failed. r.mu is held.
+func (r *ring) complain(err error) {
+	what, level := "the keys of the tokens' issuer could not be read; tokens signed with a known key are still accepted", slog.LevelWarn
+	if r.set == nil {
+		what, level = "the keys of the tokens' issuer could not be read: no token of it can be checked", slog.LevelError
+	}
+	more := []any{"error", err}
+	if d := new(defect); errors.As(err, &d) {
+		level, more = slog.LevelError, append(more, "panic", d.value, "stack", d.stack)
+	}
+	r.log.Log(context.Background(), level, what, more...)
 }
 
 // wait waits for the load that runs, if one does.

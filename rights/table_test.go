@@ -265,7 +265,7 @@ func TestExpires(t *testing.T) {
 	s := newAuthServer(t, rsaPair.jwk(nil))
 	known := table(t, s.URL, "")
 	caller, err := known.Verify(t.Context(), rsaPair.plain(s.URL))
-	if err != nil || !caller.Expires.Equal(now.Add(time.Hour+leeway)) || caller.ID != "jwt:ann" {
+	if err != nil || !caller.Expires.Equal(now.Add(time.Hour+leeway)) || caller.ID != "jwt:ann@"+hashOf(s.URL)[:8] {
 		t.Errorf("%+v, %v", caller, err)
 	}
 }

@@ -3,6 +3,7 @@ package rights
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,7 +140,7 @@ func (v *verifier) read(signed *jose.JSONWebSignature) (_ *Caller, from time.Tim
 	if !isSubject(c.Subject) {
 		return nil, from, refuse("a JWT whose subject (sub) is missing, too long, or has characters that cannot be seen")
 	}
-	caller := &Caller{ID: "jwt:" + c.Subject, Expires: instant(c.Expiry).Add(leeway)}
+	caller := &Caller{ID: v.idOf(c.Subject), Expires: instant(c.Expiry).Add(leeway)}
 	for _, scope := range slices.Concat(c.Scope, c.Scp) {
 		caller.Tier = max(caller.Tier, v.scopes[scope])
 	}
@@ -149,6 +150,13 @@ func (v *verifier) read(signed *jose.JSONWebSignature) (_ *Caller, from time.Tim
 		}
 	}
 	return caller, from, nil
+}
+
+// idOf is the id of the caller with this subject, which is one issuer's word for it (RFC 7519, section 4.1.2): with the
+// beginning of the SHA-256 of the issuer's name, so that another issuer's caller of an equal subject is another caller.
+func (v *verifier) idOf(subject string) string {
+	issuer := sha256.Sum256([]byte(v.issuer))
+	return "jwt:" + subject + "@" + hex.EncodeToString(issuer[:4])
 }
 
 // instant is a time as a token gives it, not later than the last that can be written (RFC 3339).

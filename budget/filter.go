@@ -18,8 +18,8 @@ const maxKeysTold = 50
 // goes on in each element: an object that holds none of the keys is then {}, an element that is no object null. A key
 // that an object lacks is looked for in the items of the one array in it, if there is one. A path found nowhere is
 // bad_request with the keys that are there.
-func filter(o outline, paths []string) ([]byte, error) {
-	f := filtering{found: make([]bool, len(paths))}
+func filter(w *work, o outline, paths []string) ([]byte, error) {
+	f := filtering{work: w, found: make([]bool, len(paths))}
 	wanted := make([]wish, len(paths))
 	for i, p := range paths {
 		wanted[i] = wish{i, p}
@@ -28,6 +28,9 @@ func filter(o outline, paths []string) ([]byte, error) {
 		wanted = append(wanted, inTheArray(o.value, o.arrays[0], paths)...)
 	}
 	f.value(o.value, wanted, 0)
+	if err := w.over(); err != nil {
+		return nil, err
+	}
 	for i, found := range f.found {
 		if !found {
 			return nil, keyNotFound(o, i, paths[i])
@@ -69,12 +72,16 @@ func beginsWithKey(path string, keys map[string]bool) bool {
 
 // filtering writes a filtered value.
 type filtering struct {
+	work  *work
 	out   []byte
 	found []bool // by path
 }
 
 // value appends what the wishes select of an object or an array, and tells whether that is anything.
 func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
+	if !f.work.goesOn() {
+		return false
+	}
 	k := kindOf(v)
 	if k == object && depth < maxDepth {
 		return f.object(v, wanted, depth)
@@ -145,7 +152,7 @@ func (f *filtering) match(rawKey []byte, wanted, below []wish) (whole bool, _ []
 // markBelow marks the paths that are found inside a member which is taken whole.
 func (f *filtering) markBelow(member []byte, below []wish, depth int) {
 	if len(below) > 0 {
-		aside := filtering{found: f.found}
+		aside := filtering{work: f.work, found: f.found}
 		aside.value(member, below, depth)
 	}
 }

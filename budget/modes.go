@@ -94,49 +94,85 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, 
 	if fits == nil {
 		fits = func([]byte) bool { return true }
 	}
+	var a answer
+	if err := working(ctx, len(value), func(w *work) (err error) {
+		a, err = r.answer(w, f, value, fits, query)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if a.asks { // which takes turns of its own
+		result, err := query(ctx, f.Query, value)
+		if err != nil {
+			return nil, err
+		}
+		if err := working(ctx, len(result), func(*work) (err error) {
+			a, err = r.orProbe(result, fits, bytes.Clone) // it may be a part of the value
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range a.kept {
+		if err := r.keep(ctx, owner, p.Token, p.value); err != nil {
+			return nil, err
+		}
+	}
+	return a.result, nil
+}
+
+// answer is what a fetch is answered, and what has to be kept first.
+type answer struct {
+	result []byte
+	kept   []*probe
+	asks   bool // the mode is query: there is nothing yet
+}
+
+// answer makes the answer of all modes but query, which it finds to be in order.
+func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query) (answer, error) {
 	o := r.outline(value)
 	if f.Mode == "" {
 		f.Mode = f.impliedMode(o, fits)
 	}
 	if err := f.check(o); err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	switch f.Mode {
 	case ModeSummary:
-		return r.orProbe(ctx, owner, summarize(o), fits)
+		return r.orProbe(summarize(o), fits, nil)
 	case ModePaginated:
-		return r.paginate(ctx, owner, f, o, fits)
+		return r.paginate(f, o, fits)
 	case ModeFiltered:
-		result, err := filter(o, f.FilterKeys)
+		result, err := filter(w, o, f.FilterKeys)
 		if err != nil {
-			return nil, err
+			return answer{}, err
 		}
-		return r.orProbe(ctx, owner, result, fits)
+		return r.orProbe(result, fits, slices.Clip)
 	case ModeQuery:
 		if query == nil {
-			return nil, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
+			return answer{}, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
 		}
-		result, err := query(ctx, f.Query, value)
-		if err != nil {
-			return nil, err
-		}
-		if fits(result) {
-			return result, nil
-		}
-		return r.ProbeWithin(ctx, owner, bytes.Clone(result), fits) // it may be a part of the value
+		return answer{asks: true}, nil
 	}
 	if !fits(value) {
-		return nil, r.fullRefused(f, o)
+		return answer{}, r.fullRefused(f, o)
 	}
-	return value, nil
+	return answer{result: value}, nil
 }
 
-// orProbe is the result if it fits, else its probe.
-func (r *Results) orProbe(ctx context.Context, owner string, result []byte, fits Fits) ([]byte, error) {
+// orProbe is the result if it fits, else its probe; own, if it is not nil, makes the bytes that are kept then.
+func (r *Results) orProbe(result []byte, fits Fits, own func([]byte) []byte) (answer, error) {
 	if fits(result) {
-		return result, nil
+		return answer{result: result}, nil
 	}
-	return r.ProbeWithin(ctx, owner, result, fits)
+	if err := r.holds(len(result)); err != nil {
+		return answer{}, err
+	}
+	if own != nil {
+		result = own(result)
+	}
+	p, shown, err := r.describeWithin(result, fits)
+	return answer{result: shown, kept: []*probe{p}}, err
 }
 
 func (f Fetch) impliedMode(o outline, fits Fits) string {

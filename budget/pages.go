@@ -2,7 +2,6 @@ package budget
 
 import (
 	"bytes"
-	"context"
 	"iter"
 	"slices"
 	"sort"
@@ -20,7 +19,7 @@ const maxWeighed = 10_000
 // line feed. Past the end there are none. An item that does not fit in a page of its own is kept as a result of its own,
 // and its probe stands in its place. A page that does not fit is bad_page; the message names a page_size that does, and
 // the page of that size in which the first item is.
-func (r *Results) paginate(ctx context.Context, owner string, f Fetch, o outline, fits Fits) ([]byte, error) {
+func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 	p := page{sequence: sequenceOf(o), number: 1, size: r.o.PageSize}
 	if f.PageSet {
 		p.number = f.Page
@@ -29,31 +28,32 @@ func (r *Results) paginate(ctx context.Context, owner string, f Fetch, o outline
 		p.size = f.PageSize
 	}
 	if whole := p.whole(); fits(whole) {
-		return whole, nil
+		return answer{result: whole}, nil
 	}
 	shown, probes, err := r.weigh(p, fits)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	if len(shown) == 0 {
-		return nil, budgetTooSmall()
+		return answer{}, budgetTooSmall()
 	}
 	if len(shown) == p.count() {
 		for _, probe := range probes {
-			if err := r.keep(ctx, owner, probe.Token, bytes.Clone(probe.value)); err != nil { // a part of a larger value
-				return nil, err
+			if err := r.holds(len(probe.value)); err != nil {
+				return answer{}, err
 			}
+			probe.value = bytes.Clone(probe.value) // a part of a larger value
 		}
-		return p.json(shown), nil
+		return answer{result: p.json(shown), kept: probes}, nil
 	}
 	fitting, err := r.smaller(p, len(shown), fits)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	e := badPage("/page_size", "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d of that size holds the first item of this page.",
 		p.number, p.size, fitting.size, fitting.number)
 	e.Available = []string{strconv.Itoa(fitting.size)}
-	return nil, e
+	return answer{}, e
 }
 
 // weigh finds the most items from the page's start that fit, with probes, not kept yet, in place of those that would not

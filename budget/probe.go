@@ -39,32 +39,48 @@ type probe struct {
 // Probe keeps a value for its owner and returns the JSON that describes it. The preview holds at most previewRunes
 // characters of the value, and never more than 200; with 0 it is the empty string. Without the preview a probe costs at
 // most 90 tokens (with a counter's factor of 1). Errors are those of Keep.
-func (r *Results) Probe(ctx context.Context, owner string, value []byte, previewRunes int) ([]byte, error) {
-	p, err := r.describe(value)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.keep(ctx, owner, p.Token, value); err != nil {
-		return nil, err
-	}
-	return p.json(previewRunes), nil
+func (r *Results) Probe(ctx context.Context, owner string, value []byte, previewRunes int) (result []byte, err error) {
+	return r.probed(ctx, owner, value, func() (*probe, []byte, error) {
+		p, err := r.describe(value)
+		if err != nil {
+			return nil, nil, err
+		}
+		return p, p.json(previewRunes), nil
+	})
 }
 
 // ProbeWithin is Probe with the longest preview that fits; the value is kept once. Where the probe does not fit even with
 // an empty preview nothing is kept, and the error is budget_too_small.
 func (r *Results) ProbeWithin(ctx context.Context, owner string, value []byte, fits Fits) ([]byte, error) {
-	p, err := r.describe(value)
-	if err != nil {
+	return r.probed(ctx, owner, value, func() (*probe, []byte, error) { return r.describeWithin(value, fits) })
+}
+
+// probed describes a value, in a turn where it is large, and keeps it.
+func (r *Results) probed(ctx context.Context, owner string, value []byte, describe func() (*probe, []byte, error)) (result []byte, err error) {
+	var p *probe
+	if err := working(ctx, len(value), func(*work) (err error) {
+		p, result, err = describe()
+		return err
+	}); err != nil {
 		return nil, err
-	}
-	result := p.within(fits)
-	if result == nil {
-		return nil, budgetTooSmall()
 	}
 	if err := r.keep(ctx, owner, p.Token, value); err != nil {
 		return nil, err
 	}
 	return result, nil
+}
+
+// describeWithin makes the probe of a value that is not kept yet, and its longest JSON that fits.
+func (r *Results) describeWithin(value []byte, fits Fits) (*probe, []byte, error) {
+	p, err := r.describe(value)
+	if err != nil {
+		return nil, nil, err
+	}
+	result := p.within(fits)
+	if result == nil {
+		return nil, nil, budgetTooSmall()
+	}
+	return p, result, nil
 }
 
 // describe makes the probe of a value that is not kept yet.

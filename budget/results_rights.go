@@ -27,12 +27,20 @@ func (r *Results) With(rights Rights) *Results {
 	return &own
 }
 
-// Holding gives the same Results to a user that accounts for memory: hold is asked, before a kept value is worked on, whether
-// so many bytes may be held; its error is the answer. They are held until the user is done.
+// Holding gives the same Results to a user that accounts for memory: hold is asked, before a kept value is read and when another
+// was made of it, whether so many bytes may be held; its error is the answer. They are held until the user is done.
 func (r *Results) Holding(hold func(n int) error) *Results {
 	own := *r
 	own.hold = hold
 	return &own
+}
+
+// holds asks whether so many bytes may be held.
+func (r *Results) holds(n int) error {
+	if r.hold == nil {
+		return nil
+	}
+	return r.hold(n)
 }
 
 // mark is an owner with its rights as a driver keeps it: at most 128 bytes, whatever the owner is.

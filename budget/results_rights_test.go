@@ -49,8 +49,10 @@ type marking struct {
 }
 
 func (m *marking) Put(_ context.Context, _ string, e budget.Entry) error { m.entry = e; return nil }
-func (m *marking) Get(context.Context, string) (budget.Entry, error)     { return m.entry, nil }
 func (m *marking) Touch(context.Context, string, time.Time) error        { return nil }
+func (m *marking) Get(_ context.Context, _ string, admit budget.Admit) (budget.Entry, error) {
+	return m.entry, admit.Ask(m.entry, int64(len(m.entry.Value)))
+}
 
 // TestRightsOfOldMarks: what was kept by a version that bound results to owners alone is its owner's, and what is malformed nobody's.
 func TestRightsOfOldMarks(t *testing.T) {

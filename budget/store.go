@@ -26,19 +26,21 @@ var ErrClosed = errors.New("the store of results is closed")
 
 // Driver keeps results. It does no more than that: tokens, owners, the extension of a life, the bound of a single value
 // and the errors of callers are the work of Results. A driver
-//   - bounds all that it keeps in bytes, and gives up older results for a new one, never the new one;
+//   - bounds all that it keeps in bytes, and gives up older results for a new one, never the new one: those of the owner
+//     (Entry.Part) that has most, so that one who keeps more and more loses its own;
 //   - answers ErrNotFound for what is absent, expired, damaged or not its own, and ErrClosed after Close;
 //   - does nothing, and answers the context's error, when the context has ended;
 //   - is safe for concurrent use, and takes any string as a key.
 //
 // Package budget/storetest holds the tests that every driver passes.
 type Driver interface {
-	// Put keeps e under key, in place of what is there. It may keep e.Value without copying it. A value that is larger
-	// than all that the driver may keep is limit_exceeded.
+	// Put keeps e under key, in place of what is there. It may keep e.Value without copying it. A value that is too large
+	// (CheckSize) is limit_exceeded; what it would have replaced may be gone then.
 	Put(ctx context.Context, key string, e Entry) error
 
-	// Get returns the entry that was put, to the millisecond at least; its Value is for reading only.
-	Get(ctx context.Context, key string) (Entry, error)
+	// Get returns the entry that was put, to the millisecond at least; its Value is for reading only. The value is not read
+	// before admit has said yes; its error ends Get.
+	Get(ctx context.Context, key string, admit Admit) (Entry, error)
 
 	// Touch changes the time at which an entry that is there expires.
 	Touch(ctx context.Context, key string, expires time.Time) error
@@ -71,9 +73,40 @@ func Bound(maxBytes int64) (int64, error) {
 
 // Entry is a result as a driver keeps it.
 type Entry struct {
-	Owner            string // whose it is; opaque to the driver, at most 256 bytes
+	Owner            string // whose it is, at most 256 bytes; opaque to the driver but for Part
 	Created, Expires time.Time
 	Value            []byte // JSON; must not be changed by anyone
+}
+
+// Part is to whose part of the store the entry counts: what of its owner stands before the first colon.
+func (e Entry) Part() string {
+	part, _, _ := strings.Cut(e.Owner, ":")
+	return part
+}
+
+// Admit is asked before a value is read: by the entry without it, and the bytes that it has. It may be asked again where the
+// entry is replaced meanwhile. Nil admits everything.
+type Admit func(e Entry, size int64) error
+
+// Ask asks whether the value of an entry may be read; e may have its Value.
+func (a Admit) Ask(e Entry, size int64) error {
+	if a == nil {
+		return nil
+	}
+	e.Value = nil
+	return a(e, size)
+}
+
+// CheckSize is what keeps a driver from keeping a result that counts so many bytes, of most that it may keep: limit_exceeded
+// where that is more than all, or more than half of all and its owner is not alone, that is, where others keep results too.
+func CheckSize(size, most int64, alone bool) error {
+	switch {
+	case size > most:
+		return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d (results.maxBytes). Ask for less of it.", size, most)
+	case !alone && size > most/2:
+		return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d (results.maxBytes), and one result at most half of that while others keep results there. Ask for less of it.", size, most)
+	}
+	return nil
 }
 
 // ResultsOptions are the settings of Results; a zero field stands for its default.
@@ -188,36 +221,38 @@ func (r *Results) keep(ctx context.Context, owner, token string, value []byte) e
 
 // Value returns a result that its owner kept, and the time that it lives unused from now on: its use extends it by TTL,
 // up to MaxTTL from its beginning. Whatever is not a live token of this owner is token_expired, and so is what it kept with
-// rights that it has not any more (see With). The value is for reading only.
+// rights that it has not any more (see With); of such a result nothing is read. The value is for reading only.
 func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.Duration, error) {
 	if !strings.HasPrefix(token, TokenPrefix) {
 		return nil, 0, tokenExpired()
 	}
-	e, err := r.driver.Get(ctx, keyOf(token))
+	e, err := r.driver.Get(ctx, keyOf(token), func(e Entry, size int64) error {
+		if !r.rights.owns(e.Owner, owner) || !r.o.Now().Before(r.end(e)) {
+			return ErrNotFound
+		}
+		return r.holds(int(size))
+	})
 	if errors.Is(err, ErrNotFound) {
 		return nil, 0, tokenExpired()
 	}
 	if err != nil {
 		return nil, 0, storeFault(err, "read")
 	}
-	now, last := r.o.Now(), e.Created.Add(r.o.MaxTTL)
-	expires := earlier(e.Expires, last)
-	if !r.rights.owns(e.Owner, owner) || !now.Before(expires) {
+	now, expires := r.o.Now(), r.end(e)
+	if !now.Before(expires) { // while it was read
 		return nil, 0, tokenExpired()
 	}
-	if extended := earlier(now.Add(r.o.TTL), last); extended.After(expires) {
+	if extended := earlier(now.Add(r.o.TTL), e.Created.Add(r.o.MaxTTL)); extended.After(expires) {
 		// A store that cannot extend a life has still answered the value: it then expires when it would have.
 		if r.driver.Touch(ctx, keyOf(token), extended) == nil {
 			expires = extended
 		}
 	}
-	if r.hold != nil {
-		if err := r.hold(len(e.Value)); err != nil {
-			return nil, 0, err
-		}
-	}
 	return e.Value, expires.Sub(now), nil
 }
+
+// end is when a result expires, whatever its driver says.
+func (r *Results) end(e Entry) time.Time { return earlier(e.Expires, e.Created.Add(r.o.MaxTTL)) }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {

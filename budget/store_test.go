@@ -14,14 +14,20 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// results are Results in memory, closed at the end of the test.
-func results(t testing.TB, o *budget.ResultsOptions) *budget.Results {
+// memory is a store in memory.
+func memory(t testing.TB) budget.Driver {
 	t.Helper()
 	d, err := memstore.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := budget.NewResults(d, o)
+	return d
+}
+
+// results are Results in memory, closed at the end of the test.
+func results(t testing.TB, o *budget.ResultsOptions) *budget.Results {
+	t.Helper()
+	r, err := budget.NewResults(memory(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +166,11 @@ func (f failing) Put(ctx context.Context, key string, e budget.Entry) error {
 	return f.Driver.Put(ctx, key, e)
 }
 
-func (f failing) Get(ctx context.Context, key string) (budget.Entry, error) {
+func (f failing) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	if f.get != nil {
 		return budget.Entry{}, f.get
 	}
-	return f.Driver.Get(ctx, key)
+	return f.Driver.Get(ctx, key, admit)
 }
 
 func (f failing) Touch(ctx context.Context, key string, expires time.Time) error {

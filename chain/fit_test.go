@@ -22,12 +22,14 @@ var errAway = errors.New("the server of results is away")
 // away is a driver of results whose server cannot be reached.
 type away struct{ fault error }
 
-func (a away) Put(context.Context, string, budget.Entry) error   { return a.fault }
-func (a away) Get(context.Context, string) (budget.Entry, error) { return budget.Entry{}, a.fault }
-func (a away) Touch(context.Context, string, time.Time) error    { return a.fault }
-func (a away) Delete(context.Context, string) error              { return a.fault }
-func (away) SetMaxBytes(int64) error                             { return nil }
-func (away) Close() error                                        { return nil }
+func (a away) Put(context.Context, string, budget.Entry) error { return a.fault }
+func (a away) Get(context.Context, string, budget.Admit) (budget.Entry, error) {
+	return budget.Entry{}, a.fault
+}
+func (a away) Touch(context.Context, string, time.Time) error { return a.fault }
+func (a away) Delete(context.Context, string) error           { return a.fault }
+func (away) SetMaxBytes(int64) error                          { return nil }
+func (away) Close() error                                     { return nil }
 
 // withoutStore is an engine whose store fails as f says.
 func withoutStore(t testing.TB, o chain.Options, f error) *chain.Engine {

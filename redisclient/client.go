@@ -44,11 +44,11 @@ type Options struct {
 	// Prefix begins every key of the server that is used; at most 200 bytes.
 	Prefix string
 
-	// Timeout is how long the server may be silent within an operation, and how long an operation may wait for a connection;
-	// at least 1 millisecond.
+	// Timeout is how long an operation may wait for a connection and for the first byte of the answer, in all; and how long the
+	// server may be silent then. At least 1 millisecond.
 	Timeout time.Duration
 
-	// Longest is the most that an operation lasts in all; 0: 15 times Timeout, for values that take their time.
+	// Longest is the most that an operation lasts in all; 0: 15 times Timeout, for values that take their time. See Brief.
 	Longest time.Duration
 
 	// TLS is what rediss:// uses, for a server whose certificate the system does not trust, or one that wants a certificate
@@ -61,6 +61,8 @@ type Client struct {
 	o       Options
 	address string // as errors name it
 	server  *redis.Client
+	places  chan struct{} // those of operations that have, or may have, a connection
+	breaker breaker
 
 	mu     sync.RWMutex
 	closed bool
@@ -73,7 +75,7 @@ var quiet = sync.OnceFunc(logging.Disable)
 // New makes a client without a look at the server. Options that are out of range, and a URL that cannot be used, are
 // bad_request.
 func New(o *Options) (*Client, error) {
-	c := &Client{o: *o}
+	c := &Client{o: *o, places: make(chan struct{}, pooled)}
 	if c.o.Longest == 0 {
 		c.o.Longest = longest * c.o.Timeout
 	}
@@ -100,40 +102,109 @@ func (c *Client) Key(name string) string { return c.o.Prefix + name }
 
 // Do runs an operation on the server, unless the context has ended or the client is closed. It leaves with the context; the
 // operation ends by itself then. One whose connection the server had closed is run again: every operation must be such
-// that it may be run twice.
+// that it may be run twice. After one that had no answer within its time, others fail at once, but for one each half second
+// that tries whether the server answers again.
 //
 // The errors: those of the context; ErrClosed; redis.Nil and coded errors as the operation gave them; anything else is
 // unavailable, and its cause (Err) says what is wrong with which server: that is for logs, and not for callers.
 func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
+	return c.within(ctx, c.o.Longest, operation)
+}
+
+// Brief is Do for an operation on little, whose whole answer is there within Timeout.
+func (c *Client) Brief(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
+	return c.within(ctx, c.o.Timeout, operation)
+}
+
+// within is Do for an operation that lasts no longer than that.
+func (c *Client) within(ctx context.Context, longest time.Duration, operation func(ctx context.Context, server *redis.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !c.enter() {
 		return ErrClosed
 	}
-	limited, cancel := context.WithTimeout(ctx, c.o.Longest)
+	limited, cancel := context.WithTimeout(ctx, longest)
+	first := &patient{limited, time.Now().Add(c.o.Timeout)}
+	trial, err := c.begin(limited)
+	if err != nil {
+		cancel()
+		c.users.Done()
+		return c.fault(ctx, limited, longest, err)
+	}
 	done := make(chan error, 1)
+	var once sync.Once
+	end := func(err error) error {
+		err = c.fault(ctx, limited, longest, err)
+		once.Do(func() { c.breaker.leave(ctx, trial, err) })
+		return err
+	}
 	go func() {
-		defer c.users.Done()
-		defer cancel()
+		var err error
 		defer func() {
 			if p := recover(); p != nil { // a length that no memory has, in what is not the server's protocol
-				done <- errNonsense
+				err = errNonsense
 			}
+			done <- end(err)
+			<-c.places
+			cancel()
+			c.users.Done()
 		}()
-		done <- c.again(limited, func() error { return operation(limited, c.server) })
+		err = c.again(first, func() error { return operation(first, c.server) })
 	}()
 	select {
 	case err := <-done:
-		return c.fault(ctx, limited, err)
+		return err
 	case <-limited.Done():
 		select {
 		case err := <-done: // which is why limited ended
-			return c.fault(ctx, limited, err)
+			return err
 		default:
-			return c.fault(ctx, limited, limited.Err())
+			return end(limited.Err())
 		}
 	}
+}
+
+// errNoPlace is that all connections were in use.
+var errNoPlace = errors.New("no connection was free")
+
+// begin waits for a place among the operations, unless the server is known not to answer: also when that is known only at
+// the end of the wait.
+func (c *Client) begin(ctx context.Context) (trial bool, err error) {
+	if err := c.breaker.broken(); err != nil {
+		return false, err
+	}
+	select {
+	case c.places <- struct{}{}:
+	default:
+		patience := time.NewTimer(c.o.Timeout)
+		defer patience.Stop()
+		select {
+		case c.places <- struct{}{}:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-patience.C:
+			return false, errNoPlace
+		}
+	}
+	if trial, err = c.breaker.enter(); err != nil {
+		<-c.places
+	}
+	return trial, err
+}
+
+// patient is the context of an operation as the library sees it: its deadline is that of the first byte of the answer. A
+// connection on which bytes come goes on beyond it, see conn.
+type patient struct {
+	context.Context
+	first time.Time
+}
+
+func (p *patient) Deadline() (time.Time, bool) {
+	if end, ok := p.Context.Deadline(); ok && end.Before(p.first) {
+		return end, true
+	}
+	return p.first, true
 }
 
 // again makes an attempt, and another where the server had closed the connection: the pool may hold as many of those as

@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -16,7 +16,8 @@ const piece = 256 << 10
 // dialer makes connections that give up when the server is silent.
 type dialer struct {
 	silence time.Duration
-	tls     *tls.Config // nil: without
+	more    time.Duration // that an operation may last beyond its first deadline while bytes come
+	tls     *tls.Config   // nil: without
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -26,7 +27,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, silence: d.silence}
+	c := &conn{Conn: raw, silence: d.silence, more: d.more}
 	if d.tls == nil {
 		return c, nil
 	}
@@ -38,58 +39,96 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return secure, nil
 }
 
-// conn is a connection on which a read or a piece of a write that lasts as long as silence fails. A large value takes its
-// time where the network is slow, and a server that hangs is noticed soon all the same. Deadlines that are set hold too.
+// conn is a connection on which an operation ends by the deadline that was set for it, unless bytes of it have moved by then: it
+// may go on for as long as more do within each silence. So a large value takes its time where the network is slow, and a
+// server that hangs is noticed soon all the same.
 type conn struct {
 	net.Conn
-	silence     time.Duration
-	read, write atomic.Pointer[time.Time] // deadlines that were set; nil or zero: none
+	silence, more time.Duration
+
+	mu       sync.Mutex
+	deadline time.Time // of the operation; zero: none
+	moved    time.Time // when its bytes moved last; zero: none has yet
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	if err := c.Conn.SetReadDeadline(c.until(&c.read)); err != nil {
+	if err := c.Conn.SetReadDeadline(c.until()); err != nil {
 		return 0, err
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.move()
+	}
+	return n, err
 }
 
 func (c *conn) Write(p []byte) (written int, err error) {
 	for err == nil {
-		if err = c.Conn.SetWriteDeadline(c.until(&c.write)); err != nil {
+		if err = c.Conn.SetWriteDeadline(c.until()); err != nil {
 			break
 		}
 		var n int
 		n, err = c.Conn.Write(p[written:min(written+piece, len(p))])
 		written += n
 		if written == len(p) {
-			break
+			break // which shows no more than that there is a buffer
 		}
+		c.move()
 	}
 	return written, err
 }
 
-// until is the earlier of the deadline that was set and the end of patience.
-func (c *conn) until(set *atomic.Pointer[time.Time]) time.Time {
-	patience := time.Now().Add(c.silence)
-	if at := set.Load(); at != nil && !at.IsZero() && at.Before(patience) {
-		return *at
+func (c *conn) move() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moved = time.Now()
+}
+
+// until is when patience ends.
+func (c *conn) until() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch patience := time.Now().Add(c.silence); {
+	case c.deadline.IsZero():
+		return patience
+	case c.moved.IsZero():
+		return earlier(patience, c.deadline)
 	}
-	return patience
+	end, last := c.moved.Add(c.silence), c.deadline.Add(c.more)
+	if end.Before(c.deadline) {
+		end = c.deadline
+	}
+	return earlier(end, last)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// set takes the deadline of an operation; one that was not set before is that of another operation.
+func (c *conn) set(deadline time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !deadline.Equal(c.deadline) {
+		c.deadline, c.moved = deadline, time.Time{}
+	}
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.read.Store(&t)
-	c.write.Store(&t)
+	c.set(t)
 	return c.Conn.SetDeadline(t)
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.read.Store(&t)
+	c.set(t)
 	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.write.Store(&t)
+	c.set(t)
 	return c.Conn.SetWriteDeadline(t)
 }
 

@@ -25,9 +25,9 @@ func gone(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// fault is the error of an operation for its caller; limited is what it had of the caller's context. What is wrong with the
-// server, and where it is, is for who runs it: it is the cause of the error, and not in its message.
-func (c *Client) fault(ctx, limited context.Context, err error) error {
+// fault is the error of an operation for its caller; limited is what it had of the caller's context, longest at most. What is
+// wrong with the server, and where it is, is for who runs it: it is the cause of the error, and not in its message.
+func (c *Client) fault(ctx, limited context.Context, longest time.Duration, err error) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return err
 	}
@@ -46,10 +46,20 @@ func (c *Client) fault(ctx, limited context.Context, err error) error {
 	f := fault.New(fault.Unavailable, "The %s cannot be reached now: try again in a few seconds.", c.o.Name)
 	within := c.o.Timeout
 	if end, ok := limited.Deadline(); ok && !time.Now().Before(end) {
-		within = c.o.Longest
+		within = longest
 	}
-	f.Err = fmt.Errorf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) //nolint:errorlint // err may hold what the server wrote
+	said := fmt.Sprintf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) // err may hold what the server wrote
+	if f.Err = errors.New(said); late(err) {
+		f.Err = &lateError{said}
+	}
 	return f
+}
+
+// late tells whether an operation ended because there was no answer in time.
+func late(err error) bool {
+	var said redis.Error
+	var timeout interface{ Timeout() bool }
+	return !errors.As(err, &said) && (errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded))
 }
 
 // reason says what is wrong, with nothing in it that the server wrote but a code. within is the bound that ended an operation
@@ -57,15 +67,14 @@ func (c *Client) fault(ctx, limited context.Context, err error) error {
 func reason(err error, within time.Duration) string {
 	var said redis.Error
 	var dial *net.OpError
-	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &said):
 		return refusal(said.Error())
 	case certificate(err) != "":
 		return "cannot be trusted: " + certificate(err)
-	case errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded):
+	case late(err):
 		return fmt.Sprintf("did not answer within %v", within)
-	case errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
+	case errors.Is(err, errNoPlace) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
 		return fmt.Sprintf("is busy: no connection was free within %v", within)
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "cannot be reached: " + dial.Err.Error()

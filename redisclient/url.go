@@ -44,7 +44,7 @@ func (c *Client) badURL(format string, args ...any) error {
 
 // complete sets all that the URL does not say.
 func (c *Client) complete(settings *redis.Options) {
-	d := &dialer{silence: c.o.Timeout, tls: settings.TLSConfig}
+	d := &dialer{silence: c.o.Timeout, more: c.o.Longest - c.o.Timeout, tls: settings.TLSConfig}
 	if d.tls != nil && c.o.TLS != nil {
 		own := c.o.TLS.Clone()
 		if own.ServerName == "" {

@@ -233,7 +233,7 @@ func TestDriver(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := b.Driver("memory", store)
-		_, err = d.Get(context.Background(), "none")
+		_, err = d.Get(context.Background(), "none", nil)
 		if !errors.Is(err, budget.ErrNotFound) {
 			t.Error(err)
 		}

@@ -112,9 +112,9 @@ func (d *driver) Put(ctx context.Context, key string, e budget.Entry) (err error
 }
 
 // Get implements budget.Driver.
-func (d *driver) Get(ctx context.Context, key string) (e budget.Entry, err error) {
+func (d *driver) Get(ctx context.Context, key string, admit budget.Admit) (e budget.Entry, err error) {
 	defer func(started time.Time) { d.note(ctx, "get", started, err) }(time.Now())
-	return d.Driver.Get(ctx, key)
+	return d.Driver.Get(ctx, key, admit)
 }
 
 // Touch implements budget.Driver.

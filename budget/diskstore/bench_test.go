@@ -47,7 +47,7 @@ func BenchmarkStore(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/get/%d", name, size), func(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if got, err := d.Get(context.Background(), "k"); err != nil || len(got.Value) != len(value) {
+					if got, err := d.Get(context.Background(), "k", nil); err != nil || len(got.Value) != len(value) {
 						b.Fatalf("%d bytes, %v", len(got.Value), err)
 					}
 				}

@@ -17,12 +17,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/internal/recent"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -38,12 +40,12 @@ type Options struct {
 	Now      func() time.Time // the clock; default time.Now
 
 	// MaxDecoded bounds in bytes what is held in memory of the values that were read last, so that reading one again does
-	// not decode it again; default 64 MiB, -1 for nothing. A larger value is decoded each time. After a minute without a
-	// read all is let go of.
+	// not decode it again; default 64 MiB, -1 for nothing. A larger value is decoded each time, for all that read it at the
+	// same time once. After a minute without a read all is let go of.
 	MaxDecoded int64
 }
 
-// Store is a budget.Driver. Where MaxBytes is passed, the oldest results go first. Each process counts what it adds
+// Store is a budget.Driver. Where MaxBytes is passed, the oldest results go first of the owner that has most. Each process counts what it adds
 // itself and looks at the whole folder when it opens it, once a minute while it adds to it, and at the bound: for a
 // minute at the most, several processes together may pass the bound.
 type Store struct {
@@ -51,7 +53,7 @@ type Store struct {
 	o        Options // MaxBytes is guarded by mu
 	encoders sync.Pool
 	decoders sync.Pool
-	recent   *recent
+	recent   *recent.Values[decoded]
 
 	mu     sync.Mutex // guards what follows; and one sweep at a time
 	bytes  int64      // in the folder, as far as this process knows
@@ -75,7 +77,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	case s.o.MaxDecoded < -1:
 		return nil, fault.New(fault.BadRequest, "The bound of what is held decoded must be a number of bytes, or -1 for nothing, not %d.", s.o.MaxDecoded)
 	case s.o.MaxDecoded == 0:
-		s.o.MaxDecoded = DefaultMaxDecoded
+		s.o.MaxDecoded = recent.Default
 	}
 	if s.o.Now == nil {
 		s.o.Now = time.Now
@@ -83,9 +85,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	if err := prepare(dir); err != nil {
 		return nil, err
 	}
-	if s.recent, err = newRecent(s.o.MaxDecoded); err != nil {
-		return nil, err
-	}
+	s.recent = recent.New(s.o.MaxDecoded, decoded.same)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.sweep(""); err != nil {
@@ -123,7 +123,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.recent.clear()
+	s.recent.Clear()
 	return nil
 }
 
@@ -168,8 +168,8 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
-	if err == nil && size > s.most() {
-		err = fault.New(fault.LimitExceeded, "The result takes %d bytes on the disk, more than the whole result store may hold. Ask for less of it.", size)
+	if err == nil {
+		err = s.fits(f.Name(), size, e.Part())
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), s.path(name))
@@ -182,11 +182,20 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	return nil
 }
 
-// most is the bound of all files together.
-func (s *Store) most() int64 {
+// fits is what keeps a file of that size from being kept. Only for a large one the folder is looked through for what others
+// have there.
+func (s *Store) fits(path string, size int64, part string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.o.MaxBytes
+	alone := true
+	if size > s.o.MaxBytes/2 && size <= s.o.MaxBytes {
+		results, err := s.look(filepath.Base(path))
+		if err != nil {
+			return err
+		}
+		alone = !slices.ContainsFunc(results, func(one stored) bool { return one.part != part })
+	}
+	return budget.CheckSize(size, s.o.MaxBytes, alone)
 }
 
 // SetMaxBytes implements budget.Driver. Files beyond the new bound are removed at once; what cannot be is tried again with the
@@ -260,20 +269,34 @@ func (s *Store) write(ctx context.Context, f *os.File, name string, e budget.Ent
 }
 
 // Get implements budget.Driver.
-func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	if err := s.ready(ctx); err != nil {
 		return budget.Entry{}, err
 	}
+	e, err := s.get(ctx, key, admit)
+	for n := 0; n < 2 && errors.Is(err, errReplaced); n++ {
+		e, err = s.get(ctx, key, admit)
+	}
+	if errors.Is(err, errReplaced) || errors.Is(err, errDamaged) {
+		err = budget.ErrNotFound
+	}
+	return e, err
+}
+
+// errReplaced is a file that another took the place of while it was read.
+var errReplaced = errors.New("replaced result")
+
+func (s *Store) get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	f, h, owner, err := s.open(key, os.O_RDONLY)
 	if err != nil {
 		return budget.Entry{}, err
 	}
 	defer f.Close()
 	e := h.entry(owner)
-	e.Value, err = s.value(ctx, f, nameOf(key), h)
-	if errors.Is(err, errDamaged) {
-		err = budget.ErrNotFound
+	if err := admit.Ask(e, h.Size); err != nil {
+		return budget.Entry{}, err
 	}
+	e.Value, err = s.value(ctx, f, key, h)
 	return e, err
 }
 
@@ -296,25 +319,6 @@ func (s *Store) open(key string, flag int) (*os.File, header, string, error) {
 		return nil, header{}, "", err
 	}
 	return f, h, owner, nil
-}
-
-// value gives what an open file holds: as it was decoded lately, or decoded now.
-func (s *Store) value(ctx context.Context, f *os.File, name string, h header) ([]byte, error) {
-	if !s.recent.worth(h.Size) {
-		return s.read(ctx, f, h)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if value, ok := s.recent.get(name, info, h); ok {
-		return value, nil
-	}
-	value, err := s.read(ctx, f, h)
-	if err == nil {
-		s.recent.add(name, info, h, value)
-	}
-	return value, err
 }
 
 // read decodes the value. The memory that it takes follows from what is really there, not from what the header says.

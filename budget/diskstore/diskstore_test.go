@@ -49,7 +49,7 @@ func put(t *testing.T, s *diskstore.Store, key string, e budget.Entry) {
 
 func has(t *testing.T, s *diskstore.Store, key string) bool {
 	t.Helper()
-	_, err := s.Get(t.Context(), key)
+	_, err := s.Get(t.Context(), key, nil)
 	if err != nil && !errors.Is(err, budget.ErrNotFound) {
 		t.Fatalf("Get(%s): %v", key, err)
 	}
@@ -84,7 +84,7 @@ func TestAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := open(t, dir, c.options())
-	if e, err := second.Get(t.Context(), "k"); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
+	if e, err := second.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
 		t.Errorf("after the folder was opened again: %q of %q, %v", e.Value, e.Owner, err)
 	}
 	third := open(t, dir, c.options())
@@ -246,7 +246,7 @@ func TestDamage(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e, err := s.Get(t.Context(), "k")
+		e, err := s.Get(t.Context(), "k", nil)
 		switch {
 		case err == nil && string(e.Value) != value:
 			t.Errorf("%s: Get = %q", what, e.Value)
@@ -398,7 +398,7 @@ func TestStoreFails(t *testing.T) {
 	if err := s.Put(t.Context(), "k", c.entry("1")); err == nil {
 		t.Error("Put into a file succeeds")
 	}
-	if _, err := s.Get(t.Context(), "k"); err == nil || errors.Is(err, budget.ErrNotFound) {
+	if _, err := s.Get(t.Context(), "k", nil); err == nil || errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Get: %v, want the error of the system", err)
 	}
 }

@@ -102,7 +102,7 @@ func TestDecodedIsStillKept(t *testing.T) {
 				t.Fatal(files, err)
 			}
 			do(t, s, files[0])
-			if e, err := s.Get(context.Background(), "a"); !errors.Is(err, budget.ErrNotFound) {
+			if e, err := s.Get(context.Background(), "a", nil); !errors.Is(err, budget.ErrNotFound) {
 				t.Errorf("%d bytes, %v", len(e.Value), err)
 			}
 		})
@@ -154,7 +154,7 @@ func fill(t *testing.T, s *diskstore.Store, key string, size int) {
 
 func value(t *testing.T, s *diskstore.Store, key string) []byte {
 	t.Helper()
-	e, err := s.Get(context.Background(), key)
+	e, err := s.Get(context.Background(), key, nil)
 	check(t, err)
 	return e.Value
 }

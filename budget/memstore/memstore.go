@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/budget/internal/parts"
 )
 
 // sweepEvery is how often expired results are let go of when nothing else happens.
@@ -23,20 +23,25 @@ type Options struct {
 }
 
 // Store is a budget.Driver. Values are kept as they are handed over, without a copy. Where a new result would pass
-// MaxBytes, those not used for the longest time go first. The memory of expired results is given back within a minute.
+// MaxBytes, those go first of the owner that has most which were not used for the longest time. The memory of expired results
+// is given back within a minute.
 type Store struct {
 	o Options // MaxBytes is guarded by mu
 
 	mu      sync.Mutex
-	results *simplelru.LRU[string, *budget.Entry]
-	bytes   int64
+	results map[string]*budget.Entry
+	used    map[string]*uses // by part
+	parts   parts.Parts
 	sweeper *time.Timer // nil while there is nothing to sweep
 	closed  bool
 }
 
+// uses are the keys of one part's results in the order of their use.
+type uses = simplelru.LRU[string, struct{}]
+
 // New makes a store. MaxBytes below -1 is bad_request.
 func New(o *Options) (*Store, error) {
-	s := &Store{}
+	s := &Store{results: map[string]*budget.Entry{}, used: map[string]*uses{}}
 	if o != nil {
 		s.o = *o
 	}
@@ -47,8 +52,7 @@ func New(o *Options) (*Store, error) {
 	if s.o.Now == nil {
 		s.o.Now = time.Now
 	}
-	s.results, err = simplelru.NewLRU(math.MaxInt, func(_ string, e *budget.Entry) { s.bytes -= size(e) })
-	return s, err
+	return s, nil
 }
 
 // size is what an entry counts: its value, and what stands around it in memory.
@@ -57,13 +61,12 @@ func size(e *budget.Entry) int64 { return int64(len(e.Value)) + 512 }
 // Put implements budget.Driver.
 func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	return s.locked(ctx, func() error {
-		if size(&e) > s.o.MaxBytes {
-			return fault.New(fault.LimitExceeded, "The result has %d bytes, more than the whole result store may hold. Ask for less of it.", len(e.Value))
+		if err := budget.CheckSize(size(&e), s.o.MaxBytes, s.parts.Alone(e.Part())); err != nil {
+			return err
 		}
-		s.results.Remove(key)
-		s.results.Add(key, &e)
-		s.bytes += size(&e)
-		s.makeRoom()
+		s.remove(key)
+		s.add(key, &e)
+		s.makeRoom(key)
 		if s.sweeper == nil {
 			s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
 		}
@@ -71,10 +74,48 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	})
 }
 
-// makeRoom lets go of what was not used for the longest time until the rest is within the bound. The caller holds the lock.
-func (s *Store) makeRoom() {
-	for s.bytes > s.o.MaxBytes {
-		s.results.RemoveOldest()
+// add keeps an entry under a key that has none. The caller holds the lock, as of all that follow.
+func (s *Store) add(key string, e *budget.Entry) {
+	own := s.used[e.Part()]
+	if own == nil {
+		own, _ = simplelru.NewLRU[string, struct{}](math.MaxInt, nil) // it refuses only a size below 1
+		s.used[e.Part()] = own
+	}
+	own.Add(key, struct{}{})
+	s.results[key] = e
+	s.parts.Add(e.Part(), size(e))
+}
+
+// remove lets go of an entry, if it is there, and tells what it counted.
+func (s *Store) remove(key string) int64 {
+	e := s.results[key]
+	if e == nil {
+		return 0
+	}
+	delete(s.results, key)
+	own := s.used[e.Part()]
+	if own.Remove(key); own.Len() == 0 {
+		delete(s.used, e.Part())
+	}
+	s.parts.Add(e.Part(), -size(e))
+	return size(e)
+}
+
+// makeRoom lets go of results until the rest is within the bound, but never of the one with the key latest.
+func (s *Store) makeRoom(latest string) {
+	for over := s.parts.Total() - s.o.MaxBytes; over > 0; {
+		owner, some := s.parts.Largest()
+		if !some {
+			return
+		}
+		key, _, _ := s.used[owner].GetOldest()
+		if key == latest { // all else of this owner is gone: it is the others' turn
+			n := size(s.results[key])
+			s.parts.Add(owner, -n)
+			defer s.parts.Add(owner, n)
+			continue
+		}
+		over -= s.remove(key)
 	}
 }
 
@@ -87,40 +128,58 @@ func (s *Store) SetMaxBytes(maxBytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.MaxBytes = most
-	s.makeRoom()
+	for s.parts.Total() > most {
+		owner, _ := s.parts.Largest()
+		key, _, _ := s.used[owner].GetOldest()
+		s.remove(key)
+	}
 	return nil
 }
 
 // Get implements budget.Driver.
-func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
+func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	var found budget.Entry
 	err := s.locked(ctx, func() error {
-		e, ok := s.results.Get(key)
-		if !ok || s.expired(e) {
-			return budget.ErrNotFound
+		e, err := s.live(key)
+		if err == nil {
+			found = *e
 		}
-		found = *e
-		return nil
+		return err
 	})
-	return found, err
+	if err == nil {
+		err = admit.Ask(found, int64(len(found.Value)))
+	}
+	if err != nil {
+		return budget.Entry{}, err
+	}
+	return found, nil
+}
+
+// live is an entry that is there and has not expired, which counts as used.
+func (s *Store) live(key string) (*budget.Entry, error) {
+	e := s.results[key]
+	if e == nil || s.expired(e) {
+		return nil, budget.ErrNotFound
+	}
+	s.used[e.Part()].Get(key)
+	return e, nil
 }
 
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
 	return s.locked(ctx, func() error {
-		e, ok := s.results.Get(key)
-		if !ok || s.expired(e) {
-			return budget.ErrNotFound
+		e, err := s.live(key)
+		if err == nil {
+			e.Expires = expires
 		}
-		e.Expires = expires
-		return nil
+		return err
 	})
 }
 
 // Delete implements budget.Driver.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.locked(ctx, func() error {
-		s.results.Remove(key)
+		s.remove(key)
 		return nil
 	})
 }
@@ -130,7 +189,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.results.Purge()
+	s.results, s.used, s.parts = nil, nil, parts.Parts{}
 	if s.sweeper != nil {
 		s.sweeper.Stop()
 	}
@@ -157,13 +216,13 @@ func (s *Store) sweep() {
 	if s.closed {
 		return
 	}
-	for _, key := range s.results.Keys() {
-		if e, ok := s.results.Peek(key); ok && s.expired(e) {
-			s.results.Remove(key)
+	for key, e := range s.results {
+		if s.expired(e) {
+			s.remove(key)
 		}
 	}
 	s.sweeper = nil
-	if s.results.Len() > 0 {
+	if len(s.results) > 0 {
 		s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
 	}
 }

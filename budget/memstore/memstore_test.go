@@ -41,7 +41,7 @@ func TestValueIsNotCopied(t *testing.T) {
 	if err := s.Put(t.Context(), "k", e); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Get(t.Context(), "k"); err != nil || &got.Value[0] != &e.Value[0] {
+	if got, err := s.Get(t.Context(), "k", nil); err != nil || &got.Value[0] != &e.Value[0] {
 		t.Errorf("the value was copied (%v)", err)
 	}
 }
@@ -52,7 +52,7 @@ func TestLeastRecentlyUsedGivesWay(t *testing.T) {
 	s := open(t, &memstore.Options{MaxBytes: 10_000})
 	defer s.Close()
 	has := func(key string) bool {
-		_, err := s.Get(t.Context(), key)
+		_, err := s.Get(t.Context(), key, nil)
 		return err == nil
 	}
 	for i := range 100 {
@@ -86,7 +86,7 @@ func TestTooLarge(t *testing.T) {
 	if err := s.Put(t.Context(), "large", entry(10_001)); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
 	}
-	if _, err := s.Get(t.Context(), "small"); err != nil {
+	if _, err := s.Get(t.Context(), "small", nil); err != nil {
 		t.Errorf("a value that was refused drove out another: %v", err)
 	}
 }
@@ -100,11 +100,11 @@ func TestTimePasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5*time.Minute - 1)
-		if _, err := s.Get(t.Context(), "k"); err != nil {
+		if _, err := s.Get(t.Context(), "k", nil); err != nil {
 			t.Errorf("just before it expires: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := s.Get(t.Context(), "k"); !errors.Is(err, budget.ErrNotFound) {
+		if _, err := s.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
 			t.Errorf("when it expires: %v, want ErrNotFound", err)
 		}
 	})

@@ -27,15 +27,15 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			synctest.Wait()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.results.Len()
+			return len(s.results)
 		}
 		time.Sleep(sweepEvery)
 		if n := held(); n != 40 {
 			t.Errorf("a minute later %d results are held, want the 40 that live", n)
 		}
 		time.Sleep(sweepEvery)
-		if n := held(); n != 0 || s.bytes != 0 {
-			t.Errorf("when all have expired %d results of %d bytes are held", n, s.bytes)
+		if n := held(); n != 0 || s.parts.Total() != 0 {
+			t.Errorf("when all have expired %d results of %d bytes are held", n, s.parts.Total())
 		}
 		if s.sweeper != nil {
 			t.Error("an empty store still has a timer")

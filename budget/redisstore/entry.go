@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"strconv"
 	"time"
 
@@ -27,7 +28,8 @@ import (
 const (
 	createdSize = 20
 	magic       = "ocr1"
-	sumAt       = createdSize + len(magic) + 1 + 2 + 8
+	ownerAt     = createdSize + len(magic) + 1
+	sumAt       = ownerAt + 2 + 8
 	headerSize  = sumAt + 4
 	maxOwner    = 256     // bytes
 	maxEncoded  = 1 << 30 // bytes of a value that is compressed; a larger one is kept as it is
@@ -90,26 +92,43 @@ func (c *codec) encode(id string, e budget.Entry) []byte {
 	return whole
 }
 
+// head is what the beginning of a string tells.
+type head struct {
+	budget.Entry // without its value, and when it expires
+	form         byte
+	size         uint64 // bytes of the value
+	length       int    // bytes before the value
+}
+
+// readHead reads the beginning of what was kept, as it says itself: the sum is for the whole.
+func readHead(begin []byte) (head, error) {
+	if len(begin) < headerSize {
+		return head{}, errDamaged
+	}
+	created, err := strconv.ParseInt(string(begin[:createdSize]), 10, 64)
+	fixed := begin[createdSize:headerSize]
+	if err != nil || string(fixed[:len(magic)]) != magic {
+		return head{}, errDamaged
+	}
+	h := head{form: fixed[len(magic)], size: binary.LittleEndian.Uint64(fixed[len(magic)+3:])}
+	owner := int(binary.LittleEndian.Uint16(begin[ownerAt:]))
+	h.length = headerSize + owner
+	if owner > maxOwner || len(begin) < h.length || h.size > math.MaxInt64 {
+		return head{}, errDamaged
+	}
+	h.Owner, h.Created = string(begin[headerSize:h.length]), time.UnixMicro(created)
+	return h, nil
+}
+
 // decode reads what was kept under an id, except when it expires. The value may be part of whole. Whatever encode did not
 // make for this id is errDamaged.
 func (c *codec) decode(id string, whole []byte) (budget.Entry, error) {
-	if len(whole) < headerSize {
+	h, err := readHead(whole)
+	if err != nil || binary.LittleEndian.Uint32(whole[sumAt:]) != checksum(id, whole) {
 		return budget.Entry{}, errDamaged
 	}
-	created, err := strconv.ParseInt(string(whole[:createdSize]), 10, 64)
-	fixed := whole[createdSize:headerSize]
-	if err != nil || string(fixed[:len(magic)]) != magic {
-		return budget.Entry{}, errDamaged
-	}
-	form := fixed[len(magic)]
-	owner := int(binary.LittleEndian.Uint16(fixed[len(magic)+1:]))
-	size := binary.LittleEndian.Uint64(fixed[len(magic)+3:])
-	if owner > maxOwner || len(whole) < headerSize+owner || binary.LittleEndian.Uint32(whole[sumAt:]) != checksum(id, whole) {
-		return budget.Entry{}, errDamaged
-	}
-	e := budget.Entry{Owner: string(whole[headerSize : headerSize+owner]), Created: time.UnixMicro(created)}
-	e.Value, err = c.value(form, whole[headerSize+owner:], size)
-	return e, err
+	h.Value, err = c.value(h.form, whole[h.length:], h.size)
+	return h.Entry, err
 }
 
 // value gives the value of a form and a length.

@@ -85,7 +85,7 @@ func TestKilled(t *testing.T) {
 		n := 0
 		kept.Range(func(key, _ any) bool {
 			n++
-			if e, err := s.Get(t.Context(), key.(string)); err != nil || string(e.Value) != key {
+			if e, err := s.Get(t.Context(), key.(string), nil); err != nil || string(e.Value) != key {
 				t.Errorf("%s was kept, and is lost: %v", key, err)
 			}
 			return true
@@ -126,7 +126,7 @@ func TestSlow(t *testing.T) {
 	const longest = 2 * time.Second // twenty times the pause: a machine with much else to do is not silent
 	steady := open(t, redisstore.Options{URL: "redis://" + redistest.Forward(t, server.Address(), 64<<10, 100*time.Millisecond).Address(), Timeout: longest})
 	began := time.Now()
-	if e, err := steady.Get(t.Context(), "large"); err != nil || string(e.Value) != string(large.Value) {
+	if e, err := steady.Get(t.Context(), "large", nil); err != nil || string(e.Value) != string(large.Value) {
 		t.Errorf("a large value in small pieces: %v", err)
 	}
 	if took := time.Since(began); took < longest {
@@ -170,7 +170,7 @@ func TestCloseMeanwhile(t *testing.T) {
 	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := s.Get(context.Background(), "k")
+		_, err := s.Get(context.Background(), "k", nil)
 		failed <- err
 	}()
 	redistest.Within(t, "a connection", func() bool { return connected.Load() > 0 })
@@ -254,7 +254,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, redisstore.Options{URL: test.url})
-			_, get := s.Get(t.Context(), "k")
+			_, get := s.Get(t.Context(), "k", nil)
 			if !test.get && errors.Is(get, budget.ErrNotFound) {
 				get = nil
 			}
@@ -270,4 +270,4 @@ func TestRefused(t *testing.T) {
 }
 
 // needed are the rights that the documentation tells an operator to grant.
-const needed = "+ping +select +multi +exec +set +get +time +eval +evalsha +exists +setrange +pexpireat +pexpiretime +unlink +del +strlen +hget +hset +hmget +hdel +hlen +hkeys +zadd +zrem +zcard +zrange +zrangebyscore"
+const needed = "+ping +select +multi +exec +set +get +getrange +time +eval +evalsha +exists +setrange +pexpireat +pexpiretime +unlink +del +strlen +hget +hset +hmget +hdel +hlen +hkeys +zadd +zincrby +zrem +zcard +zrange +zrangebyscore"

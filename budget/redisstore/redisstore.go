@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/internal/recent"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/redisclient"
 )
@@ -50,9 +52,9 @@ type Options struct {
 	// default 1 GiB, -1 for no bound. A result that alone passes it, or 512 MiB, is limit_exceeded.
 	MaxBytes int64
 
-	// Timeout is how long the server may be silent within an operation, and how long an operation may wait for a connection;
-	// default DefaultTimeout, at least 1 millisecond. An operation on a large value may take longer, up to 15 times as long.
-	// Clocks that differ by less count as equal.
+	// Timeout is how long an operation may take, the wait for a connection included; default DefaultTimeout, at least 1
+	// millisecond. One on a value above 64 KiB may take longer, up to 15 times as long, while the server is never silent for
+	// Timeout. Clocks that differ by less count as equal.
 	Timeout time.Duration
 
 	// Compress is the size in bytes from which on a value is compressed; default DefaultCompress, -1 for never.
@@ -65,14 +67,18 @@ type Options struct {
 	Now func() time.Time // the clock; default time.Now
 }
 
-// Store is a budget.Driver. Where MaxBytes is passed, the results that would expire first go first: those not used for the
-// longest time.
+// Store is a budget.Driver. Where MaxBytes is passed, the results that would expire first go first of the owner that has most:
+// those not used for the longest time. A large value that was read lately is held, 64 MiB in all and for a minute, so that a
+// client that pages through it does not have it sent for each page; whether it is still there is asked each time.
 type Store struct {
 	o      Options
 	most   atomic.Int64 // bytes of all results together, as MaxBytes says or SetMaxBytes has said
 	client *redisclient.Client
 	codec  *codec
 	close  func()
+
+	carried *semaphore.Weighted    // bytes of large values on their way
+	recent  *recent.Values[string] // marked with all that stands before the value
 }
 
 var (
@@ -93,7 +99,7 @@ var (
 // New makes a store without a look at the server. Options that are out of range, and a URL that cannot be used, are
 // bad_request.
 func New(o *Options) (*Store, error) {
-	s := &Store{}
+	s := &Store{carried: semaphore.NewWeighted(maxCarried), recent: recent.New(recent.Default, func(a, b string) bool { return a == b })}
 	if o != nil {
 		s.o = *o
 	}
@@ -113,6 +119,7 @@ func New(o *Options) (*Store, error) {
 	}
 	s.close = sync.OnceFunc(func() {
 		s.client.Close()
+		s.recent.Clear()
 		s.codec.close()
 	})
 	return s, nil
@@ -155,7 +162,7 @@ func idOf(key string) string {
 
 // keys are the keys on the server that a script about an entry uses: that of the entry and those of the index.
 func (s *Store) keys(id string) []string {
-	return []string{s.client.Key(id), s.client.Key("by-expiry"), s.client.Key("sizes")}
+	return []string{s.client.Key(id), s.client.Key("by-expiry"), s.client.Key("sizes"), s.client.Key("parts")}
 }
 
 // arguments are what every script is given about an entry.
@@ -172,60 +179,42 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	if life < time.Millisecond {
 		return s.Delete(ctx, key) // it has expired, and so has what it replaces
 	}
+	done, err := s.carry(ctx, int64(len(e.Value)))
+	if err != nil {
+		return err
+	}
+	defer done()
 	id := idOf(key)
 	var whole []byte
-	return s.do(ctx, func(ctx context.Context, server *redis.Client) error {
+	return s.do(ctx, int64(len(e.Value)), func(ctx context.Context, server *redis.Client) error {
 		if whole == nil {
 			whole = s.codec.encode(id, e)
 		}
-		size := int64(len(whole)) + overhead
-		all := s.most.Load()
-		if most := min(all, maxStored); size > most {
-			return fault.New(fault.LimitExceeded, "The result takes %d bytes in the result store, which may hold %d of it. Ask for less of it.", size, most)
-		}
-		// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
-		// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
-		return redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
-			tx.Set(ctx, s.client.Key(id), whole, life+2*s.o.Timeout)
-			tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, all, micros(e.Created), micros(e.Expires), overhead)...)
-		})
+		return s.put(ctx, server, id, whole, e, life)
 	})
 }
 
-// Get implements budget.Driver.
-func (s *Store) Get(ctx context.Context, key string) (budget.Entry, error) {
-	id := idOf(key)
-	var found budget.Entry
-	err := s.do(ctx, func(ctx context.Context, server *redis.Client) error {
-		var value *redis.StringCmd
-		var expires *redis.DurationCmd
-		var clock *redis.TimeCmd
-		sent := s.o.Now()
-		err := redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
-			value, expires, clock = tx.Get(ctx, s.client.Key(id)), tx.PExpireTime(ctx, s.client.Key(id)), tx.Time(ctx)
-		})
-		came := s.o.Now()
-		if err != nil {
-			return err
-		}
-		whole, err := value.Bytes()
-		if err != nil {
-			return err
-		}
-		e, err := s.codec.decode(id, whole)
-		if err != nil || expires.Val() < 0 {
-			return redis.Nil
-		}
-		e.Expires = time.UnixMilli(expires.Val().Milliseconds())
-		shift := s.drift(clock.Val(), sent, came)
-		e.Created, e.Expires = e.Created.Add(shift), e.Expires.Add(shift)
-		found = e
-		return nil
+// put keeps what an entry was made.
+func (s *Store) put(ctx context.Context, server *redis.Client, id string, whole []byte, e budget.Entry, life time.Duration) error {
+	size, all := int64(len(whole))+overhead, s.most.Load()
+	if err := budget.CheckSize(size, min(all, maxStored), true); err != nil {
+		return err
+	}
+	// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
+	// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
+	var kept *redis.Cmd
+	err := redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
+		tx.Set(ctx, s.client.Key(id), whole, life+2*s.o.Timeout)
+		kept = tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, all, micros(e.Created), micros(e.Expires), overhead, ownerAt, headerSize)...)
 	})
 	if err != nil {
-		return budget.Entry{}, err
+		return err
 	}
-	return found, nil
+	alone, err := kept.Bool()
+	if err == nil && !alone {
+		err = budget.CheckSize(size, all, false)
+	}
+	return err
 }
 
 // drift is how far this clock is ahead of the server's, which told its time between two of ours; 0 where it is within the
@@ -243,7 +232,7 @@ func (s *Store) drift(server, sent, came time.Time) time.Duration {
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
 	id := idOf(key)
-	return s.do(ctx, func(ctx context.Context, server *redis.Client) error {
+	return s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error {
 		there, err := touch.Run(ctx, server, s.keys(id), s.arguments(id, micros(expires))...).Bool()
 		if err == nil && !there {
 			err = redis.Nil
@@ -255,13 +244,15 @@ func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error 
 // Delete implements budget.Driver.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	id := idOf(key)
-	return s.do(ctx, func(ctx context.Context, server *redis.Client) error {
+	return s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error {
 		return forget.Run(ctx, server, s.keys(id), s.arguments(id)...).Err()
 	})
 }
 
 // Ping tells whether the server can be used, with the error that an operation would have.
-func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx) }
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() })
+}
 
 // Close implements budget.Driver. The results stay on the server until they expire.
 func (s *Store) Close() error {
@@ -269,9 +260,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// do runs an operation on the server, which may be run twice.
-func (s *Store) do(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
-	err := s.client.Do(ctx, operation)
+// do runs an operation on the server, on so many bytes, which may be run twice.
+func (s *Store) do(ctx context.Context, bytes int64, operation func(context.Context, *redis.Client) error) error {
+	run := s.client.Brief
+	if bytes > beginning {
+		run = s.client.Do
+	}
+	err := run(ctx, operation)
 	switch {
 	case errors.Is(err, redis.Nil):
 		return budget.ErrNotFound

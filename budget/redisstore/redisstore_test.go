@@ -45,22 +45,22 @@ func TestReplicas(t *testing.T) {
 	apart := open(t, redisstore.Options{URL: server.URL(), Prefix: "apart:"})
 	now := time.Now()
 	put(t, one, "k", entry(now, `{"a":1}`))
-	if e, err := other.Get(t.Context(), "k"); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
+	if e, err := other.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
 		t.Errorf("in the other replica: %q of %q, %v", e.Value, e.Owner, err)
 	}
-	if _, err := apart.Get(t.Context(), "k"); !errors.Is(err, budget.ErrNotFound) {
+	if _, err := apart.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("under another prefix: %v, want ErrNotFound", err)
 	}
 	if err := other.Touch(t.Context(), "k", now.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := one.Get(t.Context(), "k"); err != nil || e.Expires.Sub(now) < 59*time.Minute {
+	if e, err := one.Get(t.Context(), "k", nil); err != nil || e.Expires.Sub(now) < 59*time.Minute {
 		t.Errorf("after the other extended its life: until %v, %v", e.Expires, err)
 	}
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Get(t.Context(), "k"); err != nil {
+	if _, err := other.Get(t.Context(), "k", nil); err != nil {
 		t.Errorf("after the replica that kept it was closed: %v", err)
 	}
 	if err := other.Delete(t.Context(), "k"); err != nil {
@@ -90,9 +90,12 @@ func TestClocks(t *testing.T) {
 				is += jump
 				for range 2 {
 					for name, look := range map[string]func() (time.Time, budget.Entry, error){
-						"itself": func() (time.Time, budget.Entry, error) { e, err := one.Get(t.Context(), "k"); return wrong(), e, err },
+						"itself": func() (time.Time, budget.Entry, error) {
+							e, err := one.Get(t.Context(), "k", nil)
+							return wrong(), e, err
+						},
 						"another": func() (time.Time, budget.Entry, error) {
-							e, err := other.Get(t.Context(), "k")
+							e, err := other.Get(t.Context(), "k", nil)
 							return time.Now(), e, err
 						},
 					} {
@@ -121,7 +124,7 @@ func TestExpiredCountsNoMore(t *testing.T) {
 		put(t, s, fmt.Sprint(i), e)
 	}
 	redistest.Within(t, "the last to expire", func() bool {
-		_, err := s.Get(t.Context(), "599")
+		_, err := s.Get(t.Context(), "599", nil)
 		return errors.Is(err, budget.ErrNotFound)
 	})
 	put(t, s, "k", entry(time.Now(), "1"))
@@ -149,13 +152,13 @@ func TestNothingLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.FastForward(10 * time.Minute)
-	if _, err := s.Get(t.Context(), "0"); !errors.Is(err, budget.ErrNotFound) {
+	if _, err := s.Get(t.Context(), "0", nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Get of what has expired: %v, want ErrNotFound", err)
 	}
-	if e, err := s.Get(t.Context(), "1"); err != nil || string(e.Value) != "1" {
+	if e, err := s.Get(t.Context(), "1", nil); err != nil || string(e.Value) != "1" {
 		t.Errorf("Get of what was extended: %v", err)
 	}
-	if keys := server.Keys(); len(keys) != 4 {
+	if keys := server.Keys(); len(keys) != 6 {
 		t.Errorf("left are %q, want one result, the index and what is another's", keys)
 	}
 	server.FastForward(time.Hour)
@@ -191,14 +194,14 @@ func TestDamaged(t *testing.T) {
 			for _, d := range damaged {
 				server.Set(key, d)
 				server.SetTTL(key, time.Minute)
-				e, err := s.Get(t.Context(), "k")
+				e, err := s.Get(t.Context(), "k", nil)
 				if !errors.Is(err, budget.ErrNotFound) && (err != nil || string(e.Value) != strings.Repeat("abc", 20) || e.Owner != "o" || d[20:] != whole[20:]) {
 					t.Fatalf("of %q: %q of %q, %v", d, e.Value, e.Owner, err)
 				}
 			}
 			server.Set(other, whole)
 			server.SetTTL(other, time.Minute)
-			if _, err := s.Get(t.Context(), "other"); !errors.Is(err, budget.ErrNotFound) {
+			if _, err := s.Get(t.Context(), "other", nil); !errors.Is(err, budget.ErrNotFound) {
 				t.Errorf("of another key's result: %v, want ErrNotFound", err)
 			}
 		})

@@ -34,7 +34,7 @@ func entry(now time.Time, value string) budget.Entry {
 
 // operations does one of each kind and gives the errors.
 func operations(ctx context.Context, s *redisstore.Store) map[string]error {
-	_, get := s.Get(ctx, "k")
+	_, get := s.Get(ctx, "k", nil)
 	return map[string]error{
 		"Get":    get,
 		"Put":    s.Put(ctx, "k", entry(time.Now(), "1")),

@@ -72,7 +72,7 @@ func TestTLS(t *testing.T) {
 	}
 	large := entry(time.Now(), incompressible(5<<20))
 	put(t, s, "large", large)
-	if e, err := s.Get(t.Context(), "large"); err != nil || string(e.Value) != string(large.Value) {
+	if e, err := s.Get(t.Context(), "large", nil); err != nil || string(e.Value) != string(large.Value) {
 		t.Errorf("a large value over TLS: %v", err)
 	}
 

@@ -5,7 +5,10 @@ if expires * 1000 <= now then
   forget()
   return 1
 end
-redis.call('PEXPIREAT', entry, text(expires))
+local _, part = counted(redis.call('HGET', sizes, id))
+-- A server without memory refuses these, and nothing is changed then.
 redis.call('ZADD', byExpiry, 'XX', text(expires), id)
-outlive(expires)
+redis.call('ZADD', ofPart(part), 'XX', text(expires), id)
+redis.call('PEXPIREAT', entry, text(expires))
+outlive(expires, part)
 return 1

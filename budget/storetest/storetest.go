@@ -32,6 +32,9 @@ func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 		{"deleted", deleted},
 		{"another bound", anotherBound},
 		{"large value", largeValue},
+		{"admitted", admitted},
+		{"read by many", readByMany},
+		{"parts", partsOfOwners},
 		{"concurrent use", concurrentUse},
 		{"concurrent use of one key", oneKey},
 		{"ended contexts", endedContexts},
@@ -69,7 +72,7 @@ func put(t *testing.T, d budget.Driver, key string, e budget.Entry) {
 // holds checks that the store answers an entry, times to the millisecond.
 func holds(t *testing.T, d budget.Driver, key string, want budget.Entry) {
 	t.Helper()
-	got, err := d.Get(t.Context(), key)
+	got, err := d.Get(t.Context(), key, nil)
 	if err != nil {
 		t.Fatalf("Get(%.40q): %v", key, err)
 	}
@@ -84,7 +87,7 @@ func holds(t *testing.T, d budget.Driver, key string, want budget.Entry) {
 
 func lacks(t *testing.T, d budget.Driver, key string) {
 	t.Helper()
-	if e, err := d.Get(t.Context(), key); !errors.Is(err, budget.ErrNotFound) {
+	if e, err := d.Get(t.Context(), key, nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Get(%.40q) = %.40q, %v, want ErrNotFound", key, e.Value, err)
 	}
 }
@@ -202,7 +205,7 @@ func anotherBound(t *testing.T, d budget.Driver) {
 		}
 	}
 	has := func(i int) bool {
-		e, err := d.Get(t.Context(), fmt.Sprint(i))
+		e, err := d.Get(t.Context(), fmt.Sprint(i), nil)
 		if err != nil && !errors.Is(err, budget.ErrNotFound) {
 			t.Errorf("Get(%d): %v", i, err)
 		}
@@ -264,7 +267,7 @@ func concurrentUse(t *testing.T, d budget.Driver) {
 				if err := d.Touch(t.Context(), key, e.Expires); err != nil {
 					t.Errorf("Touch: %v", err)
 				}
-				if got, err := d.Get(t.Context(), key); err != nil || got.Owner != e.Owner || !bytes.Equal(got.Value, e.Value) {
+				if got, err := d.Get(t.Context(), key, nil); err != nil || got.Owner != e.Owner || !bytes.Equal(got.Value, e.Value) {
 					t.Errorf("Get(%s) = %.40q of %q, %v", key, got.Value, got.Owner, err)
 				}
 				if i%2 == 0 {
@@ -293,7 +296,7 @@ func oneKey(t *testing.T, d budget.Driver) {
 				if err := d.Put(t.Context(), "k", e); err != nil {
 					t.Errorf("Put: %v", err)
 				}
-				got, err := d.Get(t.Context(), "k")
+				got, err := d.Get(t.Context(), "k", nil)
 				if errors.Is(err, budget.ErrNotFound) {
 					continue
 				}
@@ -346,7 +349,7 @@ func closed(t *testing.T, d budget.Driver) {
 
 // operations does one of each kind, on the key k, and gives the errors.
 func operations(ctx context.Context, d budget.Driver) map[string]error {
-	_, get := d.Get(ctx, "k")
+	_, get := d.Get(ctx, "k", nil)
 	return map[string]error{
 		"Get":    get,
 		"Put":    d.Put(ctx, "k", entry("o", "2")),

@@ -61,7 +61,7 @@ func TestSharedStore(t *testing.T) {
 					t.Skip("nobody uses it")
 				}
 				one := rapid.SampledFrom(lent).Draw(t, "user")
-				if _, err := one.Get(t.Context(), "none"); !errors.Is(err, budget.ErrNotFound) {
+				if _, err := one.Get(t.Context(), "none", nil); !errors.Is(err, budget.ErrNotFound) {
 					t.Fatal(err)
 				}
 				if driver.opened != 1 {

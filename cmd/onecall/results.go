@@ -151,12 +151,12 @@ func (s *sharedStore) Put(ctx context.Context, key string, e budget.Entry) error
 }
 
 // Get implements budget.Driver.
-func (s *sharedStore) Get(ctx context.Context, key string) (budget.Entry, error) {
+func (s *sharedStore) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	d, err := s.driver()
 	if err != nil {
 		return budget.Entry{}, err
 	}
-	return d.Get(ctx, key)
+	return d.Get(ctx, key, admit)
 }
 
 // Touch implements budget.Driver.

@@ -94,6 +94,19 @@ func (s *Server) Kill() {
 	}
 }
 
+// Hang has the server do nothing until Go: connections are taken by the system, and nobody answers.
+func (s *Server) Hang() { s.signal("-STOP") }
+
+// Go has a server go on that hangs.
+func (s *Server) Go() { s.signal("-CONT") }
+
+func (s *Server) signal(which string) {
+	s.tb.Helper()
+	if output, err := exec.Command("kill", which, strconv.Itoa(s.cmd.Process.Pid)).CombinedOutput(); err != nil {
+		s.tb.Fatalf("kill %s: %v: %s", which, err, output)
+	}
+}
+
 // Socket is the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "s") }
 

@@ -1,0 +1,48 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+)
+
+// TestReadsOfAFullServer: a server without memory takes no more results, and gives those that it has; what cannot be changed
+// then stays as it was.
+func TestReadsOfAFullServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, strings.Fields("--user onecall on >s3cr3t-word ~onecall:results:* resetchannels -@all "+needed)...)
+	client := server.Client(t)
+	url := "redis://onecall:s3cr3t-word@" + server.Address()
+	s := open(t, redisstore.Options{URL: url, Compress: -1})
+	now := time.Now()
+	values := map[string]string{"small": "1", "large": incompressible(3 << 20)}
+	for key, value := range values {
+		put(t, s, key, entry(now, value))
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", "100kb").Err(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := open(t, redisstore.Options{URL: url}) // which holds nothing in memory
+	for key, value := range values {
+		if e, err := fresh.Get(t.Context(), key, nil); err != nil || string(e.Value) != value {
+			t.Errorf("%s: %d bytes, %v (%s)", key, len(e.Value), err, cause(err))
+		}
+		if err := fresh.Touch(t.Context(), key, now.Add(time.Hour)); fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "no memory left") {
+			t.Errorf("Touch: %v", err)
+		}
+	}
+	if err := fresh.Put(t.Context(), "more", entry(now, "1")); fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "no memory left") {
+		t.Errorf("Put: %v", err)
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkIndex(t.Context(), client, redisstore.DefaultPrefix, 1<<30); err != nil {
+		t.Error(err)
+	}
+	put(t, fresh, "more", entry(now, "1"))
+}

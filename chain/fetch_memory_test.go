@@ -1,0 +1,140 @@
+package chain_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// floodOf names the store that a process of its own measures, in its environment.
+const floodOf = "ONECALL_TEST_FETCH_FLOOD"
+
+// floodSize is how large the result is that many fetch at once, in bytes.
+const floodSize = 20 << 20
+
+// TestFetchFlood: many fetches of one large result at once need little more memory than one, also where each has to be read, and another
+// caller's fetches are answered meanwhile. Each store is measured in a process of its own: its memory is that of this alone.
+func TestFetchFlood(t *testing.T) {
+	if store := os.Getenv(floodOf); store != "" {
+		flood(t, store)
+		return
+	}
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, store := range map[string]string{"disk": t.TempDir(), "redis": server.URL()} {
+		t.Run(name, func(t *testing.T) {
+			self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFetchFlood$", "-test.v")
+			self.Env = append(os.Environ(), floodOf+"="+store)
+			output, err := self.CombinedOutput()
+			t.Logf("%s", output)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// storeFor is a store of a URL or in a folder.
+func storeFor(t *testing.T, store string) (d budget.Driver) {
+	t.Helper()
+	var err error
+	if strings.Contains(store, "://") {
+		d, err = redisstore.New(&redisstore.Options{URL: store})
+	} else {
+		d, err = diskstore.Open(store, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// records is test.records, which gives an array of objects of so many bytes.
+var records = steps.Function{
+	Spec: steps.Spec{Name: "test.records", Effect: steps.Read, EffectDeclared: true},
+	Call: func(_ context.Context, args []byte) ([]byte, error) {
+		size := int(gjson.GetBytes(args, "bytes").Int())
+		b := append(make([]byte, 0, size+200), '[')
+		for i := uint64(1); len(b) < size; i++ {
+			b = fmt.Appendf(b, `{"id":%d,"name":"%x"},`, i, i*i*0x9e3779b97f4a7c15)
+		}
+		return append(b, "{}]"...), nil
+	},
+}
+
+func flood(t *testing.T, store string) {
+	results, err := budget.NewResults(storeFor(t, store), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer results.Close()
+	registry, err := steps.NewRegistry([]steps.Function{records}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := chain.New(&chain.Options{Functions: registry, Results: results, Shares: share.New(2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func(who *chain.Caller, bytes int) (token string) {
+		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), who)
+		if token = gjson.GetBytes(a.JSON, "continuation_token").Str; token == "" {
+			t.Fatalf("%.300s", a.JSON)
+		}
+		return token
+	}
+	greedy, modest := &chain.Caller{ID: "greedy"}, &chain.Caller{ID: "modest"}
+	large, small := kept(greedy, floodSize), kept(modest, 100_000)
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+
+	var all sync.WaitGroup
+	var answered, refused atomic.Int32
+	modes := []string{`"mode":"summary"`, `"mode":"paginated","page":100`, `"mode":"filtered","filter_keys":["absent"]`, `"mode":"query","query":"[0].id"`}
+	for i := range 60 {
+		all.Go(func() {
+			a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,%s,"lite":true}`, large, modes[i%len(modes)]), greedy)
+			switch {
+			case a.OK || a.Error.Code == fault.BadRequest: // of the key that is nowhere
+				answered.Add(1)
+			case a.Error.Code == fault.Busy:
+				refused.Add(1)
+			default:
+				t.Errorf("%s: %.300s", modes[i%len(modes)], a.JSON)
+			}
+		})
+	}
+	for page := range 40 {
+		a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":%d,"page_size":5,"lite":true}`, small, page+1), modest)
+		if !a.OK {
+			t.Errorf("another caller: %.300s", a.JSON)
+		}
+	}
+	all.Wait()
+	runtime.ReadMemStats(&after)
+	t.Logf("%d answered, %d refused; heap %d MiB before, %d MiB after", answered.Load(), refused.Load(), before.HeapSys>>20, after.HeapSys>>20)
+	if grown := after.HeapSys - before.HeapSys; after.HeapSys > before.HeapSys && grown > 5*floodSize {
+		t.Errorf("the heap grew by %d MiB for fetches of one result of %d MiB", grown>>20, floodSize>>20)
+	}
+	if answered.Load() == 0 {
+		t.Error("no fetch was answered")
+	}
+}

@@ -1,0 +1,61 @@
+package redisclient
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestBreaker: after an operation that had no answer in time others fail at once with its error; every half second one tries,
+// and the first answer ends that, whatever it is.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var b breaker
+		passes := func(want bool) (trial bool) {
+			t.Helper()
+			waits := b.broken() == nil
+			trial, err := b.enter()
+			if (err == nil) != want || waits != want || !want && fault.CodeOf(err) != fault.Unavailable {
+				t.Fatalf("passes: %t, %t (%v), want %t", waits, err == nil, err, want)
+			}
+			return trial
+		}
+		late := &fault.Error{Code: fault.Unavailable, Err: &lateError{"late"}}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range []error{nil, &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}, ErrClosed} {
+			passes(true)
+			b.leave(t.Context(), passes(true), err)
+		}
+		passes(true) // two are under way when the server falls silent
+		b.leave(t.Context(), passes(true), late)
+		for range 3 {
+			passes(false)
+			time.Sleep(rest - 1)
+			passes(false)
+			time.Sleep(time.Nanosecond)
+			if !passes(true) {
+				t.Fatal("the one that passes is no trial")
+			}
+			passes(false)
+			time.Sleep(time.Hour)
+			passes(false)
+			b.leave(t.Context(), true, late)
+		}
+		time.Sleep(rest)
+		b.leave(ended, passes(true), ended.Err()) // it left before there was an answer
+		b.leave(t.Context(), passes(true), &fault.Error{Code: fault.Unavailable, Err: errors.New("has no memory left")})
+		if passes(true) {
+			t.Error("a server that answers is still tried")
+		}
+		b.leave(t.Context(), false, late)
+		passes(false)
+		b.leave(t.Context(), false, nil) // one that was under way all the time
+		passes(true)
+	})
+}

@@ -127,6 +127,9 @@ func (e *evaluation) clock() error {
 	case err != nil:
 		return fault.New(fault.Cancelled, "The expression was cancelled.")
 	case time.Now().After(e.deadline):
+		if d, ok := e.ctx.Deadline(); ok && !time.Now().Before(d) { // the context is about to know
+			return fault.New(fault.Timeout, "The time for the expression is over.")
+		}
 		return fault.New(fault.BadExpression, "The expression takes too long. Filter earlier, or split it over several steps.")
 	}
 	return nil

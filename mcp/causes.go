@@ -11,16 +11,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// causes are why calls of sources failed, of which callers are not told: they are logged, but not for each call that fails.
+// causes are why calls of sources failed, and requests were refused, of which callers are not told: they are logged, but not
+// for each of them.
 type causes struct {
 	mu sync.Mutex
-	at map[string]time.Time // by source: when it was logged last
+	at map[string]time.Time // by source, or by what is told: when it was logged last
 }
 
-// causeEvery is how often the cause of one source's failures is logged at most.
+// causeEvery is how often the cause of one source's failures, or one kind of refusal, is logged at most.
 const causeEvery = 10 * time.Second
 
-// due tells whether the cause of a source's failures is to be logged.
+// due tells whether a cause is to be logged. A name with a colon and a blank is none of a source.
 func (c *causes) due(source string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -101,11 +101,11 @@ func (s *Server) sessionFailed(w http.ResponseWriter, r *http.Request, err error
 	case f.Code == fault.Busy:
 		s.fullUp(w, r, "too many sessions: end one, or come again later")
 	default:
-		level := slog.LevelError
-		if f.Code == fault.Cancelled { // by a client that did not wait
-			level = slog.LevelDebug
+		level := slog.LevelDebug
+		if f.Code != fault.Cancelled && s.causes.due("sessions: away") { // else by a client that did not wait
+			level = slog.LevelWarn
 		}
-		s.o().Log.Log(context.Background(), level, "sessions cannot be had", "error", err, "cause", f.Err)
+		s.o().Log.Log(context.Background(), level, "sessions cannot be had", "error", err, "cause", f.Err, "caller", s.callerIn(r.Context()).ID)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "sessions cannot be had now: try again in a few seconds", f.Code.HTTP())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -87,21 +88,31 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 	}
 	switch {
 	case errors.Is(err, rights.ErrScope):
-		s.o().Refused(RefusedScope)
+		s.refusedToken(RefusedScope, err)
 		d.challenge(w, "insufficient_scope")
 		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
 		return nil
 	case err != nil:
-		if f, ok := fault.As(err); ok && f.Err != nil {
-			s.o().Log.Debug("a token was refused", "error", f.Err) // which holds nothing of the token
-		}
-		s.o().Refused(RefusedToken)
+		s.refusedToken(RefusedToken, err)
 		d.challenge(w, "invalid_token")
 		http.Error(w, "invalid token", http.StatusUnauthorized)
 		return nil
 	}
 	v.Caller = caller
 	return v
+}
+
+// refusedToken tells of a token that gives no rights, and why. Anybody may send one: at info it is told now and then.
+func (s *Server) refusedToken(reason string, err error) {
+	s.o().Refused(reason)
+	if f, ok := fault.As(err); ok && f.Err != nil {
+		err = f.Err // which holds nothing of the token
+	}
+	level := slog.LevelDebug
+	if s.causes.due("tokens: " + reason) {
+		level = slog.LevelInfo
+	}
+	s.o().Log.Log(context.Background(), level, "a token was refused", "reason", reason, "error", err)
 }
 
 // still tells whether a visitor who was let in would be now, with the same rights. One of whom that cannot be told now stays

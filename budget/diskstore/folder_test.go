@@ -1,0 +1,70 @@
+package diskstore_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestUnusableFolders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "file", "")
+	open755 := filepath.Join(dir, "shared")
+	if err := os.Mkdir(open755, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open755, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "file"), filepath.Join(dir, "file", "below"), open755, "\x00"} {
+		if _, err := diskstore.Open(path, nil); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("Open(%q): %v, want unavailable", path, err)
+		}
+	}
+	if _, err := diskstore.Open(dir, &diskstore.Options{MaxBytes: -2}); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("Open with a negative bound: %v, want bad_request", err)
+	}
+}
+
+// A cache folder that somebody removed is made again.
+func TestFolderGone(t *testing.T) {
+	t.Parallel()
+	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
+	s := open(t, dir, c.options())
+	put(t, s, "before", c.entry("1"))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if has(t, s, "before") {
+		t.Error("a result is there without its folder")
+	}
+	put(t, s, "after", c.entry("2"))
+	if !has(t, s, "after") {
+		t.Error("a result that was kept is not there")
+	}
+}
+
+// What the system refuses is an error of the store, not a result that is not found.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	dir, c := filepath.Join(t.TempDir(), "results"), newClock()
+	s := open(t, dir, c.options())
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "k", c.entry("1")); err == nil {
+		t.Error("Put into a file succeeds")
+	}
+	if _, err := s.Get(t.Context(), "k", nil); err == nil || errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("Get: %v, want the error of the system", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -27,7 +28,7 @@ import (
 const floodOf = "ONECALL_TEST_FETCH_FLOOD"
 
 // floodSize is how large the result is that many fetch at once, in bytes.
-const floodSize = 20 << 20
+const floodSize = 10 << 20
 
 // TestFetchFlood: many fetches of one large result at once need little more memory than one, also where each has to be read, and another
 // caller's fetches are answered meanwhile. Each store is measured in a process of its own: its memory is that of this alone.
@@ -56,7 +57,7 @@ func storeFor(t *testing.T, store string) (d budget.Driver) {
 	t.Helper()
 	var err error
 	if strings.Contains(store, "://") {
-		d, err = redisstore.New(&redisstore.Options{URL: store})
+		d, err = redisstore.New(&redisstore.Options{URL: store, Timeout: time.Minute}) // what a loaded machine needs proves nothing
 	} else {
 		d, err = diskstore.Open(store, nil)
 	}

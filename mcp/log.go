@@ -12,7 +12,7 @@ type quiet struct{ slog.Handler }
 func quietly(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
 
 func lowered(level slog.Level) slog.Level {
-	if level == slog.LevelInfo {
+	if level >= slog.LevelInfo { // also what it calls errors, which are those of clients
 		return slog.LevelDebug
 	}
 	return level

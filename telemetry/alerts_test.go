@@ -46,7 +46,18 @@ func TestAlerts(t *testing.T) {
 	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 5 {
 		t.Fatalf("%d groups", len(file.Groups))
 	}
+	operate, err := os.ReadFile("../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, night, _ := strings.Cut(string(operate), "\n## 9. ")
 	for _, rule := range file.Groups[0].Rules {
+		if !strings.Contains(night, "`"+rule.Alert+"`") {
+			t.Errorf("who is told of %s does not find it in section 9 of docs/operate.md", rule.Alert)
+		}
+		if rule.Labels["severity"] == "page" && strings.Contains(rule.Expr, "unavailable") && strings.HasSuffix(strings.TrimSpace(rule.Expr), "> 0") {
+			t.Errorf("%s: a failure now and then wakes somebody: %s", rule.Alert, rule.Expr)
+		}
 		if rule.Labels["severity"] != "page" && rule.Labels["severity"] != "ticket" || rule.Annotations["summary"] == "" || strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
 			t.Errorf("%+v", rule)
 		}

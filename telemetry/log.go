@@ -138,6 +138,18 @@ func (l *line) took(d time.Duration) {
 	l.attrs = append(l.attrs, slog.Float64("ms", float64(d.Microseconds())/1000))
 }
 
+// who says whose request it is, and what for.
+func (l *line) who(r *request) {
+	o := r.about
+	l.text("kind", string(o.Kind))
+	if tool := toolOf(r); tool != string(o.Kind) { // a chain comes by the tool of that name
+		l.text("tool", tool)
+	}
+	l.text("caller", clip(o.Caller))
+	l.text("label", clip(o.Label))
+	l.text("name", clip(o.Name))
+}
+
 // lineRoom is how many members a line has at most, or nearly so.
 const lineRoom = 20
 
@@ -148,13 +160,7 @@ func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
 		return
 	}
 	l := line{make([]slog.Attr, 0, lineRoom)}
-	l.text("kind", string(o.Kind))
-	if tool := toolOf(ctx); tool != string(o.Kind) { // a chain comes by the tool of that name
-		l.text("tool", tool)
-	}
-	l.text("caller", clip(o.Caller))
-	l.text("label", clip(o.Label))
-	l.text("name", clip(o.Name))
+	l.who(r)
 	l.text("fn", e.Function)
 	l.attrs = append(l.attrs, slog.String("code", codeOf(e.Err)))
 	l.text("faults", codesOf(e.Faults))
@@ -170,6 +176,10 @@ func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
 	l.number("request_bytes", int64(o.Bytes))
 	l.number("answer_bytes", int64(e.Bytes))
 	l.took(e.Took)
+	if s := r.slowest.Load(); s != nil && o.Kind == chain.KindChain { // a call has one function, and its line both
+		l.text("slowest", s.fn)
+		l.attrs = append(l.attrs, slog.Int64("ms_slowest", s.took.Milliseconds()))
+	}
 	t.explain(ctx, &l, e.Err)
 	t.log.LogAttrs(ctx, level, "request", l.attrs...)
 }
@@ -185,6 +195,7 @@ func (t *Telemetry) logStep(s *step, e chain.StepEnded) {
 	l.text("reason", e.Reason)
 	if e.Err != nil {
 		l.text("code", string(e.Err.Code))
+		l.number("http_status", int64(e.Err.Status)) // that the service answered
 		if e.Function != s.fn {
 			l.text("failed", e.Function)
 		}

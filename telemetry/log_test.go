@@ -86,6 +86,20 @@ func TestDebugLines(t *testing.T) {
 	}
 }
 
+// TestServiceStatus holds that the line of a step tells the HTTP status that its service answered with.
+func TestServiceStatus(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelDebug, telemetry.Options{})
+	_, end := b.Step(context.Background(), chain.ObservedStep{At: "/steps/0", Function: "shop.get"})
+	f := fault.New(fault.FunctionFailed, "shop.get answered 500")
+	f.Status = 500
+	end(chain.StepEnded{Status: "failed", Function: "shop.get", Err: f, Elements: -1})
+	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
+	if list := b.out.of(t, "step"); list[0].Get("http_status").Int() != 500 || list[1].Get("http_status").Exists() {
+		t.Error(b.out.String())
+	}
+}
+
 // TestLevels holds at which level the end of a request is told: an operator is woken by what is for him to mend.
 func TestLevels(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,13 @@ type request struct {
 	spans atomic.Int64 // of its steps
 	lost  atomic.Int64 // steps that have no span, as there are too many
 	steps stepCounts
+
+	running [mostRunning]atomic.Pointer[step] // steps that run a function
+	slowest atomic.Pointer[slowest]
+
+	list          int      // of those under way, that it is in
+	before, after *request // in that list, whose lock guards them and told
+	told          int      // how often it was told that it runs long
 }
 
 // Value implements context.Context.
@@ -59,7 +66,7 @@ func (r *request) Value(key any) any {
 
 func (r *request) end(e *chain.Ended) {
 	t := r.t
-	t.running.Add(-1)
+	t.leave(r)
 	t.metrics.request(r, e)
 	endRequest(r, e)
 	t.logRequest(r, e)
@@ -73,6 +80,7 @@ type step struct {
 	fn     string // "": an inline chain
 	effect steps.Effect
 	span   trace.Span // nil: it has none
+	slot   int        // among the running ones of its request; none: it is not one of them
 }
 
 // Value implements context.Context.
@@ -84,8 +92,10 @@ func (s *step) Value(key any) any {
 }
 
 func (s *step) end(e chain.StepEnded) {
-	if s.request != nil {
-		s.request.steps.ended(e.Status)
+	if r := s.request; r != nil {
+		r.steps.ended(e.Status)
+		r.rests(s)
+		r.compared(s, e.Took)
 	}
 	endStep(s, e)
 	s.t.logStep(s, e)

@@ -23,7 +23,7 @@ func newState(o *Options, running *atomic.Int64) *state {
 	}
 	return &state{
 		o: &own, running: running,
-		requests:  describe("requests_running", "Requests under way."),
+		requests:  describe("requests_running", "Calls of tools under way."),
 		sessions:  describe("sessions", "Sessions of clients."),
 		sources:   describe("sources", "Sources by where they stand.", "state"),
 		ready:     describe("source_ready", "Whether the functions of a source can be called. Disabled sources are left out.", "source"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 // Options say what is told of. nil is the zero value.
 type Options struct {
 	// Log gets a line for each request at its end: at the level info; warn where what onecall depends on was unavailable or too
-	// slow, error for a defect, with its cause. At the level debug it gets a line for each step too. What is wrong with a store is
-	// an error. nil: nothing is logged.
+	// slow, error for a defect, with its cause. At the level debug it gets a line for each step too. A request that runs for 30 s,
+	// then 1, 2 and 4 minutes, is a warning, up to 5 s later. What is wrong with a store is an error. nil: nothing is logged.
 	Log *slog.Logger
 	// Scrub takes secrets out of what is logged of errors, before it is cut; nil: there are none. Many goroutines call it at once.
 	Scrub func(text string) string
@@ -42,6 +43,9 @@ type Telemetry struct {
 	running atomic.Int64
 	stores  storeLog
 
+	underway  underway
+	tellsLong bool
+
 	tracer trace.Tracer // nil: there are no traces
 	stop   func(context.Context) error
 }
@@ -61,6 +65,7 @@ func New(o *Options) (*Telemetry, error) {
 	} else {
 		t.log = slog.New(LogHandler(t.log.Handler()))
 	}
+	t.tellsLong = tellsLong(t.log)
 	t.metrics = newMetrics(o, &t.running)
 	var err error
 	t.tracer, t.stop, err = startTraces(o.Version, &reporter{log: t.log, scrub: t.scrub, metrics: t.metrics})
@@ -113,7 +118,8 @@ func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Con
 		r.chain = newID()
 	}
 	r.Context, r.span = t.beginRequest(ctx, r)
-	t.running.Add(1)
+	r.list = rand.IntN(len(t.underway.lists))
+	t.enter(r)
 	return r, r.end
 }
 
@@ -125,6 +131,9 @@ func (t *Telemetry) Step(ctx context.Context, about chain.ObservedStep) (context
 		s.chain, s.request = around.chain, around.request
 	}
 	s.Context, s.span = t.beginStep(ctx, s)
+	if s.request != nil {
+		s.request.runs(s)
+	}
 	return s, s.end
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -25,7 +26,7 @@ const secret = "hunter2-hunter2"
 // functions are those of these tests; each tells log, in the context of its call, that it was called.
 func functions(log *slog.Logger) []steps.Function {
 	fn := func(name string, effect steps.Effect, call steps.Call) steps.Function {
-		return steps.Function{Spec: steps.Spec{Name: name, Effect: effect, EffectDeclared: true}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
+		return steps.Function{Spec: steps.Spec{Name: name, Effect: effect, EffectDeclared: true, Timeout: 290 * time.Second}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
 			log.WarnContext(ctx, "called", "fn", name)
 			return call(ctx, args)
 		}}
@@ -40,6 +41,14 @@ func functions(log *slog.Logger) []steps.Function {
 			return nil, fault.New(fault.Unavailable, "down refuses %s", secret)
 		}),
 		fn("test.panic", steps.Read, func(context.Context, []byte) ([]byte, error) { panic("for a test") }),
+		fn("slow.get", steps.Read, func(ctx context.Context, args []byte) ([]byte, error) {
+			select {
+			case <-time.After(time.Duration(gjson.GetBytes(args, "ms").Int()) * time.Millisecond):
+				return []byte("1"), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}),
 		fn("bare", steps.Read, func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }),
 	}
 }

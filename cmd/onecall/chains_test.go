@@ -14,7 +14,7 @@ func TestChains(t *testing.T) {
 	t.Parallel()
 	checks := map[string]func(result gjson.Result) bool{
 		"definitions": func(r gjson.Result) bool {
-			return r.Get("definitions").Int() > 5 && r.Get("first.#").Int() == 3 && strings.Contains(r.Get("first.0.text").Str, "func New(")
+			return r.Get("definitions").Int() > 5 && r.Get("first.#").Int() == 3 && strings.Contains(r.Get("first.0.text").Str, "func New")
 		},
 		"largest-files": func(r gjson.Result) bool {
 			return r.Get("files").Int() > 50 && r.Get("largest.#").Int() == 5 && r.Get("largest.0.bytes").Int() >= r.Get("largest.4.bytes").Int() &&

@@ -113,6 +113,10 @@ type configFile struct {
 	shown  []byte           // once it is read: the text without what is known as secret
 	places map[string]place // by JSON Pointer
 
+	// unread tells that nothing of the file was read, half that what it says of who has access may not have been, or not as it
+	// was meant: of what it does not say then, nothing follows. Both have faults.
+	unread, half bool
+
 	// secrets are the values that must not leave onecall, of 6 bytes at least, variables filled in.
 	secrets []string
 	// warnings tell of what was accepted and is not carried out.
@@ -141,6 +145,7 @@ func loadConfig(named string) (*configFile, []*fault.Error) {
 	path, f := findConfig(named)
 	c := &configFile{path: path}
 	if f != nil {
+		c.unread = true
 		return c, []*fault.Error{f}
 	}
 	if path == "" {
@@ -148,6 +153,7 @@ func loadConfig(named string) (*configFile, []*fault.Error) {
 	}
 	text, f := readConfig(path)
 	if f != nil {
+		c.unread = true
 		return c, []*fault.Error{f}
 	}
 	c.text = text

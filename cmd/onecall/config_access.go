@@ -89,6 +89,12 @@ func (d *configDecoder) checkAccess(c *accessConfig) {
 	}
 }
 
+// hidesAccess tells whether by a fault of a configuration what it says of access may not be known: it is there, or about all of
+// it, or a key of the outermost object is not known, which may be access in other letters.
+func hidesAccess(f *fault.Error) bool {
+	return f.At == "" || f.At == "/access" || strings.HasPrefix(f.At, "/access/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
+}
+
 // saysNothing reports a key that is there, and has nothing under it but perhaps comments.
 func (d *configDecoder) saysNothing(at, why string, says bool) {
 	if _, there := d.places[at]; !there || says || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {

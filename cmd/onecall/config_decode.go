@@ -41,6 +41,7 @@ func (c *configFile) decode() []*fault.Error {
 	d.literals = append(d.literals, keysIn(string(text))...)
 	c.shown = blot(text, d.literals)
 	c.text = blot(d.shownLines(text), d.literals)
+	c.unread, c.half = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
 	c.secrets, c.warnings = d.secrets.list(), inOrder(d.warnings)
 	return inOrder(d.faults)
 }

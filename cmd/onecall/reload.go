@@ -126,6 +126,8 @@ func (r *reloader) changed() bool {
 		if r.refused != nil || lacked { // it is again as it is served
 			r.refused = nil
 			r.telemetry.Reloaded(nil)
+			r.logs.logger().Info("the served configuration stands", "file", path)
+			r.say("%s is again what is served", path)
 		}
 		return false
 	case r.refused != nil && now.holds(r.refused.sight):
@@ -152,7 +154,7 @@ func (r *reloader) lacking(path string, asked bool) bool {
 	}
 	r.lacked = why
 	r.telemetry.Reloaded(errors.New(why))
-	r.logs.logger().Warn("configuration not loaded", "file", path, "reason", why)
+	r.logs.logger().Error("configuration refused", "file", path, "error", why)
 	r.say("%s: what was served before goes on", why)
 	return true
 }

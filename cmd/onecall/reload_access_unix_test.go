@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,50 @@ func TestReloadKeepsTheDoor(t *testing.T) {
 	says(t, s.stderr, wasLoaded, 1)
 	says(t, s.stderr, `level=WARN msg="clients over HTTP need no token any more" tier=read`, 1)
 	want(open, http.StatusOK, http.StatusOK)
+}
+
+// TestReloadHalfRead: where a fault may have hidden what a configuration says of access, nothing is said of what it does not say;
+// any other fault is told beside that.
+func TestReloadHalfRead(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const open = "clients have needed tokens so far"
+	good := fmt.Sprintf("access:\n  tokens:\n    - {name: a, sha256: %q}\n", hashOf("oc_token-of-a-client"))
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", good))
+	for n, c := range []struct {
+		text, says string
+		faults     int
+	}{
+		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
+		{good + "lite: \xff\n", "not UTF-8", 1},
+		{good + strings.Repeat("#", maxConfigBytes), "limit_exceeded: the configuration has more than", 1},
+		{"lite: true\n---\n" + good, "a configuration is one document", 1},
+		{"- access\n", "onecall.yaml:1:1: bad_request: must be an object", 1},
+		{"access: some\n", "onecall.yaml:1:9: bad_request: must be an object", 1},
+		{"access: {tokens: some}\n", "onecall.yaml:1:18: bad_request: must be a list", 1},
+		{"acces" + good[len("access"):], `unknown key "acces"`, 1},
+		{"budget: {maxSteps: lots}\n", "onecall.yaml:1:20: bad_request: must be a whole number", 2},
+	} {
+		before := strings.Count(s.stderr.String(), open)
+		write(t, folder, "onecall.yaml", c.text)
+		hangUp(t, s.cmd)
+		says(t, s.stderr, wasRefused, n+1)
+		says(t, s.stderr, c.says, 1)
+		told := strings.Count(s.stderr.String(), open) - before
+		lines := strings.SplitAfter(s.stderr.String(), `msg="configuration refused"`)
+		if last := lines[len(lines)-1]; told != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
+			t.Errorf("%.60q: it says %d times that all may come in: %s", c.text, told, last)
+		}
+	}
+	config := write(t, t.TempDir(), "onecall.yaml", good+"fs: {rot: .}\n  - [broken\n")
+	record := filepath.Join(t.TempDir(), "calls.jsonl")
+	out, err := command(t, folder, "serve", "--http", "127.0.0.1:0", "--record", record, "--config", config).CombinedOutput()
+	if exitCodeOf(err) != "4" || strings.Count(string(out), "onecall.yaml:") != 1 {
+		t.Errorf("at the start: %v %s", err, out)
+	}
+	if _, err := os.Stat(record); err == nil {
+		t.Error("for what could not be read a recording was begun")
+	}
 }
 
 // TestReloadBindsResults: what a token has kept is its own for as long as the configuration gives it as many rights as then.

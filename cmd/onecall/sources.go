@@ -140,7 +140,10 @@ func (o *opener) offersFiles() bool {
 	if !o.use.serve || !o.use.anySurface || !o.config.Access.byToken() || o.config.FS.Root != nil {
 		return true
 	}
-	o.told.warn(fault.New(fault.BadRequest, "fs.* is left out: callers with tokens read files only where fs.root names the folder"))
+	const why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
+	if log := o.use.logger(); log != nil && o.told.first(why) {
+		log.Info(why)
+	}
 	return false
 }
 

@@ -87,6 +87,9 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 		}
 	}
 	config, faults := a.load(c)
+	if config.unread { // what else could be said would be of a configuration that nobody has written
+		return nil, errors.Join(config.refused(config.settled(faults, len(faults))), a.close())
+	}
 	a.redactor.learn(a, config.secrets)
 	for _, w := range config.warnings {
 		a.told.warn(w)
@@ -338,12 +341,16 @@ func newTelling(c *cli, before *app) *telling {
 }
 
 func (t *telling) warn(f *fault.Error) {
-	t.mu.Lock()
-	key := f.Error()
-	again := t.told[key] || t.before[key]
-	t.told[key] = true
-	t.mu.Unlock()
-	if !again {
+	if t.first(f.Error()) {
 		t.cli.warn(f)
 	}
+}
+
+// first tells whether something is to be told now, as it was not before.
+func (t *telling) first(what string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	again := t.told[what] || t.before[what]
+	t.told[what] = true
+	return !again
 }

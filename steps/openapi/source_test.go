@@ -225,7 +225,7 @@ func BenchmarkCall(b *testing.B) {
 		sent++
 		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: readerOf(`{"id":1}`)}, nil
 	})
-	s := sourceOf(b, Options{Client: client, Headers: map[string]string{"Authorization": "Bearer a-token-of-some-length"}}, doc)
+	s := sourceOf(b, Options{BaseURL: "https://api.github.com", Client: client, Headers: map[string]string{"Authorization": "Bearer a-token-of-some-length"}}, doc)
 	registry, err := steps.NewRegistry(s.Functions(), nil)
 	if err != nil {
 		b.Fatal(err)

@@ -1,4 +1,5 @@
-// Package share divides what all callers of a process have together: bytes of memory, and turns at heavy work.
+// Package share divides what all callers of a process have together: bytes of memory, turns at heavy work, and places at a server
+// that answers only so many calls at once.
 package share
 
 import (
@@ -13,7 +14,7 @@ import (
 type Shares struct {
 	mu      sync.Mutex
 	held    int64 // bytes, by all callers together
-	places  int   // for heavy work, that nobody has
+	places  int   // that nobody has
 	callers map[string]*caller
 	queue   []*caller // those that wait for a place, each once, the next first
 }
@@ -25,7 +26,7 @@ type caller struct {
 	waiting []chan struct{} // closed when the place is there; the first came first
 }
 
-// New makes shares with so many places for heavy work, at least 1.
+// New makes shares with so many places, at least 1.
 func New(places int) *Shares { return &Shares{places: max(places, 1), callers: map[string]*caller{}} }
 
 // Held is how many bytes all callers hold.

@@ -58,7 +58,8 @@ type mcpServerConfig struct {
 	CacheTTL       *time.Duration `yaml:"cacheTtl" validate:"omitnil,min=1s"`
 	OAuth          *oauthConfig   `yaml:"oauth"`
 	Protocol       *string        `yaml:"protocol" validate:"omitnil,oneof=2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"`
-	Roots          *bool          `yaml:"roots"` // clients may choose the server's directories
+	Concurrency    *int           `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
+	Roots          *bool          `yaml:"roots"`                                // clients may choose the server's directories
 }
 
 // off tells whether the server is not to be started.
@@ -84,6 +85,8 @@ type openAPIConfig struct {
 	Include  []string          `yaml:"include"`
 	Exclude  []string          `yaml:"exclude"`
 	CacheTTL *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=1s"`
+
+	Concurrency *int `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
 }
 
 // authConfig are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a

@@ -168,9 +168,9 @@ func TestSourceFaults(t *testing.T) {
 		{"urls", "mcpServers:\n  a: {url: ftp://h}\n  b: {url: h}\n  c: {url: 'http://'}\n  d: {url: 'http://h/%zz'}\n  e: {url: ''}\n", []string{
 			"2:12 bad_request /mcpServers/a/url", "3:12 bad_request /mcpServers/b/url", "4:12 bad_request /mcpServers/c/url", "5:12 bad_request /mcpServers/d/url",
 			"6:12 bad_request /mcpServers/e/url"}},
-		{"values", "mcpServers:\n  a: {command: x, start: now, startTimeoutMs: 0, idleStop: 1ms, cacheTtl: 5, protocol: '2020'}\n", []string{
+		{"values", "mcpServers:\n  a: {command: x, start: now, startTimeoutMs: 0, idleStop: 1ms, cacheTtl: 5, protocol: '2020', concurrency: 0}\n", []string{
 			"2:26 bad_request /mcpServers/a/start", "2:47 bad_request /mcpServers/a/startTimeoutMs", "2:60 bad_request /mcpServers/a/idleStop",
-			"2:75 bad_request /mcpServers/a/cacheTtl", "2:88 bad_request /mcpServers/a/protocol"}},
+			"2:75 bad_request /mcpServers/a/cacheTtl", "2:88 bad_request /mcpServers/a/protocol", "2:109 bad_request /mcpServers/a/concurrency"}},
 		{"kinds", "mcpServers:\n  a: {command: [x], args: x, env: [x], headers: x, includeTools: x, disabled: no}\n  b: 5\n", []string{
 			"2:3 bad_request /mcpServers/a", "2:16 bad_request /mcpServers/a/command", "2:27 bad_request /mcpServers/a/args", "2:35 bad_request /mcpServers/a/env",
 			"2:49 bad_request /mcpServers/a/headers", "2:66 bad_request /mcpServers/a/includeTools", "2:79 bad_request /mcpServers/a/disabled",

@@ -114,6 +114,7 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 		Name: name, Command: valueOr(c.Command, ""), Args: c.Args, Env: c.Env, Dir: valueOr(c.Cwd, ""),
 		URL: valueOr(c.URL, ""), Headers: c.Headers, SSE: valueOr(c.Type, "") == "sse",
 		Lazy: valueOr(c.Start, "") == "lazy", IdleStop: valueOr(c.IdleStop, 0), Protocol: valueOr(c.Protocol, ""),
+		Concurrency:  valueOr(c.Concurrency, 0),
 		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
 		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,
 		AsProxy: o.use.serve && o.config.passesThrough(), Roots: valueOr(c.Roots, false),

@@ -258,7 +258,7 @@ func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*service
 	client := o.client.With(rules)
 	source, err := openapi.New(&openapi.Options{
 		Name: name, Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-		Include: c.Include, Exclude: c.Exclude, Client: client, Warn: o.notes,
+		Include: c.Include, Exclude: c.Exclude, Concurrency: valueOr(c.Concurrency, 0), Client: client, Warn: o.notes,
 	})
 	if err != nil {
 		client.Close()

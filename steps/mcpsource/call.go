@@ -25,6 +25,13 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	if f != nil {
 		return nil, f
 	}
+	if _, linked := sessions.(*Link); !linked || s.options.URL != "" {
+		leave, f := s.places.Enter(ctx)
+		if f != nil {
+			return nil, f
+		}
+		defer leave()
+	}
 	for again := false; ; again = true {
 		n, f := sessions.acquire(ctx)
 		if f != nil {

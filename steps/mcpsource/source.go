@@ -21,6 +21,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -28,8 +29,9 @@ import (
 type Source struct {
 	options Options
 	scrub   *scrubber
-	dial    dialer // makes the transport of one session
-	free    func() // lets go of what the dialer keeps; nil: nothing
+	dial    dialer        // makes the transport of one session
+	free    func()        // lets go of what the dialer keeps; nil: nothing
+	places  *share.Places // of calls under way
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -79,6 +81,7 @@ func New(o *Options) (*Source, error) {
 func newSource(options Options) *Source {
 	s := &Source{
 		options: options,
+		places:  share.NewPlaces(options.Name, options.Concurrency),
 		scrub:   newScrubber(&options),
 		wake:    make(chan struct{}, 1),
 		relist:  make(chan struct{}, 1),

@@ -151,6 +151,11 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
+	leave, f := c.source.places.Enter(ctx)
+	if f != nil {
+		return nil, f
+	}
+	defer leave()
 	result, refused, err := c.attempt(ctx, r)
 	if refused { // a token that was taken back before its time: a 401 has done nothing, so that a new one may be tried
 		result, _, err = c.attempt(ctx, r)

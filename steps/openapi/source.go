@@ -22,6 +22,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -49,6 +50,10 @@ type Options struct {
 
 	Include, Exclude []string // patterns of resource.action; nil: all, none
 
+	// Concurrency is how many calls are under way at once. Others wait, and callers (share.From) get their places in turn.
+	// 0: no bound.
+	Concurrency int
+
 	Client       Doer          // needed
 	StartTimeout time.Duration // of one attempt to load a document from a URL; 0: 30 s
 	MaxBodyBytes int64         // of one response, decompressed; 0: 64 MiB; -1: unlimited
@@ -73,6 +78,7 @@ type Source struct {
 	base    *url.URL // of the options; nil: of the document
 	private bool     // Headers hold what may be a credential
 	secrets *secrets
+	places  *share.Places   // of calls under way
 	ended   context.Context // done after Close
 	end     context.CancelFunc
 
@@ -132,6 +138,7 @@ func prepare(o *Options) (*Source, error) {
 	if f := s.checkOptions(); f != nil {
 		return nil, f
 	}
+	s.places = share.NewPlaces(s.options.Name, s.options.Concurrency)
 	s.secrets = newSecrets(&s.options)
 	s.ended, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -149,6 +156,8 @@ func (s *Source) checkOptions() *fault.Error {
 		return bad("/name", "a source needs a name of letters, digits, _ and -")
 	case o.Client == nil:
 		return bad("", "%s: there is no client to call the service with", o.Name)
+	case o.Concurrency < 0:
+		return bad("/concurrency", "%s: concurrency must not be negative", o.Name)
 	case o.Spec == "":
 		return bad("/spec", "%s: name the OpenAPI document in spec, by a path or a URL", o.Name)
 	}

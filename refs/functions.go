@@ -357,8 +357,18 @@ func (e *evaluation) pattern(source any) (*Pattern, error) {
 	} else if !made || len(text) > maxPattern {
 		return nil, fault.New(fault.BadExpression, "matches takes a regular expression of at most %d bytes.", maxPattern)
 	}
-	p, err := newPattern(text)
+	p := keptPattern(text)
+	if p != nil {
+		return p, e.spend(p.size * elementBytes)
+	}
+	err := e.heavy() // to compile a large one takes some milliseconds
+	if err == nil {
+		err = e.clock()
+	}
 	if err != nil {
+		return nil, err
+	}
+	if p, err = newPattern(text); err != nil {
 		return nil, fault.New(fault.BadExpression, "The regular expression is not valid: %s.", clip(patternProblem(err)))
 	}
 	return p, e.spend(p.size * elementBytes)

@@ -23,6 +23,9 @@ const (
 
 	instructionBytes = 40
 	runeBytes        = 4
+
+	maxOnePass   = 64 << 10 // bytes, of a pattern's one-pass machine: see shape.onePass
+	onePassBytes = 6        // for each instruction and character of its classes
 )
 
 // Pattern is a compiled regular expression (RE2). It is safe for use by many goroutines at once.
@@ -92,7 +95,7 @@ func newPattern(source string) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := regexp.Compile(source)
+	first, err := s.compile(source)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func newPattern(source string) (*Pattern, error) {
 
 // compileInside compiles the expression so that its group 1 is the first match after the first character.
 func compileInside(source string) (*regexp.Regexp, error) {
-	const before, after = `(?s:\A..*?)(`, `)`
+	const before, after = nothing + `(?s:\A..*?)(`, `)`
 	re, err := regexp.Compile(before + source + after)
 	if err != nil { // an open \Q took the bracket for a character
 		re, err = regexp.Compile(before + source + `\E` + after)
@@ -128,13 +131,40 @@ func compileInside(source string) (*regexp.Regexp, error) {
 type shape struct {
 	classes, folded             int // before it is parsed
 	instructions, groups, runes int
-	looksBack                   bool
+	spread                      int // characters that a class or a letter of the pattern stands for, all together
+	looksBack, anchored         bool
 }
 
 func (s *shape) weight() int { return s.instructions * (16 + s.groups) / 16 }
 
 // bytes is what a compiled pattern takes.
-func (s *shape) bytes() int { return s.instructions*instructionBytes + s.runes*runeBytes }
+func (s *shape) bytes() int {
+	n := s.instructions*instructionBytes + s.runes*runeBytes
+	if extra := s.onePass(); extra <= maxOnePass {
+		n += extra
+	}
+	return n
+}
+
+// onePass is how many bytes the standard library's machine for anchored expressions takes at the most, in which each instruction
+// has the characters of all that may follow it; there is none from 1,000 instructions on.
+func (s *shape) onePass() int {
+	if !s.anchored || s.instructions >= 2000 { // which are counted, not made: at most twice as many
+		return 0
+	}
+	return s.instructions * s.spread * onePassBytes
+}
+
+// nothing before a pattern matches what the pattern does, and has no one-pass machine: only what begins with ^ has.
+const nothing = `(?:)`
+
+// compile compiles the pattern that was measured.
+func (s *shape) compile(source string) (*regexp.Regexp, error) {
+	if s.onePass() > maxOnePass {
+		source = nothing + source
+	}
+	return regexp.Compile(source)
+}
 
 // bounded tells what is too large.
 func (s *shape) bounded() error {
@@ -176,6 +206,7 @@ func measure(source string) (*shape, error) {
 // more than 4 million.
 func (s *shape) count(re *syntax.Regexp) int {
 	s.runes += len(re.Rune)
+	s.spread += spread(re)
 	inside := 0
 	for _, sub := range re.Sub {
 		inside += s.count(sub)
@@ -183,7 +214,9 @@ func (s *shape) count(re *syntax.Regexp) int {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return max(len(re.Rune), 1)
-	case syntax.OpBeginLine, syntax.OpBeginText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+	case syntax.OpBeginText:
+		s.looksBack, s.anchored = true, true
+	case syntax.OpBeginLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 		s.looksBack = true
 	case syntax.OpCapture, syntax.OpStar:
 		return inside + 2
@@ -200,6 +233,20 @@ func (s *shape) count(re *syntax.Regexp) int {
 		return max(re.Max*inside+re.Max-re.Min, 1) // xx(x(x)?)?
 	}
 	return 1
+}
+
+// spread is how many characters, as ends of ranges, a one-pass machine has for one place of a tree.
+func spread(re *syntax.Regexp) int {
+	const folds = 4 // characters that differ in case only, at the most
+	switch {
+	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase != 0:
+		return 2 * folds * len(re.Rune)
+	case re.Op == syntax.OpLiteral:
+		return 2 * len(re.Rune)
+	case re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL:
+		return 4
+	}
+	return len(re.Rune)
 }
 
 // foldsCase finds a flag (?i).
@@ -247,6 +294,7 @@ const keptInstructions = 500
 type literals struct {
 	known map[string]any
 	sum   shape
+	bytes int
 }
 
 // literalPattern is the source of one that is not kept compiled.
@@ -269,8 +317,9 @@ func (l *literals) literal(source string) (any, error) {
 	if err := l.sum.bounded(); err != nil {
 		return nil, fmt.Errorf("together with those before: %w", err)
 	}
+	l.bytes += s.bytes()
 	var literal any = literalPattern(source)
-	if l.sum.bytes() <= keptInstructions*instructionBytes {
+	if l.bytes <= keptInstructions*instructionBytes {
 		if literal, err = newPattern(source); err != nil {
 			return nil, err
 		}

@@ -204,6 +204,47 @@ func TestCostOfPatterns(t *testing.T) {
 	}
 }
 
+// TestBytesOfPatterns: what a pattern keeps is what is counted for it, or little more. It is not parallel: it measures.
+//
+//nolint:paralleltest // as said
+func TestBytesOfPatterns(t *testing.T) {
+	sources := []string{`^a$`, `^v(\d+)\.(\d+)$`, `^\pL+$`, `^[^\pL\pN]{980}`, `\A(?:\pL\d){400}`, `^` + strings.Repeat(`(`, 450) + `\pL` + strings.Repeat(`)`, 450),
+		`(?i)^` + strings.Repeat(`k`, 900), `^.{900}`, `^(?:a|b|c|\pN){90}$`}
+	for _, source := range accepted {
+		sources = append(sources, source, "^"+source[:min(len(source), maxPatternSource-1)])
+	}
+	for _, source := range sources {
+		s, err := measure(source)
+		if err != nil {
+			continue // cut off
+		}
+		const n = 10
+		var all [n]*regexp.Regexp
+		kept := held(func() {
+			for i := range all {
+				if all[i], err = s.compile(source); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}) / n
+		if most := 3*s.bytes() + 10<<10; kept > most {
+			t.Errorf("%.40s…: %d bytes are kept, counted %d", source, kept, s.bytes())
+		}
+		runtime.KeepAlive(&all)
+	}
+}
+
+// held is how many bytes f leaves behind. Nothing else may run beside it.
+func held(f func()) int {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return int(after.HeapAlloc) - int(before.HeapAlloc)
+}
+
 // TestPatternsKept: what is kept of patterns is bounded, whatever comes.
 func TestPatternsKept(t *testing.T) {
 	t.Parallel()

@@ -54,11 +54,17 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 		return nil, badArgument("pattern", "the pattern holds a line break: matches lie within one line; context shows the lines around")
 	}
 	tree = tree.Simplify()
-	re, err := regexp.Compile(source)
+	p := &pattern{}
+	if a.Literal {
+		p.re, err = regexp.Compile(source)
+	} else if compiled, f := refs.CompilePattern(source); f == nil {
+		p.re = compiled.Regexp
+	} else {
+		err = f.Err
+	}
 	if err != nil {
 		return nil, badPattern(a.Pattern, err)
 	}
-	p := &pattern{re: re}
 	p.literals, p.exact = required(tree)
 	return p, nil
 }

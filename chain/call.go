@@ -250,13 +250,8 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 // invoke calls the function. Calls that only compute are made in turn with other callers' once a chain has made some of them:
 // many small ones keep the processors as well as a large one.
 func (r *run) invoke(ctx context.Context, p *plannedStep, args []byte) ([]byte, error) {
-	if spec := p.fn.Spec(); spec.Computes && spec.CacheTTL == 0 && r.calls.Load() > freeCalls { // a cached one waits for another's
-		turn, err := r.part.Turn(ctx)
-		if err != nil {
-			return nil, fault.New(fault.Cancelled, "it ended while it waited for its caller's turn") // explain says why
-		}
-		defer turn.Done()
-		ctx = share.WithTurn(ctx, turn)
+	if p.fn.Spec().Computes && r.calls.Load() > freeCalls {
+		ctx = share.WithTurns(ctx)
 	}
 	return p.fn.Call(ctx, args)
 }

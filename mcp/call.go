@@ -34,10 +34,6 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, ended := f.server.begin()
 		defer ended()
-		// It may have waited since it was let in, and what it begins with may be what is served after a reload.
-		if refused := f.server.revoked(ctx, req.Extra); refused != nil {
-			return nil, f.told(refused)
-		}
 		ctx, id := now.Engine.Identify(ctx)
 		c := &call{ctx: ctx, face: f, now: now, view: f.scene(now).viewIn(ctx), request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
@@ -67,6 +63,11 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 			return c.refuse(refused), nil
 		}
 		defer leave()
+		// It may have waited since it was let in, and what it begins with may be what is served after a reload. From here on it is one
+		// of those that end with their caller's rights.
+		if refused := f.server.revoked(ctx, req.Extra); refused != nil {
+			return nil, f.told(refused)
+		}
 		c.told = c.listen()
 		defer c.told.end()
 		return t.answer(c), nil

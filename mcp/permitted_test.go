@@ -1,9 +1,12 @@
 package mcp
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestRevokedWhileItRuns: calls that run are cancelled when their caller's token is gone, and those of others go on.
@@ -46,6 +49,46 @@ func TestRevokedWhileItRuns(t *testing.T) {
 			s.SetDoor(&Door{Callers: badges{}})
 			<-bob
 		})
+	}
+}
+
+// meanwhiles is what replicas share, where it takes time to read it.
+type meanwhiles struct {
+	*commons
+	meanwhile func()
+}
+
+func (s *meanwhiles) Session(ctx context.Context, id, owner string) (steps.SessionState, error) {
+	kept, err := s.commons.Session(ctx, id, owner)
+	return &meanwhileState{kept, s}, err
+}
+
+type meanwhileState struct {
+	steps.SessionState
+	of *meanwhiles
+}
+
+func (s *meanwhileState) Read(ctx context.Context, names ...string) ([]int64, error) {
+	s.of.meanwhile()
+	return s.SessionState.Read(ctx, names...)
+}
+
+// TestRevokedBeforeItRuns: a call whose caller's token is taken while it is still looked up what the session has spent does nothing.
+func TestRevokedBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	shared := &meanwhiles{newCommons(), func() {}}
+	s := serve(t, func(o *Options) { o.Shared, o.SessionTokens = shared, 100_000 })
+	url := s.behind(t, &Door{Callers: staff})
+	headers := header{"Authorization": "Bearer ann"}
+	r, _ := sendTo(t, "POST", url, hello, headers)
+	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
+	const write = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo"}]}}}`
+	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
+		t.Fatal(body)
+	}
+	shared.meanwhile = func() { s.SetDoor(&Door{Callers: badges{}}) }
+	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
+		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
 }
 

@@ -57,7 +57,7 @@ func TestReload(t *testing.T) {
 	}
 	running := make(chan string, 1)
 	go func() {
-		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow","timeoutMs":400,"orElse":"waited"},{"fn":"shop.echo","args":{"text":"old"}}]}`)})
+		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow","timeoutMs":300000},{"fn":"shop.echo","args":{"text":"old"}}]}`)})
 		if err != nil {
 			running <- err.Error()
 			return
@@ -75,6 +75,7 @@ func TestReload(t *testing.T) {
 		t.Error("drained while a call runs")
 	default:
 	}
+	s.shop.enough <- struct{}{}
 	<-changed
 	if text, failed := ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
 		t.Errorf("the new function: %s", text)

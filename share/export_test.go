@@ -1,5 +1,8 @@
 package share
 
+// WithTurn gives a context in which work is a part of a turn.
+var WithTurn = withTurn
+
 // Callers is how many callers are known.
 func (s *Shares) Callers() int {
 	s.mu.Lock()

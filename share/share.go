@@ -108,12 +108,12 @@ const slice = 20 * time.Millisecond
 type Turn struct {
 	part  Part
 	since time.Time
-	lost  bool  // it has no place: its context ended while it waited to go on
+	lost  bool  // it has no place any more: it is done, or its context ended while it waited to go on
 	outer *Turn // of which this one is a part; nil: it has a place of its own
 }
 
 // Turn waits for a place for heavy work, which callers get in turn, whatever each of them waits for. In a context that has a
-// turn already (WithTurn) there is nothing to wait for. The error is the context's, when it ends first.
+// turn already (Begin) there is nothing to wait for. The error is the context's, when it ends first.
 func (p Part) Turn(ctx context.Context) (*Turn, error) {
 	if p.shares == nil {
 		return nil, nil //nolint:nilnil // there is nothing to wait for, and nothing to give back
@@ -150,14 +150,31 @@ func (t *Turn) Yield(ctx context.Context) error {
 // Done ends the turn.
 func (t *Turn) Done() {
 	if t != nil && t.outer == nil && !t.lost {
+		t.lost = true
 		t.part.shares.leave()
 	}
 }
 
 type turnKey struct{}
 
-// WithTurn gives a context in which work is a part of this turn, on the goroutine that has it.
-func WithTurn(ctx context.Context, t *Turn) context.Context {
+type turnsKey struct{}
+
+// WithTurns gives a context in which each call that only computes has a turn of its own (Begin), light as it may be: so many small
+// ones leave others their part too.
+func WithTurns(ctx context.Context) context.Context { return context.WithValue(ctx, turnsKey{}, true) }
+
+// Begin waits for a turn where the context asks for it (WithTurns), for work that begins and ends on the goroutine of the caller, in
+// the context that it gives. The caller ends it by Done. The error is the context's, when it ends first.
+func Begin(ctx context.Context) (context.Context, *Turn, error) {
+	if ctx.Value(turnsKey{}) == nil {
+		return ctx, nil, nil
+	}
+	t, err := From(ctx).Turn(ctx)
+	return withTurn(ctx, t), t, err
+}
+
+// withTurn gives a context in which work is a part of this turn, on the goroutine that has it.
+func withTurn(ctx context.Context, t *Turn) context.Context {
 	if t == nil {
 		return ctx
 	}

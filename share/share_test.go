@@ -156,6 +156,67 @@ func TestTurnWithin(t *testing.T) {
 	})
 }
 
+// TestTurnIsOver: a turn that is done gives nothing back again, whoever still has it.
+func TestTurnIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := share.New(1)
+		mine, _ := s.Of("a", 0).Turn(t.Context())
+		time.Sleep(time.Second)
+		mine.Done()
+		other, _ := s.Of("b", 0).Turn(t.Context())
+		waits, cancel := context.WithCancel(t.Context())
+		third := make(chan error, 1)
+		go func() {
+			_, err := s.Of("c", 0).Turn(waits)
+			third <- err
+		}()
+		synctest.Wait()
+		if err := mine.Yield(canceled(t)); err != nil {
+			t.Error(err)
+		}
+		mine.Done()
+		synctest.Wait()
+		if len(third) > 0 {
+			t.Error("two have the one place")
+		}
+		cancel()
+		<-third
+		other.Done()
+		if s.Places() != 1 || s.Callers() != 0 {
+			t.Errorf("%d places, %d callers", s.Places(), s.Callers())
+		}
+	})
+}
+
+// TestBegin: where a context asks for it each piece of work has a turn, and a large one in it takes no second one.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := share.New(1)
+		ctx := share.With(t.Context(), s.Of("a", 0))
+		if _, turn, err := share.Begin(ctx); turn != nil || err != nil {
+			t.Error("a turn that nobody asked for", err)
+		}
+		within, turn, err := share.Begin(share.WithTurns(ctx))
+		if err != nil || s.Places() != 0 {
+			t.Fatal(err, s.Places())
+		}
+		if _, err := share.From(within).Turn(within); err != nil {
+			t.Error(err)
+		}
+		brief, cancel := context.WithTimeout(share.WithTurns(ctx), time.Second)
+		defer cancel()
+		if _, _, err := share.Begin(brief); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		turn.Done()
+		if s.Places() != 1 {
+			t.Error("the turn was not given back")
+		}
+	})
+}
+
 // TestPlaces: as many work as there are places, and who gives up waiting keeps none.
 func TestPlaces(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -78,6 +79,11 @@ func (s *Source) guard(call steps.Call) steps.Call {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		ctx, turn, err := share.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer turn.Done()
 		return call(ctx, args)
 	}
 }

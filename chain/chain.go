@@ -65,8 +65,10 @@ func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults
 		return s.fetch(ctx, r.fetch, faults.list)
 	}
 	s.await(ctx, r)
-	p := s.compile(r, faults)
+	p, ended := s.compile(ctx, r, faults)
 	switch {
+	case ended != nil:
+		return s.failure(ctx, ended)
 	case len(faults.list) > 0:
 		return s.refuse(ctx, text, p, faults)
 	case s.override.Check:

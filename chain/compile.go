@@ -2,12 +2,11 @@ package chain
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
@@ -24,10 +23,8 @@ type compiler struct {
 	onError    string
 	total      int // steps so far, inline ones included
 	faults     *faultList
+	pace       pace
 }
-
-// objectMember is one member of an object: its name and the raw value.
-type objectMember struct{ name, raw string }
 
 // level is what the steps of one chain share: the outermost one or an inline one.
 type level struct {
@@ -41,13 +38,14 @@ type level struct {
 }
 
 // compile makes the plan of a chain, or says all that is wrong with it, the faults of its decoding included; r is nil
-// where nothing could be decoded.
-func (s *exchange) compile(r *request, faults *faultList) *plan {
+// where nothing could be decoded. The fault that it gives is why it went no further.
+func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (*plan, *fault.Error) {
 	if r == nil {
-		return nil
+		return nil, nil
 	}
 	s.form(r.Lite, r.Trace)
-	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
+	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults, pace: pace{ctx: ctx, since: time.Now()}}
+	defer c.pace.end()
 	if c.onError == "" {
 		c.onError = "stop"
 	}
@@ -64,7 +62,7 @@ func (s *exchange) compile(r *request, faults *faultList) *plan {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(r.commonAt(m.name)))
 		}
 	}
-	return p
+	return p, c.pace.ended
 }
 
 // budget applies the chain's own limits, which can only lower the server's.
@@ -117,6 +115,10 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 		if c.total++; c.total > c.maxSteps {
 			c.total += len(l.steps) - i - 1
 			c.fault(fault.LimitExceeded, l.at+"/steps", "the chain has more than %d steps: split it", c.maxSteps)
+			p.steps = p.steps[:i]
+			return p
+		}
+		if !c.pace.goesOn(c.total) {
 			p.steps = p.steps[:i]
 			return p
 		}
@@ -365,31 +367,4 @@ func (c *compiler) collect(l *level, faults, warnings []*fault.Error) {
 	for _, w := range warnings {
 		c.warn(w)
 	}
-}
-
-// members lists the members of a raw object; of duplicates, which the decoder refuses, nothing is known here.
-func members(object []byte) []objectMember {
-	var list []objectMember
-	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
-		list = append(list, objectMember{strings.Clone(key.String()), value.Raw})
-		return true
-	})
-	return list
-}
-
-// hasKey tells whether a raw object has a member of that name.
-func hasKey(object []byte, name string) bool {
-	return hasMember(object, func(key string) bool { return key == name })
-}
-
-// hasMember tells whether a raw object has a member whose name is one that is looked for.
-func hasMember(object []byte, is func(name string) bool) (found bool) {
-	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
-		return false
-	}
-	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
-		found = is(key.String())
-		return !found
-	})
-	return found
 }

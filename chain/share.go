@@ -1,8 +1,11 @@
 package chain
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/share"
@@ -13,6 +16,44 @@ const freeBytes = 64 << 10
 
 // freeCalls of each chain are made without a turn.
 const freeCalls = 8
+
+// A plan is heavy work from so many steps on, or so much time: a step is made within 20 µs, or one of its patterns takes 20 ms.
+const heavySteps, heavyPlanning = 64, 5 * time.Millisecond
+
+// pace is how a plan is made beside others: where it takes long it waits for its caller's turn, and ends with its context.
+type pace struct {
+	ctx   context.Context
+	since time.Time // the clock was looked at, or others went first
+	turn  *share.Turn
+	ended *fault.Error // why the plan is not made; nil: it is
+}
+
+// goesOn is asked before step n, from 1 on, is planned.
+func (p *pace) goesOn(n int) bool {
+	if p.ended != nil || n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
+		return p.ended == nil
+	}
+	var err error
+	if p.turn == nil {
+		p.turn, err = share.From(p.ctx).Turn(p.ctx)
+	} else {
+		err = p.turn.Yield(p.ctx)
+	}
+	p.since = time.Now()
+	if err == nil {
+		err = p.ctx.Err()
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		p.ended = fault.New(fault.Timeout, "the caller's deadline passed while the chain was checked")
+	case err != nil:
+		p.ended = fault.New(fault.Cancelled, "the client cancelled while the chain was checked")
+	}
+	return p.ended == nil
+}
+
+// end gives back the turn.
+func (p *pace) end() { p.turn.Done() }
 
 // holding is what an exchange holds of the bytes that all running chains share.
 type holding struct {

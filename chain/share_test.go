@@ -33,6 +33,7 @@ var heavyWork = map[string]string{
 	"the input":           `{"params":{"a":{}},"input":{"a":"LONG"},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":["$input.a"]}`,
 	"select by reference": `{"steps":[{"fn":"test.text","args":{"bytes":2000000},"select":"$result"}]}`,
 	"lookups":             `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","when":"$0 != nil","args":{"bytes":1}}],"return":"$1"}`,
+	"planning":            `{"steps":[` + strings.Repeat(`{"fn":"test.text","args":{"bytes":1}},`, 200) + `{"fn":"test.text","args":{"bytes":1}}]}`,
 	"match":               `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.match","args":{"text":"$0","pattern":"(a+)+b"}}]}`,
 	"replace":             `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"text.replace","args":{"text":"$0","pattern":"(a+)+b","with":""}}],"return":{"n":"done"}}`,
 }

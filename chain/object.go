@@ -1,0 +1,38 @@
+package chain
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// objectMember is one member of an object: its name and the raw value.
+type objectMember struct{ name, raw string }
+
+// members lists the members of a raw object; of duplicates, which the decoder refuses, nothing is known here.
+func members(object []byte) []objectMember {
+	var list []objectMember
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		list = append(list, objectMember{strings.Clone(key.String()), value.Raw})
+		return true
+	})
+	return list
+}
+
+// hasKey tells whether a raw object has a member of that name.
+func hasKey(object []byte, name string) bool {
+	return hasMember(object, func(key string) bool { return key == name })
+}
+
+// hasMember tells whether a raw object has a member whose name is one that is looked for.
+func hasMember(object []byte, is func(name string) bool) (found bool) {
+	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
+		return false
+	}
+	gjson.ParseBytes(object).ForEach(func(key, _ gjson.Result) bool {
+		found = is(key.String())
+		return !found
+	})
+	return found
+}

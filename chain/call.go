@@ -277,8 +277,11 @@ func (r *run) interrupted(p *plannedStep) *fault.Error {
 	return r.timeUsedUp(p.at)
 }
 
-// callerEnded says how the caller's context ended.
+// callerEnded says how the caller's context ended: by the fault that it was cancelled with, if there is one.
 func (r *run) callerEnded(at string) *fault.Error {
+	if given, ok := fault.As(context.Cause(r.parent)); ok && given != nil {
+		return given.Under(at)
+	}
 	if errors.Is(r.parent.Err(), context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "the caller's deadline passed").Under(at)
 	}

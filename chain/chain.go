@@ -33,13 +33,13 @@ func New(o *Options) (*Engine, error) {
 // Run runs one request, a chain or a fetch of an earlier large result, for a caller (nil: the zero Caller) and answers
 // it. It always answers: what is wrong with the request, the functions or the data is in the Answer, with a code. When
 // ctx ends, the running calls are cancelled and the answer carries what had ended.
-func (e *Engine) Run(ctx context.Context, request []byte, c *Caller) (a *Answer) {
+func (e *Engine) Run(ctx context.Context, text []byte, c *Caller) (a *Answer) {
 	s := e.newExchange(c)
 	defer s.conclude(ctx, KindChain, &a)
 	defer s.rescue(ctx, &a)
-	r, faults := s.decode(request)
-	ctx = s.begins(ctx, s.kind(r), r, len(request))
-	return s.carryOut(ctx, request, r, faults)
+	r, faults := s.inTurn(ctx, len(text), func() (*request, *faultList) { return s.decode(text) })
+	ctx = s.begins(ctx, s.kind(r), r, len(text))
+	return s.carryOut(ctx, text, r, faults)
 }
 
 // rescue makes an answer of a panic; it is deferred. Only logs have its cause.

@@ -23,7 +23,6 @@ type compiler struct {
 	onError    string
 	total      int // steps so far, inline ones included
 	faults     *faultList
-	pace       pace
 }
 
 // level is what the steps of one chain share: the outermost one or an inline one.
@@ -41,11 +40,12 @@ type level struct {
 // where nothing could be decoded. The fault that it gives is why it went no further.
 func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (*plan, *fault.Error) {
 	if r == nil {
-		return nil, nil
+		return nil, s.pace.ended
 	}
 	s.form(r.Lite, r.Trace)
-	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults, pace: pace{ctx: ctx, since: time.Now()}}
-	defer c.pace.end()
+	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
+	s.pace.ctx, s.pace.since = ctx, time.Now()
+	defer s.pace.end()
 	if c.onError == "" {
 		c.onError = "stop"
 	}

@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -210,14 +211,20 @@ func (d *decoder) flag(v gjson.Result, at, name string) bool {
 	return b != nil && *b
 }
 
-// integer reads a whole number that fits an int32, which is above every limit there is; written as 1e3 or 1.0 it is
-// still whole.
+// maxInteger is above every limit there is.
+const maxInteger = math.MaxInt32
+
+// integer reads a whole number that fits an int32; written as 1e3 or 1.0 it is still whole.
 func (d *decoder) integer(v gjson.Result, at, name string) *int {
 	if v.Type == gjson.Null {
 		return nil
 	}
 	n := int(v.Num)
-	if v.Type != gjson.Number || float64(n) != v.Num || n > 1<<31-1 || n < -1<<31 {
+	if v.Type == gjson.Number && v.Num > maxInteger {
+		d.wrongType(fault.Key(at, name), "at most "+itoa(maxInteger), v)
+		return nil
+	}
+	if v.Type != gjson.Number || float64(n) != v.Num || n < math.MinInt32 {
 		d.wrongType(fault.Key(at, name), "a whole number", v)
 		return nil
 	}

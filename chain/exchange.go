@@ -41,6 +41,7 @@ type exchange struct {
 	notices     []*fault.Error // of the door, told before the warnings
 	observation *observation   // nil: nobody observes
 
+	pace pace
 	holding
 }
 

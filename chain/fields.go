@@ -263,7 +263,11 @@ func (d *decoder) page(v gjson.Result, at, name string) *int {
 	var own decoder
 	n := own.integer(v, at, name)
 	if len(own.faults.list) > 0 || n != nil && *n < 1 {
-		d.fault(fault.BadPage, fault.Key(at, name), "must be a whole number from 1, not %s", kindOf(v))
+		want := "a whole number from 1"
+		if v.Type == gjson.Number && v.Num > maxInteger {
+			want += " to " + itoa(maxInteger)
+		}
+		d.fault(fault.BadPage, fault.Key(at, name), "must be %s, not %s", want, kindOf(v))
 		return nil
 	}
 	return n

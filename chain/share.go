@@ -20,9 +20,36 @@ const freeCalls = 8
 // A plan is heavy work from so many steps on, or so much time: a step is made within 20 µs, or one of its patterns takes 20 ms.
 const heavySteps, heavyPlanning = 64, 5 * time.Millisecond
 
-// pace is how a plan is made beside others: where it takes long it waits for its caller's turn, and ends with its context.
+// heavyRequest is from how many bytes on a request is heavy work to read and to plan.
+const heavyRequest = 256 << 10
+
+// inTurn reads a request of so many bytes: a large one in its caller's turn.
+func (s *exchange) inTurn(ctx context.Context, n int, read func() (*request, *faultList)) (*request, *faultList) {
+	if s.pace.large = n >= heavyRequest; !s.pace.large {
+		return read()
+	}
+	turn, err := s.part.Turn(ctx)
+	if err != nil {
+		s.pace.ended = abandoned(err, "read")
+		return nil, &faultList{}
+	}
+	defer turn.Done()
+	return read()
+}
+
+// abandoned is the fault of a request whose context ended before anything ran.
+func abandoned(err error, what string) *fault.Error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing of it ran", what)
+	}
+	return fault.New(fault.Cancelled, "the request was cancelled while it was %s: nothing of it ran", what)
+}
+
+// pace is how a request is read and planned beside others: where that takes long it waits for its caller's turn, and ends with its
+// context.
 type pace struct {
 	ctx   context.Context
+	large bool      // the request is: its plan is heavy from the first step on
 	since time.Time // the clock was looked at, or others went first
 	turn  *share.Turn
 	ended *fault.Error // why the plan is not made; nil: it is
@@ -30,7 +57,7 @@ type pace struct {
 
 // goesOn is asked before step n, from 1 on, is planned.
 func (p *pace) goesOn(n int) bool {
-	if p.ended != nil || n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
+	if p.ended != nil || !p.large && n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
 		return p.ended == nil
 	}
 	var err error
@@ -43,11 +70,8 @@ func (p *pace) goesOn(n int) bool {
 	if err == nil {
 		err = p.ctx.Err()
 	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		p.ended = fault.New(fault.Timeout, "the caller's deadline passed while the chain was checked")
-	case err != nil:
-		p.ended = fault.New(fault.Cancelled, "the client cancelled while the chain was checked")
+	if err != nil {
+		p.ended = abandoned(err, "checked")
 	}
 	return p.ended == nil
 }

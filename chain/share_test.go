@@ -29,8 +29,10 @@ var heavyWork = map[string]string{
 	"references":      `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","args":{"bytes":1,"as":"$0"}}],"return":"$1"}`,
 	"a forEach's element": `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},
 		{"fn":"test.text","forEach":"[$0]","args":{"bytes":1,"as":"$item"}}],"return":"$1"}`,
-	"return":              `{"steps":[{"fn":"test.text","args":{"bytes":2000000}}],"return":["$0"]}`,
-	"the input":           `{"params":{"a":{}},"input":{"a":"LONG"},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":["$input.a"]}`,
+	"return": `{"steps":[{"fn":"test.text","args":{"bytes":2000000}}],"return":["$0"]}`,
+	"the input": `{"params":{"a":{}},"input":{"a":"LONG"},"steps":[{"fn":"test.text","args":{"bytes":1}}],
+		"return":["$input.a","$input.a","$input.a","$input.a","$input.a","$input.a"]}`,
+	"a large request":     `{"steps":[{"fn":"test.text","args":{"bytes":1,"as":"` + strings.Repeat("a", 1<<20) + `"}}]}`,
 	"select by reference": `{"steps":[{"fn":"test.text","args":{"bytes":2000000},"select":"$result"}]}`,
 	"lookups":             `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","when":"$0 != nil","args":{"bytes":1}}],"return":"$1"}`,
 	"planning":            `{"steps":[` + strings.Repeat(`{"fn":"test.text","args":{"bytes":1}},`, 200) + `{"fn":"test.text","args":{"bytes":1}}]}`,
@@ -66,7 +68,7 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				heavy := strings.Replace(heavy, "LONG", strings.Repeat("a", 1<<20), 1)
+				heavy := strings.Replace(heavy, "LONG", strings.Repeat("a", 200_000), 1)
 				answers := make(chan *chain.Answer, 1)
 				go func() { answers <- e.Run(t.Context(), []byte(heavy), &chain.Caller{ID: "greedy"}) }()
 				cancelled := make(chan *chain.Answer, 1)

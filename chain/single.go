@@ -37,7 +37,7 @@ func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) 
 	defer s.conclude(ctx, KindCall, &a)
 	defer s.rescue(ctx, &a)
 	s.override.Input, s.override.Set, s.override.Trace = nil, nil, ""
-	r, faults := s.decodeCall(c)
+	r, faults := s.inTurn(ctx, len(c.Args), func() (*request, *faultList) { return s.decodeCall(c) })
 	ctx = s.begins(ctx, s.kind(r), r, len(c.Args))
 	return s.carryOut(ctx, nil, r, faults)
 }

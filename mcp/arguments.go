@@ -114,7 +114,7 @@ func (a *arguments) number(name string, least, otherwise int) int {
 		return otherwise
 	}
 	if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || v.Num < float64(least) || v.Num > math.MaxInt32 {
-		a.wrong(name, "a whole number from "+itoa(least)+" on")
+		a.wrong(name, "a whole number from "+itoa(least)+" to "+itoa(math.MaxInt32))
 		return otherwise
 	}
 	return int(v.Num)

@@ -19,6 +19,7 @@ const (
 	searchPage   = 10   // functions of a page
 	searchTokens = 2000 // of an answer without schemas
 	noteTokens   = 40   // of it, for what is added at the end
+	maxQuery     = 4096 // bytes
 	maxNames     = 100  // that are described by one call
 	maxName      = 100  // characters of a name that is told back
 	maxNearest   = 20   // unknown names that are told what is near
@@ -67,6 +68,9 @@ func (c *call) search() *sdk.CallToolResult {
 	}
 	if f.names != nil && (f.query != "" || f.page > 1) {
 		a.fault(fault.BadRequest, "/names", "names go with neither query nor page: all that are named are described")
+	}
+	if len(f.query) > maxQuery {
+		a.fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are looked for: a few words find more", len(f.query), maxQuery)
 	}
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)

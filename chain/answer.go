@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -154,6 +152,10 @@ func (d *draft) measure() {
 func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
 	list := faults.sorted()
 	s.unwarn(list)
+	if len(list) >= heavySteps { // to find and tell so many is heavy work
+		turn, _ := s.part.Turn(ctx) // whoever has left is answered all the same
+		defer turn.Done()
+	}
 	if s.single != nil {
 		return s.refuseCall(ctx, p, list, faults.more)
 	}
@@ -178,45 +180,6 @@ func (s *exchange) checked(text []byte) *Answer {
 // failure answers an error that belongs to no step.
 func (s *exchange) failure(ctx context.Context, f *fault.Error) *Answer {
 	return (&draft{exchange: s, err: f, step: -1, index: -1}).answer(ctx)
-}
-
-// maxLocated bounds the bytes that are walked to find the positions of faults.
-const maxLocated = 64 << 20
-
-// locateAll finds the lines and columns of faults; of very many in a very large text only those of the first.
-func locateAll(text []byte, list []*fault.Error) {
-	if len(list) == 0 || !gjson.ValidBytes(text) {
-		return
-	}
-	root := gjson.ParseBytes(text)
-	for i, f := range list {
-		if (i+1)*len(text) > maxLocated {
-			return
-		}
-		if f.Line == 0 {
-			f.Line, f.Column = locate(text, root, f.At)
-		}
-	}
-}
-
-// locate finds the line and column of a JSON Pointer's value, or of the nearest value around it that is there.
-func locate(text []byte, value gjson.Result, at string) (line, column int) {
-	offset := value.Index
-	for _, token := range pointerTokens(at) {
-		isArray, found := value.IsArray(), false
-		next, i := value, -1
-		value.ForEach(func(key, v gjson.Result) bool {
-			i++
-			found = isArray && strconv.Itoa(i) == token || !isArray && key.String() == token
-			next = v
-			return !found
-		})
-		if !found {
-			break
-		}
-		value, offset = next, next.Index
-	}
-	return position(text, offset)
 }
 
 // millis is the time since the request came.

@@ -1,11 +1,9 @@
 package chain
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -94,13 +92,6 @@ func checkDepth(text []byte) *fault.Error {
 		}
 	}
 	return nil
-}
-
-// position gives the line and column, both from 1, of a byte offset; columns count characters.
-func position(text []byte, offset int) (line, column int) {
-	before := text[:min(max(offset, 0), len(text))]
-	lineStart := bytes.LastIndexByte(before, '\n') + 1
-	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[lineStart:]) + 1
 }
 
 // findToken finds a continuation token at the top of the arguments or in `params`, and the object that holds it.

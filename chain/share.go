@@ -23,6 +23,12 @@ const heavySteps, heavyPlanning = 64, 5 * time.Millisecond
 // heavyRequest is from how many bytes on a request is heavy work to read and to plan.
 const heavyRequest = 256 << 10
 
+// Turn waits for a turn at heavy work on behalf of a caller (Caller.ID), for what a door does with its request before Run or Call,
+// which take turns of their own: it is done by then. The error is the context's, when it ends first.
+func (e *Engine) Turn(ctx context.Context, caller string) (*share.Turn, error) {
+	return e.o.Shares.Of(caller, 0).Turn(ctx)
+}
+
 // inTurn reads a request of so many bytes: a large one in its caller's turn.
 func (s *exchange) inTurn(ctx context.Context, n int, read func() (*request, *faultList)) (*request, *faultList) {
 	if s.pace.large = n >= heavyRequest; !s.pace.large {

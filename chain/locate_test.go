@@ -1,0 +1,134 @@
+package chain
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// drawJSON draws a value, spread over lines.
+func drawJSON(t *rapid.T, depth int) string {
+	space := rapid.SampledFrom([]string{"", " ", "\n", "\n\t"}).Draw(t, "space")
+	kind := rapid.IntRange(0, 3).Draw(t, "kind")
+	if depth == 0 {
+		kind %= 2
+	}
+	switch kind {
+	case 0:
+		return space + rapid.SampledFrom([]string{`1`, `"ä\n"`, `null`, `"x"`, `{}`, `[]`}).Draw(t, "leaf")
+	case 1:
+		return space + `"` + rapid.SampledFrom([]string{"ü", "", "/", "日本"}).Draw(t, "text") + `"` + space
+	}
+	var parts []string
+	for i := range rapid.IntRange(0, 4).Draw(t, "n") {
+		part := drawJSON(t, depth-1)
+		if kind == 3 {
+			part = fmt.Sprintf(`%s"%s%d":%s`, space, rapid.SampledFrom([]string{"k", "a/b", "~", "é", `\u00e9`}).Draw(t, "key"), i, part)
+		}
+		parts = append(parts, part)
+	}
+	if kind == 3 {
+		return space + "{" + strings.Join(parts, ",") + space + "}"
+	}
+	return space + "[" + strings.Join(parts, ",") + space + "]"
+}
+
+// pointers are those of all values within one, and of some that are not there.
+func pointers(value gjson.Result, at string) []string {
+	list := []string{at, at + "/nope", at + "/7/x"}
+	if !value.IsArray() && !value.IsObject() {
+		return list
+	}
+	i := 0
+	value.ForEach(func(key, v gjson.Result) bool {
+		child := fault.Key(at, key.String())
+		if value.IsArray() {
+			child = fault.Index(at, i)
+			i++
+		}
+		list = append(list, pointers(v, child)...)
+		return true
+	})
+	return list
+}
+
+// place is where one pointer's value is: the simple way, one after the other.
+func place(text []byte, value gjson.Result, at string) (line, column int) {
+	offset := value.Index
+	for _, token := range pointerTokens(at) {
+		i, found := -1, false
+		isArray := value.IsArray()
+		if !isArray && !value.IsObject() {
+			break
+		}
+		value.ForEach(func(key, v gjson.Result) bool {
+			i++
+			if found = isArray && fmt.Sprint(i) == token || !isArray && key.String() == token; found {
+				value, offset = v, v.Index
+			}
+			return !found
+		})
+		if !found {
+			break
+		}
+	}
+	before := text[:offset]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
+}
+
+// TestLocateAll: the positions of all faults together are those that each has alone.
+func TestLocateAll(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := []byte(drawJSON(t, 4))
+		root := gjson.ParseBytes(text)
+		all := rapid.Permutation(pointers(root, "")).Draw(t, "pointers")
+		var list []*fault.Error
+		for _, at := range all {
+			list = append(list, &fault.Error{At: at})
+		}
+		locateAll(text, list)
+		for _, f := range list {
+			if line, column := place(text, root, f.At); f.Line != line || f.Column != column {
+				t.Fatalf("%q in %s: %d:%d, want %d:%d", f.At, text, f.Line, f.Column, line, column)
+			}
+		}
+	})
+	deep := strings.Repeat("[", 900) + strings.Repeat(" ", 1<<20) + "1" + strings.Repeat("]", 900)
+	f := &fault.Error{At: strings.Repeat("/0", 900)}
+	locateAll([]byte(deep), []*fault.Error{f})
+	if f.Line != 1 || f.Column < 50 || f.Column > 100 {
+		t.Errorf("what is too deep to be walked: %d:%d", f.Line, f.Column)
+	}
+	known := &fault.Error{At: "/a", Line: 7}
+	locateAll([]byte(`{"a":1}`), []*fault.Error{known})
+	if known.Line != 7 {
+		t.Error("a line that was known")
+	}
+}
+
+// BenchmarkLocateAll finds three faults in each of a thousand steps.
+func BenchmarkLocateAll(b *testing.B) {
+	text := []byte(`{"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"a.b","args":{"x":"$9.x","y":[1,2,3]},"when":"a +"},`, 1000), ",") + `]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		var list []*fault.Error
+		for i := range 1000 {
+			for _, field := range []string{"/fn", "/args/x", "/when"} {
+				list = append(list, &fault.Error{At: fault.Index("/steps", i) + field})
+			}
+		}
+		locateAll(text, list)
+		if last := list[len(list)-1]; last.Line != 1 || last.Column < len(text)-20 {
+			b.Fatal(last.Line, last.Column)
+		}
+	}
+}

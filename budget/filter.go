@@ -25,7 +25,7 @@ func filter(w *work, o outline, paths []string) ([]byte, error) {
 		wanted[i] = wish{i, p}
 	}
 	if o.kind == object && o.paged != nil {
-		wanted = append(wanted, inTheArray(o.value, o.arrays[0], paths)...)
+		wanted = append(wanted, inTheArray(w, o.value, o.arrays[0], paths)...)
 	}
 	f.value(o.value, wanted, 0)
 	if err := w.over(); err != nil {
@@ -46,11 +46,13 @@ type wish struct {
 }
 
 // inTheArray are the wishes of an object for its one array: the paths that begin with none of the object's keys.
-func inTheArray(value []byte, arrayKey string, paths []string) []wish {
+func inTheArray(w *work, value []byte, arrayKey string, paths []string) []wish {
 	var wanted []wish
 	own := make(map[string]bool)
 	for key := range members(value) {
-		own[decodeString(key)] = true
+		if own[decodeString(key)] = true; !w.goesOn() {
+			break
+		}
 	}
 	for i, p := range paths {
 		if !beginsWithKey(p, own) {
@@ -79,9 +81,6 @@ type filtering struct {
 
 // value appends what the wishes select of an object or an array, and tells whether that is anything.
 func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
-	if !f.work.goesOn() {
-		return false
-	}
 	k := kindOf(v)
 	if k == object && depth < maxDepth {
 		return f.object(v, wanted, depth)
@@ -92,6 +91,9 @@ func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
 	}
 	f.out = append(f.out, '[')
 	for start, end := range elements(v) {
+		if !f.work.goesOn() {
+			return false
+		}
 		if f.out[len(f.out)-1] != '[' {
 			f.out = append(f.out, ',')
 		}
@@ -105,6 +107,9 @@ func (f *filtering) object(v []byte, wanted []wish, depth int) (any bool) {
 	f.out = append(f.out, '{')
 	var below []wish
 	for rawKey, member := range members(v) {
+		if !f.work.goesOn() {
+			return false
+		}
 		var whole bool
 		whole, below = f.match(rawKey, wanted, below[:0])
 		if !whole && len(below) == 0 {
@@ -173,6 +178,9 @@ func keyNotFound(o outline, i int, path string) error {
 	}
 	collect(o.value)
 	for start, end := range elements(o.paged) {
+		if !o.work.goesOn() {
+			break
+		}
 		if kindOf(o.paged[start:end]) == object {
 			collect(o.paged[start:end])
 			break

@@ -43,8 +43,8 @@ func (o outline) suits(mode string) bool {
 }
 
 // outline is outlineOf for these Results.
-func (r *Results) outline(value []byte) outline {
-	o := outlineOf(value)
+func (r *Results) outline(w *work, value []byte) outline {
+	o := outlineOf(w, value)
 	if r.most > 0 {
 		o.neverWhole = func() bool {
 			if len(value) > exactBytes {
@@ -106,8 +106,8 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, 
 		if err != nil {
 			return nil, err
 		}
-		if err := working(ctx, len(result), func(*work) (err error) {
-			a, err = r.orProbe(result, fits, bytes.Clone) // it may be a part of the value
+		if err := working(ctx, len(result), func(w *work) (err error) {
+			a, err = r.orProbe(w, result, fits, bytes.Clone) // it may be a part of the value
 			return err
 		}); err != nil {
 			return nil, err
@@ -130,7 +130,10 @@ type answer struct {
 
 // answer makes the answer of all modes but query, which it finds to be in order.
 func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query) (answer, error) {
-	o := r.outline(value)
+	o := r.outline(w, value)
+	if err := w.over(); err != nil {
+		return answer{}, err
+	}
 	if f.Mode == "" {
 		f.Mode = f.impliedMode(o, fits)
 	}
@@ -139,7 +142,7 @@ func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query)
 	}
 	switch f.Mode {
 	case ModeSummary:
-		return r.orProbe(summarize(o), fits, nil)
+		return r.orProbe(w, summarize(o), fits, nil)
 	case ModePaginated:
 		return r.paginate(f, o, fits)
 	case ModeFiltered:
@@ -147,7 +150,7 @@ func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query)
 		if err != nil {
 			return answer{}, err
 		}
-		return r.orProbe(result, fits, slices.Clip)
+		return r.orProbe(w, result, fits, compact)
 	case ModeQuery:
 		if query == nil {
 			return answer{}, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
@@ -161,7 +164,10 @@ func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query)
 }
 
 // orProbe is the result if it fits, else its probe; own, if it is not nil, makes the bytes that are kept then.
-func (r *Results) orProbe(result []byte, fits Fits, own func([]byte) []byte) (answer, error) {
+func (r *Results) orProbe(w *work, result []byte, fits Fits, own func([]byte) []byte) (answer, error) {
+	if err := w.over(); err != nil { // it may not be all
+		return answer{}, err
+	}
 	if fits(result) {
 		return answer{result: result}, nil
 	}
@@ -171,8 +177,16 @@ func (r *Results) orProbe(result []byte, fits Fits, own func([]byte) []byte) (an
 	if own != nil {
 		result = own(result)
 	}
-	p, shown, err := r.describeWithin(result, fits)
+	p, shown, err := r.describeWithin(w, result, fits)
 	return answer{result: shown, kept: []*probe{p}}, err
+}
+
+// compact is a value with little room behind it, which whoever keeps the value would keep uncounted.
+func compact(value []byte) []byte {
+	if cap(value) > len(value)/4*5 {
+		return bytes.Clone(value)
+	}
+	return slices.Clip(value)
 }
 
 func (f Fetch) impliedMode(o outline, fits Fits) string {

@@ -27,7 +27,13 @@ func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 	if f.PageSizeSet {
 		p.size = f.PageSize
 	}
-	if whole := p.whole(); fits(whole) {
+	near := p.from(p.first() - p.size) // before which no page of at most that size begins that has the first item in it
+	p.sequence = near.from(p.first())
+	whole := p.whole()
+	if err := o.work.over(); err != nil {
+		return answer{}, err
+	}
+	if fits(whole) {
 		return answer{result: whole}, nil
 	}
 	shown, probes, err := r.weigh(p, fits)
@@ -46,7 +52,7 @@ func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 		}
 		return answer{result: p.json(shown), kept: probes}, nil
 	}
-	fitting, err := r.smaller(p, len(shown), fits)
+	fitting, err := r.smaller(near, p.first(), len(shown), fits)
 	if err != nil {
 		return answer{}, err
 	}
@@ -60,12 +66,12 @@ func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 // fit in a page of their own.
 func (r *Results) weigh(p page, fits Fits) (shown [][]byte, probes []*probe, err error) {
 	shown = slices.Collect(p.items(p.first(), min(p.count(), maxWeighed)))
-	for done := 0; ; {
+	for done := 0; p.work.looksUp(); {
 		done += sort.Search(len(shown)-done, func(i int) bool { return !fits(p.json(shown[:done+i+1])) })
 		if done == len(shown) || fits(p.json(shown[done:done+1])) {
 			return shown[:done], probes, nil
 		}
-		item, err := r.describe(shown[done])
+		item, err := r.describe(p.work, shown[done])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -76,13 +82,13 @@ func (r *Results) weigh(p page, fits Fits) (shown [][]byte, probes []*probe, err
 		shown[done] = alone
 		probes = append(probes, item)
 	}
+	return nil, nil, p.work.over()
 }
 
-// smaller finds a page with the first item of p in it that fits, of at most the given size.
-func (r *Results) smaller(p page, size int, fits Fits) (page, error) {
-	first := p.first()
+// smaller finds a page with a certain item in it that fits, of at most the given size; s is walked from where such a page may begin.
+func (r *Results) smaller(s sequence, first, size int, fits Fits) (page, error) {
 	for ; size > 1; size -= (size + 7) / 8 {
-		q := page{p.sequence, first/size + 1, size}
+		q := page{s, first/size + 1, size}
 		shown, _, err := r.weigh(q, fits)
 		if err != nil {
 			return page{}, err
@@ -91,7 +97,7 @@ func (r *Results) smaller(p page, size int, fits Fits) (page, error) {
 			return q, nil
 		}
 	}
-	return page{p.sequence, first + 1, 1}, nil
+	return page{s, first + 1, 1}, s.work.over()
 }
 
 // page is a run of items.
@@ -151,17 +157,21 @@ func appendJoined(dst []byte, items iter.Seq[[]byte]) []byte {
 
 // sequence is what is paged: the elements of an array or the lines of a text.
 type sequence struct {
-	source []byte // what stands between the brackets or quotes
+	work   *work
+	source []byte // what stands between the brackets or quotes, but for what the first items are
+	before int    // how many those are
 	lines  bool
 	total  int
 }
 
 func sequenceOf(o outline) sequence {
-	s := sequence{source: unquoted(o.paged), lines: o.kind == text, total: o.count}
+	s := sequence{work: o.work, source: unquoted(o.paged), lines: o.kind == text, total: o.count}
 	if o.kind == object {
 		s.total = 0
 		for range elements(o.paged) {
-			s.total++
+			if s.total++; !o.work.goesOn() {
+				break
+			}
 		}
 	}
 	return s
@@ -175,13 +185,34 @@ func (s sequence) bounds(source []byte) iter.Seq2[int, int] {
 	return values(source)
 }
 
+// from is a sequence that is walked from an item on: nothing is asked of it that stands before.
+func (s sequence) from(first int) sequence {
+	if first <= s.before || first >= s.total {
+		return s
+	}
+	i := s.before
+	for start := range s.bounds(s.source) {
+		if i >= first {
+			s.source, s.before = s.source[start:], i
+			break
+		}
+		if i++; !s.work.goesOn() {
+			break
+		}
+	}
+	return s
+}
+
 // span is the part of the source that holds n items from the first on.
 func (s sequence) span(first, n int) []byte {
 	if n <= 0 {
 		return nil
 	}
-	i, begin := 0, 0
+	i, begin := s.before, 0
 	for start, end := range s.bounds(s.source) {
+		if !s.work.goesOn() {
+			break
+		}
 		if i == first {
 			begin = start
 		}
@@ -200,7 +231,7 @@ func (s sequence) of(span []byte) iter.Seq[[]byte] {
 			if s.lines {
 				item = quoted(item)
 			}
-			if !yield(item) {
+			if !s.work.goesOn() || !yield(item) {
 				return
 			}
 		}

@@ -40,8 +40,8 @@ type probe struct {
 // characters of the value, and never more than 200; with 0 it is the empty string. Without the preview a probe costs at
 // most 90 tokens (with a counter's factor of 1). Errors are those of Keep.
 func (r *Results) Probe(ctx context.Context, owner string, value []byte, previewRunes int) (result []byte, err error) {
-	return r.probed(ctx, owner, value, func() (*probe, []byte, error) {
-		p, err := r.describe(value)
+	return r.probed(ctx, owner, value, func(w *work) (*probe, []byte, error) {
+		p, err := r.describe(w, value)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -52,14 +52,14 @@ func (r *Results) Probe(ctx context.Context, owner string, value []byte, preview
 // ProbeWithin is Probe with the longest preview that fits; the value is kept once. Where the probe does not fit even with
 // an empty preview nothing is kept, and the error is budget_too_small.
 func (r *Results) ProbeWithin(ctx context.Context, owner string, value []byte, fits Fits) ([]byte, error) {
-	return r.probed(ctx, owner, value, func() (*probe, []byte, error) { return r.describeWithin(value, fits) })
+	return r.probed(ctx, owner, value, func(w *work) (*probe, []byte, error) { return r.describeWithin(w, value, fits) })
 }
 
 // probed describes a value, in a turn where it is large, and keeps it.
-func (r *Results) probed(ctx context.Context, owner string, value []byte, describe func() (*probe, []byte, error)) (result []byte, err error) {
+func (r *Results) probed(ctx context.Context, owner string, value []byte, describe func(*work) (*probe, []byte, error)) (result []byte, err error) {
 	var p *probe
-	if err := working(ctx, len(value), func(*work) (err error) {
-		p, result, err = describe()
+	if err := working(ctx, len(value), func(w *work) (err error) {
+		p, result, err = describe(w)
 		return err
 	}); err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (r *Results) probed(ctx context.Context, owner string, value []byte, descri
 }
 
 // describeWithin makes the probe of a value that is not kept yet, and its longest JSON that fits.
-func (r *Results) describeWithin(value []byte, fits Fits) (*probe, []byte, error) {
-	p, err := r.describe(value)
+func (r *Results) describeWithin(w *work, value []byte, fits Fits) (*probe, []byte, error) {
+	p, err := r.describe(w, value)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,12 +84,12 @@ func (r *Results) describeWithin(value []byte, fits Fits) (*probe, []byte, error
 }
 
 // describe makes the probe of a value that is not kept yet.
-func (r *Results) describe(value []byte) (*probe, error) {
+func (r *Results) describe(w *work, value []byte) (*probe, error) {
 	token, err := newToken()
 	if err != nil {
 		return nil, err
 	}
-	o := r.outline(value)
+	o := r.outline(w, value)
 	p := &probe{
 		TotalSize:   len(value),
 		TotalTokens: r.tokens(value),
@@ -106,7 +106,7 @@ func (r *Results) describe(value []byte) (*probe, error) {
 			break
 		}
 	}
-	return p, nil
+	return p, w.over()
 }
 
 // tokens is what a value costs, estimated where counting would take long.

@@ -14,6 +14,7 @@ const maxShape = 80
 
 // outline is what one walk over the top level of a value tells of it.
 type outline struct {
+	work  *work // in which all that is made of it goes on
 	value []byte
 	kind  kind
 	count int // elements of an array, keys of an object, lines of a text; 1 for any other value
@@ -32,8 +33,8 @@ type outline struct {
 const maxArrays = 8
 
 // outlineOf walks once over the top level of a value.
-func outlineOf(value []byte) outline {
-	o := outline{value: value, kind: kindOf(value), count: 1}
+func outlineOf(w *work, value []byte) outline {
+	o := outline{work: w, value: value, kind: kindOf(value), count: 1}
 	switch o.kind {
 	case array:
 		o.ofArray()
@@ -43,7 +44,9 @@ func outlineOf(value []byte) outline {
 		o.paged = value
 		o.count = 0
 		for range lines(unquoted(value)) {
-			o.count++
+			if o.count++; !w.goesOn() {
+				break
+			}
 		}
 	}
 	return o
@@ -60,14 +63,18 @@ func (o *outline) ofArray() {
 			o.items = unknown
 		}
 		o.objects = o.objects || k == object
-		o.count++
+		if o.count++; !o.work.goesOn() {
+			break
+		}
 	}
 }
 
 func (o *outline) ofObject() {
 	o.count = 0
 	for key, member := range members(o.value) {
-		o.count++
+		if o.count++; !o.work.goesOn() {
+			break
+		}
 		if kindOf(member) != array {
 			continue
 		}
@@ -84,6 +91,9 @@ func (o *outline) ofObject() {
 func (o outline) longestText() (key string) {
 	longest := 0
 	for name, member := range members(o.value) {
+		if !o.work.goesOn() {
+			break
+		}
 		if kindOf(member) == text && len(member) > longest && bytes.Contains(member, []byte(`\n`)) {
 			key, longest = decodeString(name), len(member)
 		}
@@ -102,7 +112,7 @@ func (o outline) shape(most int) string {
 		}
 		return of + itemNames[o.items]
 	case object:
-		return "object " + braces(memberNames(o.value), most-len("object "))
+		return "object " + braces(o.memberNames(), most-len("object "))
 	case text:
 		if o.count == 1 {
 			return "string of 1 line"
@@ -131,14 +141,16 @@ func keyNames(value []byte) iter.Seq[string] {
 }
 
 // memberNames gives the keys of an object, those of arrays with the number of elements.
-func memberNames(value []byte) iter.Seq[string] {
+func (o outline) memberNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for key, member := range members(value) {
+		for key, member := range members(o.value) {
 			name := decodeString(key)
 			if kindOf(member) == array {
 				n := 0
 				for range elements(member) {
-					n++
+					if n++; !o.work.goesOn() {
+						return
+					}
 				}
 				name = fmt.Sprintf("%s[%d]", name, n)
 			}

@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
@@ -269,5 +271,17 @@ func TestStoreHoldsNoSecrets(t *testing.T) {
 	}
 	if strings.Contains(d.key, token[4:14]) || strings.Contains(d.entry.Owner, "alice") || d.entry.Owner == "" {
 		t.Errorf("the driver is told %q of %q", d.key, d.entry.Owner)
+	}
+}
+
+// TestCompact: what is kept of a value that was grown has little room behind it.
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	for room, same := range map[int]bool{100: true, 120: true, 130: false, 200: false} {
+		value := bytes.Repeat([]byte("x"), room)[:100]
+		got := budget.Compact(value)
+		if (unsafe.SliceData(got) == unsafe.SliceData(value)) != same || !bytes.Equal(got, value) || cap(got) > 128 {
+			t.Errorf("of room for %d: the same memory is kept where %t was to be, with room for %d", room, same, cap(got))
+		}
 	}
 }

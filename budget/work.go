@@ -36,15 +36,27 @@ type work struct {
 }
 
 // goesOn is asked at each of many values: it lets others have their turn now and then, and answers false once the context has
-// ended.
+// ended: then what is made of the values is of no use, and over says why.
 func (w *work) goesOn() bool {
 	if w == nil {
 		return true
 	}
-	if w.done++; w.done%lookEvery == 0 && w.err == nil {
-		if w.err = w.turn.Yield(w.ctx); w.err == nil {
-			w.err = w.ctx.Err()
-		}
+	if w.done++; w.done%lookEvery == 0 {
+		return w.looksUp()
+	}
+	return w.err == nil
+}
+
+// looksUp is goesOn for what takes a while by itself.
+func (w *work) looksUp() bool {
+	if w == nil {
+		return true
+	}
+	if w.err == nil {
+		w.err = w.turn.Yield(w.ctx)
+	}
+	if w.err == nil {
+		w.err = w.ctx.Err()
 	}
 	return w.err == nil
 }

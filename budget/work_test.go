@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,6 +80,98 @@ func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
 				}
 				last.Done()
 			})
+		})
+	}
+}
+
+// looked is a context that counts how often it is asked whether it has ended, which it has after so many times.
+type looked struct {
+	context.Context
+	n, most int
+}
+
+func (l *looked) Err() error {
+	if l.n++; l.n > l.most {
+		return context.Canceled
+	}
+	return l.Context.Err()
+}
+
+// TestLargeWorkLooksUp: whatever walks over many values asks now and then whether it goes on, each time that it walks over them,
+// and ends when it does not.
+func TestLargeWorkLooksUp(t *testing.T) {
+	t.Parallel()
+	const n, every = 60_000, 1024 // of above 2 MiB, whose tokens are not counted
+	long := strings.Repeat("x", 40)
+	texts := `[` + strings.Repeat(`"`+long+`",`, n-1) + `1]`
+	objects := strings.Repeat(`{"a":1,"b":"`+long+`"},`, n-1) + `{"a":1,"b":"1234567890"}`
+	keys := &strings.Builder{}
+	for i := range n {
+		fmt.Fprintf(keys, `,"%s%d":1`, long, i)
+	}
+	page := func(number, size int) budget.Fetch {
+		return budget.Fetch{Page: number, PageSet: true, PageSize: size, PageSizeSet: true}
+	}
+	mode := func(m string) budget.Fetch { return budget.Fetch{Mode: m} }
+	filter := func(key string) budget.Fetch {
+		return budget.Fetch{Mode: budget.ModeFiltered, FilterKeys: []string{key}}
+	}
+	for name, test := range map[string]struct {
+		value string
+		fetch budget.Fetch // none: the value is described
+		walks float64      // over the n values, at least
+		fails fault.Code
+	}{
+		"summary":                 {texts, mode(budget.ModeSummary), 1, ""},
+		"summary of an object":    {`{"a":` + texts + `}`, mode(budget.ModeSummary), 1, ""},
+		"summary of text":         {`"` + strings.Repeat(long+`\n`, n) + `"`, mode(budget.ModeSummary), 1, ""},
+		"summary of many keys":    {`{"a":1` + keys.String() + `}`, mode(budget.ModeSummary), 1, ""},
+		"full":                    {texts, mode(budget.ModeFull), 1, fault.LimitExceeded},
+		"described":               {texts, budget.Fetch{}, 1, ""},
+		"described as an object":  {`{"a":` + texts + `}`, budget.Fetch{}, 1, ""},
+		"first page":              {texts, page(1, 20), 1, ""},
+		"last page":               {texts, page(n/20, 20), 2, ""},
+		"page in an object":       {`{"a":` + texts + `}`, page(1, 20), 1, ""},
+		"all on one page":         {texts, page(1, n), 2, fault.BadPage},
+		"all lines on one page":   {`"` + strings.Repeat(long+`\n`, n) + `"`, page(1, n), 3, fault.BadPage},
+		"page that does not fit":  {texts, page(n/9000, 9000), 2, fault.BadPage},
+		"filtered":                {`[` + objects + `]`, filter("a"), 5, ""},
+		"filtered in vain":        {`[` + texts[1:len(texts)-1] + `,` + objects + `]`, filter("x"), 7, fault.BadRequest},
+		"filtered, of many keys":  {`{"a":1` + keys.String() + `}`, filter("a"), 2, ""},
+		"filtered, of these":      {`{"z":[{"y":1}]` + keys.String() + `}`, filter("a"), 3, fault.BadRequest},
+		"no page, and a long one": {`{"a":"b\nc"` + keys.String() + `}`, page(1, 20), 2, fault.BadMode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := results(t, nil)
+			token := keep(t, r, test.value)
+			fits := func(b []byte) bool { return len(b) < 1000 }
+			looks := func(most int) (int, fault.Code) {
+				ctx := &looked{Context: t.Context(), most: most}
+				f := test.fetch
+				f.Token = token
+				var err error
+				if f.Mode == "" && !f.PageSet {
+					_, err = r.ProbeWithin(ctx, "me", []byte(test.value), fits)
+				} else {
+					_, err = r.Answer(ctx, "me", f, fits, nil)
+				}
+				return ctx.n, fault.CodeOf(err)
+			}
+			all, code := looks(1 << 40)
+			if code != test.fails {
+				t.Errorf("%s, want %q", code, test.fails)
+			}
+			if least := int(test.walks * n / every); all < least {
+				t.Errorf("it looked up %d times, want %d at least", all, least)
+			}
+			for _, most := range []int{all / 3, all * 9 / 10} {
+				n, code := looks(most)
+				told := code == test.fails && (code == fault.BadRequest || code == fault.BadMode) // it was about to say what is wrong
+				if code != fault.Cancelled && !told || n > most+2 {
+					t.Errorf("it ended after %d looks with %q, was to end after %d", n, code, most)
+				}
+			}
 		})
 	}
 }

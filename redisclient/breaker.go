@@ -30,23 +30,30 @@ func (b *breaker) broken() error {
 	return nil
 }
 
-// enter begins an operation, or fails it; trial: others fail meanwhile.
-func (b *breaker) enter() (trial bool, err error) {
+// isOpen tells whether the server did not answer when it was asked last.
+func (b *breaker) isOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err != nil
+}
+
+// enter begins an operation, or fails it; trial: others fail meanwhile, so only one that is brief may be that.
+func (b *breaker) enter(brief bool) (trial bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
 		return false, nil
 	}
-	if b.trying || time.Now().Before(b.until) {
+	if b.trying || !brief || time.Now().Before(b.until) {
 		return false, b.err
 	}
 	b.trying = true
 	return true, nil
 }
 
-// leave ends an operation that had begun, with its error for its caller, whose context is ctx: that it left tells nothing of
-// the server.
-func (b *breaker) leave(ctx context.Context, trial bool, err error) {
+// leave ends an operation that had begun, with its error for its caller: that a caller left, or closed the client, tells nothing
+// of the server. Its error says so, and not its context, whose end the connection may have noticed first.
+func (b *breaker) leave(trial bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.trying = b.trying && !trial
@@ -54,7 +61,8 @@ func (b *breaker) leave(ctx context.Context, trial bool, err error) {
 	switch {
 	case errors.As(err, &late):
 		b.err, b.until = err, time.Now().Add(rest)
-	case ctx.Err() == nil && !errors.Is(err, ErrClosed):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrClosed):
+	default:
 		b.err = nil
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestBreaker: after an operation that had no answer in time others fail at once with its error; every half second one tries,
-// and the first answer ends that, whatever it is.
+// and the first answer ends that, whatever it is. Only a brief operation tries, and that a caller left is no answer.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -19,21 +19,19 @@ func TestBreaker(t *testing.T) {
 		passes := func(want bool) (trial bool) {
 			t.Helper()
 			waits := b.broken() == nil
-			trial, err := b.enter()
+			trial, err := b.enter(true)
 			if (err == nil) != want || waits != want || !want && fault.CodeOf(err) != fault.Unavailable {
 				t.Fatalf("passes: %t, %t (%v), want %t", waits, err == nil, err, want)
 			}
 			return trial
 		}
 		late := &fault.Error{Code: fault.Unavailable, Err: &lateError{"late"}}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
 		for _, err := range []error{nil, &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}, ErrClosed} {
 			passes(true)
-			b.leave(t.Context(), passes(true), err)
+			b.leave(passes(true), err)
 		}
 		passes(true) // two are under way when the server falls silent
-		b.leave(t.Context(), passes(true), late)
+		b.leave(passes(true), late)
 		for range 3 {
 			passes(false)
 			time.Sleep(rest - 1)
@@ -45,17 +43,25 @@ func TestBreaker(t *testing.T) {
 			passes(false)
 			time.Sleep(time.Hour)
 			passes(false)
-			b.leave(t.Context(), true, late)
+			b.leave(true, late)
 		}
 		time.Sleep(rest)
-		b.leave(ended, passes(true), ended.Err()) // it left before there was an answer
-		b.leave(t.Context(), passes(true), &fault.Error{Code: fault.Unavailable, Err: errors.New("has no memory left")})
+		if _, err := b.enter(false); err == nil || !b.isOpen() {
+			t.Error("a long operation tries the server")
+		}
+		for _, err := range []error{context.Canceled, context.DeadlineExceeded, ErrClosed} { // it left before there was an answer
+			b.leave(passes(true), err)
+			if !b.isOpen() {
+				t.Errorf("%v tells that the server answers", err)
+			}
+		}
+		b.leave(passes(true), &fault.Error{Code: fault.Unavailable, Err: errors.New("has no memory left")})
 		if passes(true) {
 			t.Error("a server that answers is still tried")
 		}
-		b.leave(t.Context(), false, late)
+		b.leave(false, late)
 		passes(false)
-		b.leave(t.Context(), false, nil) // one that was under way all the time
+		b.leave(false, nil) // one that was under way all the time
 		passes(true)
 	})
 }

@@ -101,23 +101,39 @@ func New(o *Options) (*Client, error) {
 func (c *Client) Key(name string) string { return c.o.Prefix + name }
 
 // Do runs an operation on the server, unless the context has ended or the client is closed. It leaves with the context; the
-// operation ends by itself then. One whose connection the server had closed is run again: every operation must be such
-// that it may be run twice. After one that had no answer within its time, others fail at once, but for one each half second
-// that tries whether the server answers again.
+// operation ends by itself then, and as the server may send meanwhile what it was asked for, that may be later: ended, which
+// may be nil, is called once when nothing of the operation is left, also where it never began. One whose connection the server
+// had closed is run again: every operation must be such that it may be run twice. After one that had no answer within its
+// time, others fail at once, but for one each half second that tries whether the server answers again.
 //
 // The errors: those of the context; ErrClosed; redis.Nil and coded errors as the operation gave them; anything else is
 // unavailable, and its cause (Err) says what is wrong with which server: that is for logs, and not for callers.
-func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
-	return c.within(ctx, c.o.Longest, operation)
+func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error, ended func()) error {
+	if ended == nil {
+		ended = func() {}
+	}
+	if c.breaker.isOpen() { // others wait for what tries the server, so that is never a long operation
+		if err := c.Brief(ctx, ping); err != nil {
+			ended()
+			return err
+		}
+	}
+	return c.within(ctx, c.o.Longest, operation, ended)
 }
 
 // Brief is Do for an operation on little, whose whole answer is there within Timeout.
 func (c *Client) Brief(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
-	return c.within(ctx, c.o.Timeout, operation)
+	return c.within(ctx, c.o.Timeout, operation, func() {})
 }
 
 // within is Do for an operation that lasts no longer than that.
-func (c *Client) within(ctx context.Context, longest time.Duration, operation func(ctx context.Context, server *redis.Client) error) error {
+func (c *Client) within(ctx context.Context, longest time.Duration, operation func(ctx context.Context, server *redis.Client) error, ended func()) error {
+	begun := false
+	defer func() {
+		if !begun {
+			ended()
+		}
+	}()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -126,7 +142,7 @@ func (c *Client) within(ctx context.Context, longest time.Duration, operation fu
 	}
 	limited, cancel := context.WithTimeout(ctx, longest)
 	first := &patient{limited, time.Now().Add(c.o.Timeout)}
-	trial, err := c.begin(limited)
+	trial, err := c.begin(limited, longest <= c.o.Timeout)
 	if err != nil {
 		cancel()
 		c.users.Done()
@@ -136,15 +152,17 @@ func (c *Client) within(ctx context.Context, longest time.Duration, operation fu
 	var once sync.Once
 	end := func(err error) error {
 		err = c.fault(ctx, limited, longest, err)
-		once.Do(func() { c.breaker.leave(ctx, trial, err) })
+		once.Do(func() { c.breaker.leave(trial, err) })
 		return err
 	}
+	begun = true
 	go func() {
 		var err error
 		defer func() {
 			if p := recover(); p != nil { // a length that no memory has, in what is not the server's protocol
 				err = errNonsense
 			}
+			ended()
 			done <- end(err)
 			<-c.places
 			cancel()
@@ -169,8 +187,8 @@ func (c *Client) within(ctx context.Context, longest time.Duration, operation fu
 var errNoPlace = errors.New("no connection was free")
 
 // begin waits for a place among the operations, unless the server is known not to answer: also when that is known only at
-// the end of the wait.
-func (c *Client) begin(ctx context.Context) (trial bool, err error) {
+// the end of the wait. A brief one may be a trial.
+func (c *Client) begin(ctx context.Context, brief bool) (trial bool, err error) {
 	if err := c.breaker.broken(); err != nil {
 		return false, err
 	}
@@ -187,7 +205,7 @@ func (c *Client) begin(ctx context.Context) (trial bool, err error) {
 			return false, errNoPlace
 		}
 	}
-	if trial, err = c.breaker.enter(); err != nil {
+	if trial, err = c.breaker.enter(brief); err != nil {
 		<-c.places
 	}
 	return trial, err
@@ -207,11 +225,11 @@ func (p *patient) Deadline() (time.Time, bool) {
 	return p.first, true
 }
 
-// again makes an attempt, and another where the server had closed the connection: the pool may hold as many of those as
-// it keeps idle.
+// again makes an attempt, and another where the server had closed the connection: the pool may hold as many of those as it has
+// had at once, as what it keeps unused may be more than idle for a while.
 func (c *Client) again(ctx context.Context, attempt func() error) error {
 	err := attempt()
-	for n := 0; n < idle && gone(err) && ctx.Err() == nil && !c.isClosed(); n++ {
+	for n := 0; n < pooled && gone(err) && ctx.Err() == nil && !c.isClosed(); n++ {
 		err = attempt()
 	}
 	return err
@@ -250,8 +268,10 @@ func Transaction(ctx context.Context, server *redis.Client, commands func(tx red
 
 // Ping tells whether the server can be used, with the error that an operation would have.
 func (c *Client) Ping(ctx context.Context) error {
-	return c.Do(ctx, func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() })
+	return c.Do(ctx, ping, nil)
 }
+
+func ping(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() }
 
 // Close ends the operations that are under way with ErrClosed, waits for what they left behind, and closes the connections.
 // A second Close does nothing.

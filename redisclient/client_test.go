@@ -75,7 +75,7 @@ func TestErrors(t *testing.T) {
 		"panic":   {func(context.Context, *redis.Client) error { panic("s3cr3t") }, nil, "does not answer as Redis does"},
 		"strange": {func(context.Context, *redis.Client) error { return errors.New("s3cr3t") }, nil, "does not answer as Redis does"},
 	} {
-		err := c.Do(t.Context(), test.operation)
+		err := c.Do(t.Context(), test.operation, nil)
 		switch {
 		case test.words == "" && !errors.Is(err, test.is):
 			t.Errorf("%s: %v, want %v", name, err, test.is)
@@ -118,6 +118,25 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
+// However many connections the pool had when the server closed them, an operation does not fail of them; it does of a server that
+// closes each.
+func TestAskedAgain(t *testing.T) {
+	t.Parallel()
+	c := open(t, redisclient.Options{URL: "redis://h"})
+	for closed, want := range map[int]fault.Code{32: "", 33: fault.Unavailable} {
+		n := 0
+		err := c.Brief(t.Context(), func(context.Context, *redis.Client) error {
+			if n++; n <= closed {
+				return io.EOF
+			}
+			return nil
+		})
+		if fault.CodeOf(err) != want || n != 33 {
+			t.Errorf("of %d: %v after %d", closed, err, n)
+		}
+	}
+}
+
 // A transaction tells of the command that was refused, and does none of them.
 func TestTransaction(t *testing.T) {
 	t.Parallel()
@@ -128,7 +147,7 @@ func TestTransaction(t *testing.T) {
 			tx.Set(ctx, "k", "v", 0)
 			tx.Do(ctx, "NOSUCHCOMMAND")
 		})
-	})
+	}, nil)
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "lacks a command") {
 		t.Errorf("%v, want that a command is lacking", err)
 	}
@@ -166,8 +185,8 @@ func TestBounds(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	for address, want := range map[string]string{silent.Address(): "100ms", trickle.Address(): "250ms"} {
-		c := open(t, redisclient.Options{URL: "redis://" + address, Timeout: 100 * time.Millisecond, Longest: 250 * time.Millisecond})
+	for address, want := range map[string]string{silent.Address(): "1s", trickle.Address(): "2.5s"} {
+		c := open(t, redisclient.Options{URL: "redis://" + address, Timeout: time.Second, Longest: 2500 * time.Millisecond})
 		if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+want) {
 			t.Errorf("%v: %s, want that it names %s", err, cause(err), want)
 		}
@@ -196,7 +215,7 @@ func TestLeaveAndClose(t *testing.T) {
 				running.Add(1)
 				defer running.Add(-1)
 				return s.Ping(ctx).Err()
-			})
+			}, nil)
 			if !errors.Is(err, redisclient.ErrClosed) {
 				t.Errorf("an operation under way: %v, want ErrClosed", err)
 			}

@@ -96,7 +96,7 @@ var errAnswer = errors.New("not an answer of the script")
 
 // do runs an operation on the server, which may be run twice.
 func (s *Store) do(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
-	return coded(s.client.Do(ctx, func(ctx context.Context, server *redis.Client) error {
+	return coded(s.client.Brief(ctx, func(ctx context.Context, server *redis.Client) error {
 		err := operation(ctx, server)
 		if errors.Is(err, redis.Nil) { // no value, where there always is one
 			return errAnswer

@@ -26,11 +26,16 @@ func Discreet(ctx context.Context) bool { return ctx.Value(causeKey{}) != nil }
 
 // WithoutCause is an error of a source as the caller whom ctx belongs to may read it; what begins the message, such as the name
 // of the function that was called. What tells of the work of a call, and not of the source, stays as it is, and everything for a
-// caller that is told causes. The code, the status and the outcome stay.
+// caller that is told causes. The code, the status and the outcome stay. A call whose own time is over, in a context with a
+// deadline, ends of that.
 func WithoutCause(ctx context.Context, source, what string, f *fault.Error) *fault.Error {
 	tell, ok := ctx.Value(causeKey{}).(func(context.Context, string, *fault.Error))
 	if !ok || f == nil || !tellsOfSource(ctx, f) {
 		return f
+	}
+	if f.Code == fault.Timeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// The call's own time is over: there is no other cause. What the source has said of it may still tell of the way to it.
+		return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: what + " was not answered before the time of the call was over" + unknown(f)}
 	}
 	tell(ctx, source, f)
 	told := &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: what}
@@ -44,11 +49,16 @@ func WithoutCause(ctx context.Context, source, what string, f *fault.Error) *fau
 	default:
 		told.Message += ": the source " + source + " cannot be used as it is configured"
 	}
-	if f.Outcome == fault.SentUnknown {
-		told.Message += ", and it is not known whether the work of the call was done"
-	}
-	told.Message += "; " + inLog
+	told.Message += unknown(f) + "; " + inLog
 	return told
+}
+
+// unknown says of a call that broke off that nobody knows what became of it, where that is so.
+func unknown(f *fault.Error) string {
+	if f.Outcome != fault.SentUnknown {
+		return ""
+	}
+	return ", and it is not known whether the work of the call was done"
 }
 
 // inLog is where the cause is.

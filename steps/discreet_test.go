@@ -157,3 +157,29 @@ func TestWithoutCauseWhereACallEnded(t *testing.T) {
 		t.Errorf("a caller that is told causes: %v", got)
 	}
 }
+
+// TestWithoutCauseWhereTimeIsOver: that a call's own time is over is the cause, and not in the log; the words of the source are not
+// told all the same. That another time was over is the source's.
+func TestWithoutCauseWhereTimeIsOver(t *testing.T) {
+	t.Parallel()
+	logged := 0
+	discreet := steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) { logged++ })
+	over, cancel := context.WithTimeout(discreet, 0)
+	defer cancel()
+	for _, outcome := range []fault.Outcome{"", fault.NotSent, fault.SentUnknown} {
+		f := fault.New(fault.Timeout, "secret.internal had not answered")
+		f.Outcome = outcome
+		got := steps.WithoutCause(over, "away", "away.read", f)
+		if holds(got, "secret") || holds(got, "log") || !holds(got, "away.read was not answered before the time of the call was over") || got.Err != nil ||
+			got.Code != fault.Timeout || got.Outcome != outcome || holds(got, "not known") != (outcome == fault.SentUnknown) || logged > 0 {
+			t.Errorf("%q: %v, logged %d", outcome, got, logged)
+		}
+		if got := steps.WithoutCause(discreet, "away", "away.read", f); holds(got, "secret") || !holds(got, "log") || logged != 1 {
+			t.Errorf("%q, of the source: %v, logged %d", outcome, got, logged)
+		}
+		logged = 0
+	}
+	if got := steps.WithoutCause(over, "away", "away.read", unreachable("secret")); holds(got, "secret") || logged != 1 {
+		t.Errorf("unreachable: %v, logged %d", got, logged)
+	}
+}

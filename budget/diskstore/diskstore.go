@@ -123,7 +123,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.recent.Clear()
+	s.recent.Close()
 	return nil
 }
 

@@ -3,11 +3,15 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 // TestCarry: large values wait for others that are on their way, not for ever and not longer than their caller; small ones do not.
@@ -53,4 +57,86 @@ func TestCarry(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCarriedUntilItEnds: a value counts as being on its way until the server has sent it, or taken it, and not only until its
+// caller leaves.
+func TestCarriedUntilItEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	large := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: make([]byte, 4<<20)}
+	direct, err := New(&Options{URL: server.TCP(), Compress: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	if err := direct.Put(t.Context(), "large", large); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		passes  int64 // bytes of what the server answers
+		operate func(ctx context.Context, s *Store) error
+	}{
+		"Get": {1 << 20, func(ctx context.Context, s *Store) error {
+			_, err := s.Get(ctx, "large", nil)
+			return err
+		}},
+		"Put": {0, func(ctx context.Context, s *Store) error { return s.Put(ctx, "other", large) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate := redistest.NewGate(t, server.Address(), test.passes)
+			s, err := New(&Options{URL: "redis://" + gate.Address(), Timeout: time.Hour, Compress: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			defer gate.Open()
+			nothing := func() bool {
+				if !s.carried.TryAcquire(maxCarried) {
+					return false
+				}
+				s.carried.Release(maxCarried)
+				return true
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				defer cancel()
+				redistest.Within(t, "the answer", func() bool { return len(gate.Reached) > 0 })
+			}()
+			if err := test.operate(ctx, s); !errors.Is(err, context.Canceled) {
+				t.Fatalf("it was to leave: %v", err)
+			}
+			if nothing() {
+				t.Error("the operation goes on, and its bytes do not count")
+			}
+			gate.Open()
+			redistest.Within(t, "the operation to end", nothing)
+			if err := test.operate(t.Context(), s); err != nil || !nothing() {
+				t.Errorf("one that is waited for: %v", err)
+			}
+		})
+	}
+}
+
+// TestEncodedBefore: a value is made ready before the time begins in which the server has to answer: so its size as it is kept is
+// known, and refused, also where the server is not asked because it hangs.
+func TestEncodedBefore(t *testing.T) {
+	t.Parallel()
+	hanging := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	s, err := New(&Options{URL: "redis://" + hanging.Address(), Timeout: 50 * time.Millisecond, MaxBytes: 1 << 20, Compress: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for size, want := range map[int]fault.Code{1 << 19: fault.Unavailable, 1 << 20: fault.LimitExceeded} {
+		if err := s.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("Ping: %v", err)
+		}
+		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: make([]byte, size)}
+		if err := s.Put(t.Context(), "k", e); fault.CodeOf(err) != want {
+			t.Errorf("%d bytes: %v, want %s", size, err, want)
+		}
+	}
+	redistest.Within(t, "what is refused to be on its way no more", func() bool { return s.carried.TryAcquire(maxCarried) })
 }

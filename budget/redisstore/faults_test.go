@@ -76,6 +76,14 @@ func TestKilled(t *testing.T) {
 				}
 			})
 		}
+		redistest.Within(t, "something to be kept", func() bool {
+			some := false
+			kept.Range(func(any, any) bool {
+				some = true
+				return false
+			})
+			return some
+		})
 		time.Sleep(50 * time.Millisecond) // of traffic, whose amount does not matter
 		server.Kill()
 		users.Wait()
@@ -108,8 +116,8 @@ func TestClosedConnections(t *testing.T) {
 			users.Go(func() { works(t, s) })
 		}
 		users.Wait()
-		if n := client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Val(); n == 0 || n > 8 {
-			t.Fatalf("%d connections were open unused, want 1 to 8", n)
+		if n := client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Val(); n == 0 {
+			t.Fatal("no connection was open unused: the test proves nothing")
 		}
 		works(t, s)
 	}

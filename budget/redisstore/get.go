@@ -68,7 +68,7 @@ type found struct {
 // in it: an entry that is replaced between them does not pass for another, as its sum and its beginning are compared.
 func (s *Store) find(ctx context.Context, id string) (found, error) {
 	var f found
-	err := s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error {
+	err := s.brief(ctx, func(ctx context.Context, server *redis.Client) error {
 		pipe := server.Pipeline()
 		begin, kept := pipe.GetRange(ctx, s.client.Key(id), 0, beginning-1), pipe.StrLen(ctx, s.client.Key(id))
 		expires, clock := pipe.PExpireTime(ctx, s.client.Key(id)), pipe.Time(ctx)
@@ -98,12 +98,11 @@ func (s *Store) read(ctx context.Context, id string, begin []byte, kept int64) (
 	if err != nil {
 		return nil, err
 	}
-	defer done()
 	var whole []byte
 	err = s.do(ctx, kept, func(ctx context.Context, server *redis.Client) (err error) {
 		whole, err = server.Get(ctx, s.client.Key(id)).Bytes()
 		return err
-	})
+	}, done)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +113,8 @@ func (s *Store) read(ctx context.Context, id string, begin []byte, kept int64) (
 	return e.Value, err
 }
 
-// carry waits until so many bytes may be on their way; done tells that they are not any more.
+// carry waits until so many bytes may be on their way; done tells that they are not any more, which the operation on them
+// knows (see do): it may go on when its caller has left.
 func (s *Store) carry(ctx context.Context, n int64) (done func(), err error) {
 	if n <= beginning {
 		return func() {}, nil

@@ -237,3 +237,49 @@ func TestIndexLost(t *testing.T) {
 		})
 	}
 }
+
+// TestMuchGivesWayAtOnce: where parts have as much as each other, much gives way in few turns, of all of them alike.
+func TestMuchGivesWayAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	const owners, each, size = 8, 50, 1512 // bytes that an entry counts
+	const most = owners * each * size
+	s := open(t, redisstore.Options{URL: server.URL(), MaxBytes: most, Compress: -1})
+	owned := func(owner int, value string) budget.Entry {
+		e := entry(time.Now(), value)
+		e.Owner = fmt.Sprintf("%d:", owner)
+		return e
+	}
+	for i := range each {
+		for owner := range owners {
+			put(t, s, fmt.Sprint(owner, i), owned(owner, incompressible(size-512-headerAndOwner)))
+		}
+	}
+	if n := client.HLen(t.Context(), redisstore.DefaultPrefix+"sizes").Val(); n != owners*each+1 {
+		t.Fatalf("%d are kept: the test proves nothing", n)
+	}
+	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "large", owned(owners, incompressible(most/2-10_000)))
+	if err := checkIndex(t.Context(), client, redisstore.DefaultPrefix, most); err != nil {
+		t.Error(err)
+	}
+	var left []int
+	for owner := range owners {
+		left = append(left, int(client.ZCard(t.Context(), fmt.Sprintf("%sof:%d", redisstore.DefaultPrefix, owner)).Val()))
+	}
+	if least, greatest := slices.Min(left), slices.Max(left); least < each/2-5 || greatest > each/2+5 {
+		t.Errorf("of %d each are left %v", each, left)
+	}
+	stats := client.Info(t.Context(), "commandstats").Val()
+	_, calls, _ := strings.Cut(stats, "cmdstat_unlink:calls=")
+	calls, _, _ = strings.Cut(calls, ",")
+	if n, err := strconv.Atoi(calls); err != nil || n > owners*each/4 {
+		t.Errorf("%s turns (%v) for half of %d", calls, err, owners*each)
+	}
+}
+
+// headerAndOwner are the bytes of an entry before its value, of an owner of two letters.
+const headerAndOwner = 41

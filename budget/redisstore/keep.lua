@@ -74,13 +74,16 @@ local function give(order, enough)
   return true
 end
 
--- Of the part that has most what expires first gives way; when the new one alone is left of its part, it is the others' turn.
+-- Of the part that has most what expires first gives way, until it has as much as the next, or its share of what is too much:
+-- parts that have about as much as each other would take turns by single entries. When the new one alone is left of its part,
+-- it is the others' turn.
 local spared = false
 while sum > most do
   local two = redis.call('ZRANGE', parts, -2, -1, 'WITHSCORES')
   local largest, has = two[#two - 1], tonumber(two[#two] or '0')
   if not largest then break end
-  if not give(ofPart(largest), has - tonumber(#two == 4 and two[2] or '0')) then
+  local more = has - tonumber(#two == 4 and two[2] or '0')
+  if not give(ofPart(largest), math.max(more, (sum - most) / redis.call('ZCARD', parts))) then
     spared = spared or largest == part
     redis.call('ZREM', parts, largest)
   end

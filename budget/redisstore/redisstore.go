@@ -119,7 +119,7 @@ func New(o *Options) (*Store, error) {
 	}
 	s.close = sync.OnceFunc(func() {
 		s.client.Close()
-		s.recent.Clear()
+		s.recent.Close()
 		s.codec.close()
 	})
 	return s, nil
@@ -183,23 +183,20 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	if err != nil {
 		return err
 	}
-	defer done()
 	id := idOf(key)
-	var whole []byte
+	whole := s.codec.encode(id, e) // here, and not in the operation, in whose time the server must answer
+	if err := budget.CheckSize(int64(len(whole))+overhead, min(s.most.Load(), maxStored), true); err != nil {
+		done()
+		return err
+	}
 	return s.do(ctx, int64(len(e.Value)), func(ctx context.Context, server *redis.Client) error {
-		if whole == nil {
-			whole = s.codec.encode(id, e)
-		}
 		return s.put(ctx, server, id, whole, e, life)
-	})
+	}, done)
 }
 
 // put keeps what an entry was made.
 func (s *Store) put(ctx context.Context, server *redis.Client, id string, whole []byte, e budget.Entry, life time.Duration) error {
 	size, all := int64(len(whole))+overhead, s.most.Load()
-	if err := budget.CheckSize(size, min(all, maxStored), true); err != nil {
-		return err
-	}
 	// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
 	// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
 	var kept *redis.Cmd
@@ -232,7 +229,7 @@ func (s *Store) drift(server, sent, came time.Time) time.Duration {
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
 	id := idOf(key)
-	return s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error {
+	return s.brief(ctx, func(ctx context.Context, server *redis.Client) error {
 		there, err := touch.Run(ctx, server, s.keys(id), s.arguments(id, micros(expires))...).Bool()
 		if err == nil && !there {
 			err = redis.Nil
@@ -244,14 +241,14 @@ func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error 
 // Delete implements budget.Driver.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	id := idOf(key)
-	return s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error {
+	return s.brief(ctx, func(ctx context.Context, server *redis.Client) error {
 		return forget.Run(ctx, server, s.keys(id), s.arguments(id)...).Err()
 	})
 }
 
 // Ping tells whether the server can be used, with the error that an operation would have.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, 0, func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() })
+	return s.brief(ctx, func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() })
 }
 
 // Close implements budget.Driver. The results stay on the server until they expire.
@@ -260,13 +257,22 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// do runs an operation on the server, on so many bytes, which may be run twice.
-func (s *Store) do(ctx context.Context, bytes int64, operation func(context.Context, *redis.Client) error) error {
-	run := s.client.Brief
-	if bytes > beginning {
-		run = s.client.Do
+// do runs an operation on the server, on so many bytes, which may be run twice; done is what carry gave for them, and is called
+// when the operation has ended.
+func (s *Store) do(ctx context.Context, bytes int64, operation func(context.Context, *redis.Client) error, done func()) error {
+	if bytes <= beginning {
+		return s.brief(ctx, operation)
 	}
-	err := run(ctx, operation)
+	return known(s.client.Do(ctx, operation, done))
+}
+
+// brief is do for an operation on little.
+func (s *Store) brief(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
+	return known(s.client.Brief(ctx, operation))
+}
+
+// known gives an error of the client as that of a driver.
+func known(err error) error {
 	switch {
 	case errors.Is(err, redis.Nil):
 		return budget.ErrNotFound

@@ -152,7 +152,7 @@ func touched(t *testing.T, d budget.Driver) {
 	e := entry("o", `{"a":1}`)
 	put(t, d, "k", e)
 	put(t, d, "other", e)
-	for _, by := range []time.Duration{time.Hour, 2 * time.Hour, time.Minute} {
+	for _, by := range []time.Duration{time.Hour, 2 * time.Hour, 30 * time.Minute} {
 		e.Expires = e.Created.Add(by)
 		if err := d.Touch(t.Context(), "k", e.Expires); err != nil {
 			t.Fatalf("Touch: %v", err)

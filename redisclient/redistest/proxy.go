@@ -67,3 +67,45 @@ func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 		}
 	})
 }
+
+// Gate is a proxy to a server that passes the beginning of what that answers on each connection, and then a byte now and then
+// until it is opened: an answer that takes as long as a test wants.
+type Gate struct {
+	*Proxy
+	Reached chan struct{} // has one for each connection, up to a hundred, on which there was more
+	Open    func()
+}
+
+// NewGate is a Gate to a server, which passes so many bytes on a connection.
+func NewGate(tb testing.TB, to string, passes int64) *Gate {
+	opened := make(chan struct{})
+	g := &Gate{Reached: make(chan struct{}, 100), Open: sync.OnceFunc(func() { close(opened) })}
+	g.Proxy = NewProxy(tb, func(client net.Conn) {
+		server, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		go func() {
+			_, _ = io.Copy(server, client)
+			_ = server.Close()
+		}()
+		if _, err := io.CopyN(client, server, passes); err != nil {
+			return
+		}
+		if _, err := io.CopyN(client, server, 1); err != nil {
+			return
+		}
+		g.Reached <- struct{}{}
+		for err == nil {
+			select {
+			case <-opened:
+				_, _ = io.Copy(client, server)
+				return
+			case <-time.After(20 * time.Millisecond):
+				_, err = io.CopyN(client, server, 1)
+			}
+		}
+	})
+	return g
+}

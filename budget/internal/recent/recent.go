@@ -158,6 +158,14 @@ func (v *Values[M]) used() {
 	v.letGo.Reset(idle)
 }
 
+// Close lets go of everything that is held, for good: what is read then, or was being read, is not held any more.
+func (v *Values[M]) Close() {
+	v.mu.Lock()
+	v.most = -1
+	v.mu.Unlock()
+	v.Clear()
+}
+
 // Clear lets go of everything that is held.
 func (v *Values[M]) Clear() {
 	v.mu.Lock()

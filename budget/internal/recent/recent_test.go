@@ -101,3 +101,62 @@ func TestSharedReading(t *testing.T) {
 		s.did(t, 5, 1)
 	})
 }
+
+// TestRoomBeforeReading: what gives way to a value does so when its reading begins, so that both are never there at once.
+func TestRoomBeforeReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := recent.New(2*recent.Least, func(a, b string) bool { return a == b })
+		defer v.Close()
+		s := &source{}
+		get := func(name string) {
+			if _, err := v.Get(t.Context(), name, "", recent.Least, s.read); err != nil {
+				t.Error(err)
+			}
+		}
+		get("a")
+		get("b")
+		get("a")
+		get("b")
+		s.did(t, 2, 0)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			get("c")
+		}()
+		synctest.Wait()
+		get("b") // used later than a
+		s.did(t, 3, 0)
+		get("a")
+		<-done
+		s.did(t, 4, 0)
+	})
+}
+
+// TestClose: what was being read is handed over to who waits for it, and not held.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := recent.New(2*recent.Least, func(a, b string) bool { return a == b })
+		s := &source{}
+		get := func(name string) {
+			if value, err := v.Get(t.Context(), name, "", recent.Least, s.read); err != nil || len(value) != recent.Least {
+				t.Error(len(value), err)
+			}
+		}
+		get("a")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			get("b")
+		}()
+		synctest.Wait()
+		v.Close()
+		s.did(t, 2, 0)
+		<-done
+		get("b")
+		get("a")
+		s.did(t, 4, 0)
+		v.Close()
+	})
+}

@@ -147,13 +147,6 @@ func (f *face) tooMany(ctx context.Context, method string, caller *rights.Caller
 	return nil, f.told(refused)
 }
 
-// refused tells of a request of a known caller that is refused.
-func (s *Server) refused(ctx context.Context, reason string, caller *rights.Caller) {
-	o := s.o()
-	o.Refused(reason)
-	o.Log.InfoContext(ctx, "refused", "reason", reason, "caller", caller.ID)
-}
-
 // callerOf is who has sent a request: whom its token names, else who the session is of (nil: there is none), else who comes
 // in by the door.
 func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *rights.Caller {

@@ -11,29 +11,90 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// causes are why calls of sources failed, and requests were refused, of which callers are not told: they are logged, but not
-// for each of them.
-type causes struct {
-	mu sync.Mutex
-	at map[string]time.Time // by source, or by what is told: when it was logged last
+// occasion is something that is logged, but not each time.
+type occasion struct {
+	of        occasionKind
+	what, who string // such as a reason, and a caller; "": there is but one
 }
 
-// causeEvery is how often the cause of one source's failures, or one kind of refusal, is logged at most.
-const causeEvery = 10 * time.Second
+// occasionKind is a kind of occasions.
+type occasionKind uint8
 
-// due tells whether a cause is to be logged. A name with a colon and a blank is none of a source.
-func (c *causes) due(source string) bool {
+const (
+	ofSource   occasionKind = iota // why calls of a source fail, of which callers are not told
+	ofToken                        // why tokens are refused
+	ofRefusal                      // why requests are refused
+	ofSessions                     // why sessions cannot be had
+	occasionKinds
+)
+
+// causes are when occasions were logged last. The zero value has none.
+type causes struct {
+	mu   sync.Mutex
+	of   [occasionKinds]map[occasion]*toldOccasion
+	many [occasionKinds]time.Time // when those of a kind were too many, and the old were forgotten
+}
+
+// toldOccasion is what is known of an occasion.
+type toldOccasion struct {
+	at   time.Time // when it was logged last
+	left int       // how often it was not since
+}
+
+const (
+	// occasionEvery is how often an occasion is logged at most.
+	occasionEvery = 10 * time.Second
+	// maxOccasions is for how many occasions of a kind it is known when they were logged, whatever names others think of. Those
+	// beyond are one for all of whom the same is told.
+	maxOccasions = 256
+)
+
+// due tells whether an occasion is to be logged.
+func (c *causes) due(one occasion) bool {
+	_, due := c.dueAfter(one)
+	return due
+}
+
+// dueAfter tells whether an occasion is to be logged, and how often it was not since it was.
+func (c *causes) dueAfter(one occasion) (left int, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if at, told := c.at[source]; told && now.Sub(at) < causeEvery {
-		return false
+	known := c.of[one.of]
+	if known == nil {
+		known = map[occasion]*toldOccasion{}
+		c.of[one.of] = known
 	}
-	if c.at == nil {
-		c.at = map[string]time.Time{}
+	if known[one] == nil && len(known) >= maxOccasions {
+		c.forget(one.of, now)
+		if len(known) >= maxOccasions {
+			one.who = ""
+		}
 	}
-	c.at[source] = now
-	return true
+	told := known[one]
+	switch {
+	case told == nil:
+		known[one] = &toldOccasion{at: now}
+		return 0, true
+	case now.Sub(told.at) < occasionEvery:
+		told.left++
+		return 0, false
+	}
+	left, told.at, told.left = told.left, now, 0
+	return left, true
+}
+
+// forget makes room for other occasions of a kind, each second at most. c.mu is held.
+func (c *causes) forget(kind occasionKind, now time.Time) {
+	if now.Sub(c.many[kind]) < time.Second {
+		return
+	}
+	c.many[kind] = now
+	for one, told := range c.of[kind] {
+		if one.who != "" && now.Sub(told.at) >= occasionEvery {
+			delete(c.of[kind], one)
+		}
+	}
 }
 
 // discreetly gives the context of a request. Why a source is not there is for operators, who are the callers of the highest tier,
@@ -46,7 +107,7 @@ func (s *Server) discreetly(ctx context.Context, extra *sdk.RequestExtra) contex
 }
 
 func (s *Server) logCause(ctx context.Context, source string, cause *fault.Error) {
-	if o := s.o(); s.causes.due(source) {
+	if o := s.o(); s.causes.due(occasion{of: ofSource, who: source}) {
 		o.Log.WarnContext(ctx, "a call of a source failed", "source", source, "code", string(cause.Code), "error", o.Scrubber.Text(cause.Message))
 	}
 }

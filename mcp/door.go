@@ -30,7 +30,8 @@ type Door struct {
 	// Ready tells whether all is there that calls need; nil: it is. Clients are told that it is not, and not why.
 	Ready func(ctx context.Context) error
 
-	own *url.URL // URL, once it is served; nil: there is none
+	own   *url.URL // URL, once it is served; nil: there is none
+	keyed Keyed    // Callers, once it is served; nil: they have no keys
 }
 
 // Callers knows callers by their tokens.
@@ -40,19 +41,52 @@ type Callers interface {
 	Verify(ctx context.Context, token string) (*rights.Caller, error)
 }
 
-// SetDoor lets others in from now on. Streams of callers whose rights are others end at once, their sessions at their next
-// request, and what they have sent is not begun any more. What Callers was before is not asked any more once the requests
-// that were being looked at have been.
+// Keyed is what Callers are, too, who verify tokens with keys that are taken back while calls run, such as a rights.Table. It is
+// looked whether the keys are others while there are calls and streams that end with them.
+type Keyed interface {
+	Callers
+	// Keys is a number that is another one once the keys are others. It is asked for at each request.
+	Keys() uint64
+	// Hold is as Verify, for a token that was accepted before, and may have expired since.
+	Hold(ctx context.Context, token string) (*rights.Caller, error)
+	// Look has the keys looked at where that is due; now: whenever they were looked at last. It is called once a second.
+	Look(now bool)
+}
+
+// keys is a number that is another one once the keys by which tokens are verified are others.
+func (d *Door) keys() uint64 {
+	if d.keyed == nil {
+		return 0
+	}
+	return d.keyed.Keys()
+}
+
+// SetDoor lets others in from now on. Streams and calls of callers whose rights are others end at once, or, where that has to be
+// asked for elsewhere, as soon as it is known; their sessions end at their next request, and what they have sent is not begun any
+// more. What Callers was before is not asked any more once the requests that were being looked at have been.
 func (s *Server) SetDoor(d *Door) {
 	served := *d // what is made of it is the server's own
 	served.own = nil
 	if own, err := url.Parse(d.URL); err == nil && d.URL != "" {
 		served.own = own
 	}
+	served.keyed, _ = d.Callers.(Keyed)
 	s.door.Store(&served)
-	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
-	defer cancel()
-	s.cutStreams(func(open *stream) bool { return !s.still(ctx, open.visitor) })
+	s.keysWatched.Do(func() { s.watching.Go(s.watchKeys) })
+	s.cutRevoked()
+}
+
+// LookAgain looks now whether the keys of tokens are others, and ends the streams and calls of callers who have not their rights any
+// more, as SetDoor does. New keys that have to be fetched are looked at when they are there.
+func (s *Server) LookAgain() {
+	d := s.door.Load()
+	if d == nil {
+		return
+	}
+	if d.keyed != nil {
+		d.keyed.Look(true)
+	}
+	s.cutRevoked()
 }
 
 // lookTime is how long the rights of open streams may be looked for after a change.

@@ -100,6 +100,10 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 			v := visitorFor(ctx, req.GetExtra())
 			if v != nil {
 				v.attended.Store(true)
+				ctx = v.known(ctx)
+				if v.decoded != nil {
+					v.decoded()
+				}
 			}
 			ctx = f.server.discreetly(ctx, req.GetExtra())
 			caller := f.server.callerOf(req.GetExtra(), n)

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,8 +44,11 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) erro
 		return fault.New(fault.Denied, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
 	}
 	s.SetDoor(door)
+	var fresh newcomers
 	server := &http.Server{
-		Handler:           s.httpHandler(),
+		Handler:           fresh.heard(s.httpHandler()),
+		ConnContext:       fresh.came,
+		ConnState:         fresh.went,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -60,12 +64,15 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) erro
 	s.calls.drain(s.o().Grace)
 	s.endSessions(nil)
 	s.cutStreams(func(*stream) bool { return true })
+	_ = l.Close()
+	err := <-failed
+	fresh.await(time.Second)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
 		_ = server.Close() // who does not take the end of its answer is left
 	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serving MCP over HTTP: %w", err)
 	}
 	return nil
@@ -86,6 +93,7 @@ func (s *Server) httpHandler() http.Handler {
 // message is what a request asks for.
 type message struct {
 	body  []byte // of a POST
+	held  func() // gives back what is counted of it (see small), until it is decoded
 	lasts bool   // the answer is a stream that stays open
 }
 
@@ -100,7 +108,7 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.
 		if f.Code == fault.Denied {
 			reason = RefusedHost
 		}
-		s.o().Refused(reason)
+		s.turnedAway(r, reason, f)
 		http.Error(w, f.Message, f.Code.HTTP())
 		return
 	}
@@ -117,13 +125,14 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.
 		return
 	}
 	defer leave()
-	m := &message{lasts: r.Method == http.MethodGet}
-	if m.body, ok = s.readMessage(w, r); !ok {
+	m := &message{held: func() {}, lasts: r.Method == http.MethodGet}
+	defer func() { m.held() }()
+	if !s.readMessage(w, r, m) {
 		return
 	}
 	m.lasts = m.lasts || gjson.GetBytes(m.body, "method").Str == "subscriptions/listen"
-	if now := s.door.Load(); now != door || !v.Expires.IsZero() { // it may have taken its time to send all of it
-		if v = s.identify(now, plain, r); v == nil {
+	if !s.sentSoon(v) { // it may have taken its time to send all of it
+		if v = s.identify(s.door.Load(), plain, r); v == nil {
 			return
 		}
 		r, counted.visitor = v.in(r), v
@@ -164,16 +173,23 @@ func (s *Server) protocol() func(http.ResponseWriter, *http.Request, *message) {
 	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateful }, &options)
 	options.Stateless = true
 	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateless }, &options)
-	return func(w http.ResponseWriter, r *http.Request, m *message) {
-		switch {
-		case o.Stateless || withoutSessions(r):
-			s.serve(stateless, w, r, m)
-		case o.Shared != nil:
-			s.replicated(stateless, w, r, m)
-		default:
+	return s.turned(func(w http.ResponseWriter, r *http.Request, m *message) {
+		alone := o.Stateless || withoutSessions(r)
+		if !alone && o.Shared == nil {
 			s.ownSession(stateful, w, r, m)
+			return
 		}
-	}
+		r, end, ok := s.begun(w, r, m)
+		if !ok {
+			return
+		}
+		defer end()
+		if alone {
+			s.serve(stateless, w, r, m)
+			return
+		}
+		s.replicated(stateless, w, r, m)
+	})
 }
 
 // ownSession serves a client whose session is of this process alone.
@@ -189,7 +205,7 @@ func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Re
 		}
 		s.serve(next, w, r, m)
 	case s.calls.ending():
-		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
+		s.sendAway(w, r, m)
 	default:
 		place, ok := s.reserve(s.callerIn(r.Context()))
 		if !ok {
@@ -226,9 +242,9 @@ const sessionHeader = "Mcp-Session-Id"
 
 // readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
 // depend on who reads it.
-func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byte, good bool) {
+func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message) (good bool) {
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
-		return nil, true // which is refused in its turn
+		return true // which is refused in its turn
 	}
 	most := s.o().MaxRequestBytes + envelope
 	if r.ContentLength > small || r.ContentLength < 0 {
@@ -241,37 +257,37 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request) (body []byt
 		own := s.reading.Of(s.callerIn(r.Context()).ID, all)
 		if !own.Hold(size) {
 			s.tooBusy(w, r, "too much is being sent at once: try again in a moment")
-			return nil, false
+			return false
 		}
-		defer own.Release(size)
+		m.held = sync.OnceFunc(func() { own.Release(size) })
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		s.refused(r.Context(), RefusedSize, s.callerIn(r.Context()))
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
-		return nil, false
+		return false
 	}
 	if err != nil {
 		http.Error(w, "the message could not be read", http.StatusBadRequest)
-		return nil, false
+		return false
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the answer may take longer
 	switch wrong := examine(body); wrong {
 	case nil:
 	case stray:
 		w.WriteHeader(http.StatusAccepted)
-		return nil, false
+		return false
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write(wrong.answer()) // who does not take it is gone
-		return nil, false
+		return false
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, true
+	m.body, r.Body = body, io.NopCloser(bytes.NewReader(body))
+	return true
 }
 
-// Of messages that are being read: up to small bytes none is counted, and all others together have at most maxReading, or four
+// Of messages that are being read or decoded: up to small bytes none is counted, and all others together have at most maxReading, or four
 // times the longest that may be sent where that is more. Of that a caller has at most as much as it leaves to others: who
 // sends slowly has itself refused, and nobody else.
 const (

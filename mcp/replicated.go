@@ -24,8 +24,6 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 	var state steps.SessionState
 	var err error
 	switch {
-	case begins && s.calls.ending():
-		err = fault.New(fault.Unavailable, "the server is shutting down")
 	case begins:
 		v := visitorFor(ctx, nil)
 		if wait := s.take(ctx, "initialize", caller); wait > 0 { // before there is a session of it
@@ -102,10 +100,14 @@ func (s *Server) sessionFailed(w http.ResponseWriter, r *http.Request, err error
 		s.fullUp(w, r, "too many sessions: end one, or come again later")
 	default:
 		level := slog.LevelDebug
-		if f.Code != fault.Cancelled && s.causes.due("sessions: away") { // else by a client that did not wait
+		if f.Code != fault.Cancelled && s.causes.due(occasion{of: ofSessions}) { // else by a client that did not wait
 			level = slog.LevelWarn
 		}
-		s.o().Log.Log(context.Background(), level, "sessions cannot be had", "error", err, "cause", f.Err, "caller", s.callerIn(r.Context()).ID)
+		said := []any{"error", err, "caller", s.callerIn(r.Context()).ID}
+		if f.Err != nil {
+			said = append(said, "cause", f.Err)
+		}
+		s.o().Log.Log(context.Background(), level, "sessions cannot be had", said...)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "sessions cannot be had now: try again in a few seconds", f.Code.HTTP())
 	}

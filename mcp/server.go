@@ -1,14 +1,12 @@
 package mcp
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/share"
 )
@@ -37,6 +35,8 @@ type Server struct {
 	reading  *share.Shares // of messages that are being read
 	readTime time.Duration // for a client to send a message
 
+	decodeTime time.Duration // after which the turn ends of a message that the protocol's library keeps waiting for something else
+
 	calls    tracker
 	callers  callers
 	causes   causes
@@ -44,6 +44,8 @@ type Server struct {
 
 	reloading sync.Mutex
 	swapped   chan struct{} // gets a token at each Reload
+
+	keysWatched sync.Once
 
 	done     chan struct{} // closed by Close
 	closed   sync.Once
@@ -56,7 +58,7 @@ func New(o *Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
-		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: share.New(1), readTime: readTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
+		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: share.New(1), readTime: readTime, decodeTime: decodeTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
 	s.now.Store(newGeneration(o))
 	s.watching.Go(s.watch)
 	return s, nil
@@ -84,8 +86,9 @@ func (s *Server) Close() {
 
 // Stats tells what a server does at the moment.
 type Stats struct {
-	Sessions int // of clients; of those that replicas share, the ones that this process has seen
-	Calls    int // of tools, that run
+	Sessions int  // of clients; of those that replicas share, the ones that this process has seen
+	Calls    int  // of tools, that run
+	Ending   bool // the server is shutting down: no call begins any more
 }
 
 // Stats tells what the server does at the moment.
@@ -98,7 +101,7 @@ func (s *Server) Stats() Stats {
 			sessions++
 		}
 	}
-	return Stats{Sessions: sessions, Calls: s.calls.count()}
+	return Stats{Sessions: sessions, Calls: s.calls.count(), Ending: s.calls.ending()}
 }
 
 // watch keeps what is shown in step with the sources.
@@ -147,87 +150,4 @@ func (s *Server) face(r rights.Rights, surface Surface) *face {
 	s.mu.Unlock()
 	f.begun.Do(f.refresh) // nobody looks at it before
 	return f
-}
-
-// tracker counts the calls that are under way, so that a server that is shut down can let them end.
-type tracker struct {
-	mu      sync.Mutex
-	running int
-	closing bool
-	idle    chan struct{} // closed when nothing runs any more while the server closes
-	cutting context.CancelCauseFunc
-	life    context.Context
-}
-
-// start lets a call begin: its context ends when the server has no more patience. It is refused once the server closes.
-func (t *tracker) start(ctx context.Context) (context.Context, func(), *fault.Error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.init()
-	if t.closing {
-		return nil, nil, fault.New(fault.Unavailable, "the server is shutting down: nothing of this call was run")
-	}
-	t.running++
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(t.life, func() { cancel(context.Cause(t.life)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.running--; t.running == 0 && t.closing {
-			close(t.idle)
-		}
-	}, nil
-}
-
-// count tells how many calls run.
-func (t *tracker) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.running
-}
-
-// ending tells whether no call begins any more.
-func (t *tracker) ending() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.closing
-}
-
-func (t *tracker) init() {
-	if t.life == nil {
-		t.life, t.cutting = context.WithCancelCause(context.Background())
-		t.idle = make(chan struct{})
-	}
-}
-
-// drain refuses new calls, and waits until those that run have ended, for at most patience; then it cancels them and
-// waits a moment for their answers.
-func (t *tracker) drain(patience time.Duration) {
-	t.mu.Lock()
-	t.init()
-	if !t.closing && t.running == 0 {
-		close(t.idle)
-	}
-	t.closing = true
-	t.mu.Unlock()
-	select {
-	case <-t.idle:
-		return
-	case <-time.After(patience):
-	}
-	t.cut()
-	select {
-	case <-t.idle:
-	case <-time.After(2 * time.Second):
-	}
-}
-
-// cut cancels all that runs.
-func (t *tracker) cut() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.init()
-	t.cutting(fault.New(fault.Cancelled, "the server was shut down before the call had ended"))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -27,7 +29,8 @@ func (s *Server) cuttable(one *stream) (end func()) {
 	}
 }
 
-// permitted gives the context of a call, which ends when its caller has other rights.
+// permitted gives the context of a call, which ends when its caller has other rights. It may outlast its token: who was let in may
+// end what it has begun, and how long that takes is bounded elsewhere.
 func (s *Server) permitted(ctx context.Context, v *visitor) (permitted context.Context, end func()) {
 	permitted, cancel := context.WithCancelCause(ctx)
 	forget := s.cuttable(&stream{v, func() { cancel(fault.New(fault.Cancelled, "your rights are not what they were")) }})
@@ -74,4 +77,75 @@ func (s *Server) cutStreams(of func(*stream) bool) {
 		})
 	}
 	all.Wait()
+}
+
+// cutRevoked ends the streams and calls of callers who have other rights: at once where that is known, in the background where it
+// takes time to find out.
+func (s *Server) cutRevoked() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel() // it is not waited for anybody
+	if s.cutUnlessHeld(now) {
+		return
+	}
+	s.watching.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.done:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		s.cutUnlessHeld(ctx)
+	})
+}
+
+// cutUnlessHeld tells whether it is known of all callers whether they have other rights, and ends the streams and calls of those who
+// have.
+func (s *Server) cutUnlessHeld(ctx context.Context) bool {
+	var unsure atomic.Bool
+	s.cutStreams(func(open *stream) bool {
+		held, sure := s.holds(ctx, open.visitor)
+		if !sure {
+			unsure.Store(true)
+		}
+		return !held
+	})
+	return !unsure.Load()
+}
+
+// watchEvery is how often it is looked whether the keys are others by which the callers of running calls were let in.
+const watchEvery = time.Second
+
+// watchKeys ends the streams and calls of callers whose keys are taken back. Who comes has the keys looked at by itself: it is looked
+// only while something is open.
+func (s *Server) watchKeys() {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var door *Door
+	var keys uint64 // of the door, when it was looked last
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+		}
+		d := s.door.Load()
+		if d.keyed == nil || !s.anyOpen() {
+			continue
+		}
+		d.keyed.Look(false)
+		if now := d.keys(); d != door || now != keys {
+			door, keys = d, now
+			s.cutRevoked()
+		}
+	}
+}
+
+// anyOpen tells whether there is something that ends with its caller's rights.
+func (s *Server) anyOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.streams) > 0
 }

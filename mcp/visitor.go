@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,10 +21,14 @@ import (
 // visitor is who has sent a request over HTTP, and by which door's word.
 type visitor struct {
 	*rights.Caller
+	sender
 	door     *Door
-	token    string      // "": the door asks for none
-	counted  bool        // its request was counted before it comes to a face
-	attended atomic.Bool // its request has come to a face, which counts it
+	keys     atomic.Uint64 // of the door, by which its token was verified
+	at       time.Time     // when it was identified
+	token    string        // "": the door asks for none
+	counted  bool          // its request was counted before it comes to a face
+	attended atomic.Bool   // its request has come to a face, which counts it
+	decoded  func()        // ends the turn that its message is decoded in; nil: there is none
 }
 
 type visitorKey struct{}
@@ -69,9 +72,10 @@ func (s *Server) revoked(ctx context.Context, extra *sdk.RequestExtra) *fault.Er
 // identify finds out who has sent a request. Who is not known is told so; the visitor is nil then.
 func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visitor {
 	if d.Callers == nil {
-		return &visitor{Caller: &d.Access, door: d}
+		return &visitor{Caller: &d.Access, sender: senderOf(r), door: d, at: time.Now()}
 	}
-	v := &visitor{door: d, token: bearer(r)}
+	v := &visitor{sender: senderOf(r), door: d, at: time.Now(), token: bearer(r)}
+	v.keys.Store(d.keys()) // before: what changes meanwhile is noticed
 	if v.token == "" {
 		s.o().Refused(RefusedToken)
 		d.challenge(w, "") // RFC 6750 section 3.1: who sent no token is told no error
@@ -88,12 +92,12 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 	}
 	switch {
 	case errors.Is(err, rights.ErrScope):
-		s.refusedToken(RefusedScope, err)
+		s.refusedToken(r.Context(), &v.sender, RefusedScope, err)
 		d.challenge(w, "insufficient_scope")
 		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
 		return nil
 	case err != nil:
-		s.refusedToken(RefusedToken, err)
+		s.refusedToken(r.Context(), &v.sender, RefusedToken, err)
 		d.challenge(w, "invalid_token")
 		http.Error(w, "invalid token", http.StatusUnauthorized)
 		return nil
@@ -102,42 +106,66 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 	return v
 }
 
-// refusedToken tells of a token that gives no rights, and why. Anybody may send one: at info it is told now and then.
-func (s *Server) refusedToken(reason string, err error) {
-	s.o().Refused(reason)
-	if f, ok := fault.As(err); ok && f.Err != nil {
-		err = f.Err // which holds nothing of the token
-	}
-	level := slog.LevelDebug
-	if s.causes.due("tokens: " + reason) {
-		level = slog.LevelInfo
-	}
-	s.o().Log.Log(context.Background(), level, "a token was refused", "reason", reason, "error", err)
+// readSoon is how long a message may take for its sender not to be identified again once it is read.
+const readSoon = time.Second
+
+// sentSoon tells whether nothing can have happened to the rights of a visitor since it was identified.
+func (s *Server) sentSoon(v *visitor) bool {
+	return s.door.Load() == v.door && v.door.keys() == v.keys.Load() && time.Since(v.at) < readSoon && !v.expired()
 }
+
+// expired tells whether the token of a visitor is not accepted any more.
+func (v *visitor) expired() bool { return !v.Expires.IsZero() && !time.Now().Before(v.Expires) }
 
 // still tells whether a visitor who was let in would be now, with the same rights. One of whom that cannot be told now stays
 // for as long as its token lasts.
 func (s *Server) still(ctx context.Context, v *visitor) bool {
-	if !v.Expires.IsZero() && !time.Now().Before(v.Expires) {
+	if v.expired() {
 		return false
 	}
+	held, _ := s.holds(ctx, v)
+	return held
+}
+
+// holds is as still, of one who is served already: that its token has expired since does not matter. sure: it could be told.
+func (s *Server) holds(ctx context.Context, v *visitor) (held, sure bool) {
 	d := s.door.Load()
+	keys := d.keys()
 	switch {
-	case d == v.door:
-		return true
+	case d == v.door && keys == v.keys.Load():
+		return true, true
 	case d.Callers == nil || v.token == "":
-		return d.Callers == nil && v.token == "" && d.Access.ID == v.ID && settled(d.Access.Rights) == settled(v.Rights)
+		return d.Callers == nil && v.token == "" && d.Access.ID == v.ID && settled(d.Access.Rights) == settled(v.Rights), true
 	}
-	now, err := d.Callers.Verify(ctx, v.token)
+	verify := d.Callers.Verify
+	if d.keyed != nil {
+		verify = d.keyed.Hold
+	}
+	now, err := verify(ctx, v.token)
 	if err != nil {
-		return fault.CodeOf(err) != fault.Denied
+		denied := fault.CodeOf(err) == fault.Denied
+		return !denied, denied
 	}
-	return now.ID == v.ID && settled(now.Rights) == settled(v.Rights)
+	if now.ID != v.ID || settled(now.Rights) != settled(v.Rights) {
+		return false, true
+	}
+	if d == v.door {
+		v.keys.Store(keys)
+	}
+	return true, true
 }
 
 // in gives the visitor's request with the visitor in its context.
 func (v *visitor) in(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), visitorKey{}, v))
+}
+
+// known gives the context of a message with the visitor in it. That of a session of this process is of who has begun it.
+func (v *visitor) known(ctx context.Context) context.Context {
+	if one, _ := ctx.Value(visitorKey{}).(*visitor); one == v {
+		return ctx
+	}
+	return context.WithValue(ctx, visitorKey{}, v)
 }
 
 // admitted hands a visitor's request on to the protocol's library, which is told whose it is.

@@ -25,7 +25,7 @@ type JWT struct {
 	// Audience must be the token's aud, or one of them: what the issuer calls this server, most often the URL of its /mcp.
 	Audience string
 	// Keys is where the issuer's JSON Web Key Set (RFC 7517) is: a file, or an https URL (http on loopback only). "": where
-	// the issuer's metadata says (RFC 8414, OpenID Connect Discovery). A file is read again after it has changed.
+	// the issuer's metadata says (RFC 8414, OpenID Connect Discovery). A file is read again after it has changed: a second later at most, and before the next token is judged.
 	Keys string
 	// Scopes are the tiers that the scopes of a token give, those of its scope and its scp; the highest counts. A token
 	// without any of these scopes is refused. At least one. TierDefault: TierRead.

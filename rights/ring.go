@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -25,18 +26,22 @@ const (
 	fetchApart = 10 * time.Second
 	// fetchTime bounds all of one attempt, metadata included.
 	fetchTime = 10 * time.Second
+	// lookTime is how long who comes waits for a look at a file of keys: a file system that hangs holds up nobody for longer.
+	lookTime = time.Second
 	// tooOld is how long ago the last attempt may be when keys are used before the next has ended.
 	tooOld = time.Hour
 )
 
-// ring holds the issuer's keys, and loads them again when they are used: in the background when they have become old, and
-// at once when a token was signed with a key that is not there. At most one load runs at a time. Keys that are there stay
-// until others are, or the issuer has none any more: one that cannot be reached does not lock out those whose tokens are signed
-// with a known key.
+// ring holds the issuer's keys, and loads them again when they are used: when they have become old, and at once when a token
+// was signed with a key that is not there. Keys behind a URL that have become old are fetched in the background; a file is
+// looked at before its keys are used. At most one load runs at a time. Keys that are there stay until others are, or the issuer
+// has none any more: one that cannot be reached does not lock out those whose tokens are signed with a known key.
 type ring struct {
 	load         func(ctx context.Context, have *keySet) (*keySet, error) // gives have itself where nothing is new
 	every, apart time.Duration
+	prompt       bool // a load takes no time: it is waited for
 	log          *slog.Logger
+	changes      atomic.Uint64 // how often the keys were others than before, the first included
 
 	ctx    context.Context // of loads; ends with close
 	cancel context.CancelFunc
@@ -47,6 +52,8 @@ type ring struct {
 	failed  int     // loads that have failed since the last that has not
 	ended   time.Time
 	running chan struct{} // closed at the end of the load that runs; nil: none does
+	begun   time.Time     // when that one began
+	late    bool          // that it takes long was told
 }
 
 // newRing makes the ring of an issuer; its fault is that of /jwt/keys. A file is read now, a URL is not.
@@ -63,7 +70,7 @@ func newRing(o *Options, accepted []jose.SignatureAlgorithm) (*ring, *fault.Erro
 		r.load = newIssuer(o, accepted).load
 	default:
 		file := &keyFile{name: where, accepted: accepted}
-		r.load, r.every, r.apart = file.load, checkFileEvery, checkFileEvery
+		r.load, r.every, r.apart, r.prompt = file.load, checkFileEvery, checkFileEvery, true
 		set, err := r.attempt(r.ctx, nil)
 		if err != nil {
 			f := fault.New(fault.BadRequest, "the file of the issuer's keys cannot be used: %s. It must be a JSON Web Key Set with public keys", err)
@@ -71,6 +78,7 @@ func newRing(o *Options, accepted []jose.SignatureAlgorithm) (*ring, *fault.Erro
 			return nil, f
 		}
 		r.set, r.ended = set, time.Now()
+		r.changes.Add(1)
 	}
 	return r, nil
 }
@@ -85,15 +93,54 @@ func (r *ring) prefetch() {
 }
 
 // current gives the keys that are there, nil where there are none, or they are too old. It begins a load where that is
-// due, and does not wait.
+// due. That of a file it waits for: a key that was taken out of it is not accepted once more by who comes first.
 func (r *ring) current() *keySet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begin(r.pause())
+	if r.prompt && r.running != nil {
+		r.see()
+	}
 	if r.running != nil && time.Since(r.ended) >= tooOld {
 		return nil
 	}
 	return r.set
+}
+
+// see waits for the load of a file that runs, until that has taken lookTime. r.mu is held, but not meanwhile.
+func (r *ring) see() {
+	running, left := r.running, lookTime-time.Since(r.begun)
+	if left > 0 {
+		r.mu.Unlock()
+		timer := time.NewTimer(left)
+		select {
+		case <-running:
+		case <-timer.C:
+		}
+		timer.Stop()
+		r.mu.Lock()
+	}
+	if r.running == running && !r.late {
+		r.late = true
+		r.log.Warn("the file of the keys of the tokens' issuer could not be read in time; tokens signed with a known key are still accepted")
+	}
+}
+
+// look has the keys looked at that have become old, or all the same where that is asked for. It waits for a file.
+func (r *ring) look(asked bool) {
+	if !asked {
+		r.current()
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.prompt && r.running != nil { // it may have begun before what is to be seen
+		r.see()
+	}
+	r.begin(0)
+	if r.prompt && r.running != nil {
+		r.see()
+	}
 }
 
 // first gives the keys that are there, and waits for them where there are none, or they are too old. Errors: unavailable,
@@ -148,7 +195,7 @@ func (r *ring) begin(pause time.Duration) {
 		return
 	}
 	done, have := make(chan struct{}), r.set
-	r.running = done
+	r.running, r.begun = done, time.Now()
 	go func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(r.ctx, fetchTime)
@@ -179,7 +226,7 @@ func (d *defect) Error() string { return "a defect of onecall stopped the readin
 
 // end takes what a load has given. r.mu is held.
 func (r *ring) end(set *keySet, err error) {
-	r.ended, r.err = time.Now(), err
+	r.ended, r.err, r.late = time.Now(), err, false
 	switch {
 	case r.ctx.Err() != nil:
 		r.err = errors.New("the table of tokens is closed")
@@ -193,6 +240,9 @@ func (r *ring) end(set *keySet, err error) {
 			r.log.Warn("the tokens' issuer has no keys any more: no token of it is accepted")
 		case r.failed > 0 || set != r.set:
 			r.log.Info("the keys of the tokens' issuer were read", "keys", len(set.keys), "left_out", set.reason())
+		}
+		if set != r.set {
+			r.changes.Add(1)
 		}
 		r.set, r.failed = set, 0
 	}

@@ -83,6 +83,16 @@ func New(o *Options) (*Table, []*fault.Error) {
 // choose its hash byte by byte, so that there is nothing to be learnt from the time, and a hash that became known does
 // not lead to the token, provided that this was made at random (128 bits or more).
 func (t *Table) Verify(ctx context.Context, token string) (*Caller, error) {
+	return t.verify(ctx, token, false)
+}
+
+// Hold is as Verify, for a token that was accepted before: that it has expired since does not matter, that its key was taken
+// back does.
+func (t *Table) Hold(ctx context.Context, token string) (*Caller, error) {
+	return t.verify(ctx, token, true)
+}
+
+func (t *Table) verify(ctx context.Context, token string, late bool) (*Caller, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, refuse("no token, or one that is too long")
 	}
@@ -94,7 +104,25 @@ func (t *Table) Verify(ctx context.Context, token string) (*Caller, error) {
 	if t.jwt == nil {
 		return nil, refuse("not in the table")
 	}
-	return t.jwt.verify(ctx, token, hash)
+	return t.jwt.verify(ctx, token, hash, late)
+}
+
+// Keys is a number that is another one once the issuer's keys are others: then what Verify has told of a JWT before may not hold
+// any more. It does not look at the keys. 0: none were read yet, or no JWT is accepted.
+func (t *Table) Keys() uint64 {
+	if t.jwt == nil {
+		return 0
+	}
+	return t.jwt.keys.changes.Load()
+}
+
+// Look has the issuer's keys looked at as Verify does, for whoever wants to know of a change while nobody comes: a file each second
+// at most, what is behind a URL in the background after 5 minutes; now: whenever they were looked at last. It waits for a
+// file, for a second at most.
+func (t *Table) Look(now bool) {
+	if t.jwt != nil {
+		t.jwt.keys.look(now)
+	}
 }
 
 // Issuers are those whose tokens are accepted, as the protected resource metadata (RFC 9728) names them: URLs only.

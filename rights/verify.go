@@ -29,11 +29,11 @@ type verified struct {
 	by     *keySet
 }
 
-// verify tells whose JWT this is. Remembering takes the verification of a signature off all requests with a token but the
-// first.
-func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]byte) (*Caller, error) {
+// verify tells whose JWT this is; late: also where it has expired. Remembering takes the verification of a signature off all
+// requests with a token but the first.
+func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]byte, late bool) (*Caller, error) {
 	if known, ok := v.verified.Get(hash); ok && v.keys.current() == known.by {
-		if now := v.now(); !now.Before(known.from) && now.Before(known.caller.Expires) {
+		if now := v.now(); !now.Before(known.from) && (late || now.Before(known.caller.Expires)) {
 			caller := known.caller
 			return &caller, nil
 		}
@@ -42,8 +42,11 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	if f != nil {
 		return nil, f
 	}
-	caller, from, f := v.read(signed)
+	caller, from, f := v.read(signed, late)
 	if f != nil { // what refuses itself needs no keys
+		if caller != nil {
+			f.Err = &ownRefusal{f.Err, func() string { return v.whose(signed, caller) }}
+		}
 		return nil, f
 	}
 	by, err := v.checkSignature(ctx, signed)
@@ -53,11 +56,43 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	if caller.Tier == steps.TierDefault {
 		denied := fault.New(fault.Denied, "the bearer token has none of the scopes that give rights here")
 		denied.Available = slices.Sorted(maps.Keys(v.scopes))
-		denied.Err = ErrScope
+		denied.Err = &ownRefusal{ErrScope, func() string { return caller.ID }}
 		return nil, denied
 	}
 	v.verified.Add(hash, &verified{caller: *caller, from: from, by: by})
 	return caller, nil
+}
+
+// ownRefusal is why a token is refused that is its caller's own.
+type ownRefusal struct {
+	error
+	whose func() string // "": that cannot be told
+}
+
+// Unwrap gives what is told of it.
+func (o *ownRefusal) Unwrap() error { return o.error }
+
+// Whose is the id of the caller whose token was refused with this error of Verify, for logs; "": that is not known. It is known
+// where the token's signature holds, and it has expired or none of its scopes gives a tier.
+func Whose(err error) string {
+	if own := new(ownRefusal); errors.As(err, &own) {
+		return own.whose()
+	}
+	return ""
+}
+
+// whose is the id of a caller, if the token that tells it is signed with a key that is there.
+func (v *verifier) whose(signed *jose.JSONWebSignature, caller *Caller) string {
+	set, header := v.keys.current(), signed.Signatures[0].Protected
+	if set == nil {
+		return ""
+	}
+	for _, key := range set.find(header.KeyID, header.Algorithm) {
+		if _, err := signed.Verify(key); err == nil {
+			return caller.ID
+		}
+	}
+	return ""
 }
 
 // parse takes a JWT apart: three parts, one signature by an accepted algorithm, and nothing in its header that would have
@@ -123,9 +158,9 @@ func (w *words) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(w))
 }
 
-// read gives what the claims say, whoever has signed them, and from when on they hold. A tier of TierDefault: no scope
-// gives one.
-func (v *verifier) read(signed *jose.JSONWebSignature) (_ *Caller, from time.Time, _ *fault.Error) {
+// read gives what the claims say, whoever has signed them, and from when on they hold; late: also where they hold no more. A tier
+// of TierDefault: no scope gives one. Of a token that is refused for its end alone the caller is given, too.
+func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *Caller, from time.Time, _ *fault.Error) {
 	var c claims
 	if json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &c) != nil {
 		return nil, from, refuse("a JWT with malformed claims")
@@ -133,9 +168,17 @@ func (v *verifier) read(signed *jose.JSONWebSignature) (_ *Caller, from time.Tim
 	if c.Expiry == nil {
 		return nil, from, refuse("a JWT that never expires (no exp)")
 	}
-	err := c.ValidateWithLeeway(jwt.Expected{Issuer: v.issuer, AnyAudience: jwt.Audience{v.audience}, Time: v.now()}, leeway)
+	now := v.now()
+	if end := instant(c.Expiry); late && now.After(end) {
+		now = end
+	}
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: v.issuer, AnyAudience: jwt.Audience{v.audience}, Time: now}, leeway)
+	var refused *fault.Error
 	if err != nil {
-		return nil, from, refuse("a JWT that does not hold: " + strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
+		refused = refuse("a JWT that does not hold: " + strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
+	}
+	if err != nil && !errors.Is(err, jwt.ErrExpired) {
+		return nil, from, refused
 	}
 	if !isSubject(c.Subject) {
 		return nil, from, refuse("a JWT whose subject (sub) is missing, too long, or has characters that cannot be seen")
@@ -149,7 +192,7 @@ func (v *verifier) read(signed *jose.JSONWebSignature) (_ *Caller, from time.Tim
 			from = instant(start).Add(-leeway)
 		}
 	}
-	return caller, from, nil
+	return caller, from, refused
 }
 
 // idOf is the id of the caller with this subject, which is one issuer's word for it (RFC 7519, section 4.1.2): with the

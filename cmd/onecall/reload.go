@@ -14,13 +14,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// How often the files of a configuration are looked at, and how long what is served waits for sources that a new configuration
-// brings.
+// How often the files of a configuration are looked at.
 const (
 	lookEvery   = time.Second
-	newcomers   = 10 * time.Second
 	closesAfter = 10 * time.Second // beyond the longest time that a call may take
 )
+
+// newcomers is how long what is served waits for sources that a new configuration brings: tests have one that waits longer.
+var newcomers = 10 * time.Second
 
 // reloader has the configuration loaded anew, when it has changed and when it is told to, and served whole or not at all. But
 // for stop its methods are called by one goroutine.
@@ -89,6 +90,7 @@ func (r *reloader) run(ctx context.Context) {
 				continue
 			}
 			r.inform("RELOADING=1")
+			r.server.Load().LookAgain() // also where the configuration is what it was, or refused
 			r.reload(ctx, true)
 			r.inform("READY=1")
 		case <-look.C:

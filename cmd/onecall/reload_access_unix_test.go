@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -47,6 +46,26 @@ func TestReloadTokens(t *testing.T) {
 	}
 }
 
+// asPatient in the environment has a server wait for new sources for longer than any test waits.
+const asPatient = "ONECALL_TEST_PATIENT"
+
+func init() {
+	if os.Getenv(asPatient) != "" {
+		newcomers = 10 * tooLong
+	}
+}
+
+// servePatient is serveHTTP of a server that waits so. What is written for it is seen without a signal, as one would end the waiting.
+func servePatient(t *testing.T, config string) *serving {
+	t.Helper()
+	address := make(chan string, 1)
+	s := &serving{stderr: &tail{address: address}, ended: make(chan error, 1)}
+	s.cmd = self(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config)
+	s.cmd.Env = append(s.cmd.Env, asPatient+"=1")
+	s.listen(t, address)
+	return s
+}
+
 // mute is an entry of mcpServers that is starting for as long as a test lasts, and ends with its input.
 const mute = "mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null'], startTimeoutMs: 600000}}\n"
 
@@ -59,24 +78,19 @@ func TestRightsChangeAtOnce(t *testing.T) {
 	entry := func(token string) string {
 		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, hashOf(token))
 	}
-	s := serveHTTP(t, write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
+	s := servePatient(t, write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
 	one, two := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
 	list := one.message(t, "1", "tools/list", nil)
 	if r := one.send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
 		t.Fatalf("with both: %d %s", r.status, r.body)
 	}
 	write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(second)+"]}\n"+mute)
-	began := time.Now()
-	hangUp(t, s.cmd)
 	within(t, "the token is refused", s.stderr, func() bool { return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized })
 	if text, _ := two.tool(t, "info", map[string]any{}); strings.Contains(text, "mute") {
 		t.Errorf("the token was refused when the sources were waited for no more: %s", text)
 	}
 	hangUp(t, s.cmd)
 	says(t, s.stderr, wasLoaded, 2)
-	if time.Since(began) > newcomers {
-		t.Errorf("the second signal has not ended the waiting: %s", s.stderr)
-	}
 	if text, _ := two.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
 		t.Errorf("what was loaded is not served: %s", text)
 	}
@@ -86,7 +100,7 @@ func TestRightsChangeAtOnce(t *testing.T) {
 func TestHiddenAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	s := serveHTTP(t, write(t, folder, "onecall.yaml", "lite: true\n"))
+	s := servePatient(t, write(t, folder, "onecall.yaml", "lite: true\n"))
 	w := stateless(t, s.url+"?surface=flat")
 	listed := func() bool {
 		return strings.Contains(string(w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).body), "fs_find")
@@ -95,12 +109,7 @@ func TestHiddenAtOnce(t *testing.T) {
 		t.Fatalf("it is not there before: %s", s.stderr)
 	}
 	write(t, folder, "onecall.yaml", "functions: {fs.*: {tier: admin}}\n"+mute)
-	began := time.Now()
-	hangUp(t, s.cmd)
 	within(t, "the function is gone", s.stderr, func() bool { return !listed() })
-	if time.Since(began) > newcomers {
-		t.Errorf("the new source was waited for: %s", s.stderr)
-	}
 }
 
 // TestReloadKeepsTheDoor: clients that needed tokens need them until the configuration says that they do not.
@@ -189,19 +198,22 @@ func TestReloadBindsResults(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const token = "oc_token-of-a-client"
-	access := func(rights string) string {
-		return write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q, %s}]}\n", hashOf(token), rights))
+	access := func(n int, rights string) string {
+		return write(t, folder, "onecall.yaml", fmt.Sprintf("budget: {maxTotalTokens: %d}\naccess: {tokens: [{name: a, sha256: %q, %s}]}\n", 5000+n, hashOf(token), rights))
 	}
-	s := serveHTTP(t, access("tier: read_write"))
+	s := serveHTTP(t, access(0, "tier: read_write"))
 	w := stateless(t, s.url).with(token)
 	text, _ := w.tool(t, "chain", map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}}})
 	kept := gjson.Get(text, "continuation_token").Str
 	for n, c := range []struct{ rights, want string }{
 		{"tier: admin", ""}, {"tier: read", "token_expired"}, {"tier: read_write, functions: ['expr.*']", "token_expired"}, {"tier: read_write", ""},
 	} {
-		access(c.rights)
+		access(n+1, c.rights)
 		hangUp(t, s.cmd)
-		says(t, s.stderr, wasLoaded, n+1)
+		within(t, c.rights+" is served", s.stderr, func() bool {
+			text, _ := w.tool(t, "info", map[string]any{})
+			return gjson.Get(text, "limits.maxTotalTokens").Int() == int64(5000+n+1)
+		})
 		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": kept, "mode": "query", "query": "$result[0]"}); gjson.Get(text, "error.code").Str != c.want {
 			t.Errorf("with %s: %s, want %q: %s", c.rights, text, c.want, s.stderr)
 		}

@@ -129,7 +129,7 @@ func TestRoundRobin(t *testing.T) {
 	for _, version := range []string{statefulVersion, statelessVersion} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			r := newReplicas(t, redistest.Start(t).URL(), "")
+			r := newReplicas(t, shownRedis(t), "access: {limits: {perSecond: 10000, burst: 10000}}\n")
 			w := anyClient(t, r.front.url, version)
 			token := probed(t, w)
 			for n := range 10 {
@@ -162,7 +162,7 @@ func TestRoundRobin(t *testing.T) {
 // TestSharedBudget: the answers of both servers are added up in one budget, also of requests that run at the same time.
 func TestSharedBudget(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, redistest.Start(t).URL(), "")
+	r := newReplicas(t, shownRedis(t), "")
 	w := anyClient(t, r.front.url, statefulVersion)
 	spent := func() int64 {
 		text, _ := w.tool(t, "info", map[string]any{})
@@ -205,7 +205,7 @@ func TestSharedBudget(t *testing.T) {
 // TestSharedLadder: what a session has called at one server counts at the other.
 func TestSharedLadder(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, redistest.Start(t).URL(), "ladder: {mode: enforce, subject: path, rungs: [fs.grep, fs.list, fs.cat]}\n")
+	r := newReplicas(t, shownRedis(t), "ladder: {mode: enforce, subject: path, rungs: [fs.grep, fs.list, fs.cat]}\n")
 	at := func(w *wire, server *serving, fn string, args map[string]any) (string, bool) {
 		there := *w
 		there.url = server.url

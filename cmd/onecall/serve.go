@@ -219,11 +219,12 @@ func (s *instance) warnOfIdle(a *app) {
 }
 
 // warnOfUnused tells of settings, groups and allowed functions that fit nothing, and of very many tools, once the sources are
-// there. The function that it returns ends the waiting.
+// there, and of stores that cannot be used. The function that it returns ends the waiting.
 func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() { s.logSources(ctx, a) })
+	waiting.Go(func() { s.lookAtStores(ctx, a) })
 	waiting.Go(func() {
 		steps.Await(ctx, a.catalog, nil)
 		if a.catalog.Starting() != nil {

@@ -18,17 +18,41 @@ type callers struct {
 
 // Verify implements mcp.Callers.
 func (c *callers) Verify(ctx context.Context, token string) (*rights.Caller, error) {
+	return c.ask(func(table *rights.Table) (*rights.Caller, error) { return table.Verify(ctx, token) })
+}
+
+// Hold implements mcp.Keyed.
+func (c *callers) Hold(ctx context.Context, token string) (*rights.Caller, error) {
+	return c.ask(func(table *rights.Table) (*rights.Caller, error) { return table.Hold(ctx, token) })
+}
+
+func (c *callers) ask(verify func(*rights.Table) (*rights.Caller, error)) (*rights.Caller, error) {
 	for _, table := range []*rights.Table{c.tokens, c.jwt} {
 		if table == nil {
 			continue
 		}
-		caller, err := table.Verify(ctx, token)
+		caller, err := verify(table)
 		if table == c.tokens && c.jwt != nil && errors.Is(err, rights.ErrInvalid) {
 			continue
 		}
 		return caller, err
 	}
 	return nil, fault.New(fault.Denied, "no token is accepted")
+}
+
+// Keys implements mcp.Keyed.
+func (c *callers) Keys() uint64 {
+	if c.jwt == nil {
+		return 0
+	}
+	return c.jwt.Keys()
+}
+
+// Look implements mcp.Keyed.
+func (c *callers) Look(now bool) {
+	if c.jwt != nil {
+		c.jwt.Look(now)
+	}
 }
 
 // heldTable is a table as the shelf keeps it.

@@ -193,23 +193,11 @@ func (d *httpDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a
 	if s.flags.use.remote && !strings.HasPrefix(valueOr(a.config.Access.URL, ""), "https://") {
 		s.warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
-	listener := &openListener{d.Listener, sync.OnceFunc(func() { close(s.serving) })}
+	listener := &openListener{Listener: d.Listener, open: sync.OnceFunc(func() { close(s.serving) })}
 	if err := server.ServeHTTP(ctx, listener, s.door(a)); err != nil {
 		return failure{err}
 	}
 	return nil
-}
-
-// openListener tells when clients are let in.
-type openListener struct {
-	net.Listener
-	open func()
-}
-
-// Accept implements net.Listener.
-func (l *openListener) Accept() (net.Conn, error) {
-	l.open()
-	return l.Listener.Accept()
 }
 
 // Close closes the listener, which may be closed already.

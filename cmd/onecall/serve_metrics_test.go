@@ -68,3 +68,19 @@ func TestMetricsOfAlerts(t *testing.T) {
 		t.Errorf("the log does not say why, or too often: %s", log)
 	}
 }
+
+// TestStoresAreLookedAt: a server whose stores cannot be used begins all the same, and its log says why before anybody asks.
+func TestStoresAreLookedAt(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, "--requirepass", "the-right-word")
+	at := "redis://:quite-wrong@" + redis.Address()
+	s := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("session: {store: %q}\nresults: {store: %q}\n", at, at)))
+	for _, store := range []string{"results", "sessions"} {
+		within(t, store+" is told of", s.stderr, func() bool {
+			return regexp.MustCompile(`level=ERROR msg="a store failed" store=` + store + ` .*refuses the user or the password`).MatchString(s.stderr.String())
+		})
+	}
+	if log := s.stderr.String(); strings.Contains(log, "quite-wrong") {
+		t.Errorf("the log has the password: %s", log)
+	}
+}

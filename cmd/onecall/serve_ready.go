@@ -64,8 +64,11 @@ const (
 )
 
 // ready tells whether all is there that calls need: unavailable with what is not, in one line without secrets. Sources that
-// have started once, or failed to, are enough: what others offer goes on.
+// have started once, or failed to, are enough: what others offer goes on. A server that shuts down is not ready.
 func (s *instance) ready(ctx context.Context) error {
+	if server := s.server.Load(); server != nil && server.Stats().Ending {
+		return fault.New(fault.Unavailable, "not ready: the server is shutting down")
+	}
 	l := &s.looked
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,6 +79,19 @@ func (s *instance) ready(ctx context.Context) error {
 		l.at = time.Now()
 	}
 	return l.what
+}
+
+// lookAtStores asks each store of a configuration once, so that what is wrong with one is in the log before somebody needs it:
+// telemetry tells. Nobody waits for that, as a store may come later.
+func (s *instance) lookAtStores(ctx context.Context, a *app) {
+	ctx, cancel := context.WithTimeout(ctx, 5*lookTime) // past the store's own, which says more
+	defer cancel()
+	if a.results != nil {
+		_, _, _ = a.results.Value(ctx, "", noResult)
+	}
+	if s.store != nil {
+		_, _ = s.telemetry.Sessions("sessions", s.store).Session(ctx, noResult, "")
+	}
 }
 
 func (s *instance) look(ctx context.Context) error {

@@ -1,0 +1,45 @@
+//go:build unix
+
+package main
+
+import (
+	"net"
+	"os"
+	"syscall"
+)
+
+// closed closes a listener that nobody waits at, and gives the connections that it has made and nobody has accepted yet.
+func closed(l net.Listener) (list []net.Conn) {
+	d, ok := l.(*net.TCPListener)
+	if !ok {
+		_ = l.Close()
+		return nil
+	}
+	raw, err := d.SyscallConn()
+	if err != nil {
+		return nil // it is closed
+	}
+	var accepted []int
+	_ = raw.Control(func(listener uintptr) {
+		for {
+			fd, _, err := syscall.Accept(int(listener)) // which does not block: the listener is of Go's runtime
+			switch err {
+			case nil:
+				accepted = append(accepted, fd)
+			case syscall.EINTR, syscall.ECONNABORTED:
+			default:
+				return
+			}
+		}
+	})
+	_ = l.Close() // at once: who is connected in between is cut off
+	for _, fd := range accepted {
+		syscall.CloseOnExec(fd)
+		file := os.NewFile(uintptr(fd), "")
+		if conn, err := net.FileConn(file); err == nil { // of its own descriptor
+			list = append(list, conn)
+		}
+		_ = file.Close()
+	}
+	return list
+}

@@ -1,0 +1,78 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/share"
+)
+
+// TestLargeMessagesInTurn: while another has the only turn a large message waits to be decoded, and a small one is answered; the turn
+// is over before the call that it asks for has ended.
+func TestLargeMessagesInTurn(t *testing.T) {
+	t.Parallel()
+	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shares := share.New(1)
+			s := serve(t, func(o *Options) {
+				var err error
+				if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Shares: shares}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			s.decodeTime = time.Hour
+			url := s.behind(t, &Door{Callers: staff})
+			send := func(token, fn, text string) <-chan string {
+				headers, meta := header{"Authorization": "Bearer " + token}, ""
+				if stateless {
+					meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+					headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "chain"
+				} else {
+					r, _ := sendTo(t, "POST", url, hello, headers)
+					headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
+				}
+				answered := make(chan string, 1)
+				go func() {
+					_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"`+fn+
+						`","args":{"text":"`+text+`"}}],"lite":true}`+meta+"}}", headers)
+					answered <- body
+				}()
+				return answered
+			}
+			others, err := shares.Of("other", 0).Turn(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			large := send("ann", "shop.slow", strings.Repeat("a", heavyMessage))
+			if body := <-send("bob", "shop.item.list", ""); !strings.Contains(body, "items") {
+				t.Error(body)
+			}
+			select {
+			case <-s.shop.started:
+				t.Error("it did not wait")
+			case <-time.After(50 * time.Millisecond):
+			}
+			if s.reading.Held() < heavyMessage {
+				t.Error("what waits is not counted")
+			}
+			others.Done()
+			<-s.shop.started
+			if n := s.reading.Held(); n != 0 {
+				t.Errorf("%d bytes are counted of what is decoded", n)
+			}
+			again, err := shares.Of("other", 0).Turn(t.Context()) // while the call runs
+			if err != nil {
+				t.Fatal(err)
+			}
+			again.Done()
+			s.shop.enough <- struct{}{}
+			if body := <-large; !strings.Contains(body, "late") {
+				t.Error(body)
+			}
+		})
+	}
+}

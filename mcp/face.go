@@ -121,6 +121,12 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && n != nil {
 					n.setLevel(params.Level)
 				}
+			case "resources/read", "prompts/get", "completion/complete": // which wait for servers, as calls do
+				if v != nil {
+					permitted, end := f.server.permitted(ctx, v)
+					defer end()
+					ctx = permitted
+				}
 			}
 			if refused := f.server.revoked(ctx, req.GetExtra()); refused != nil { // now that nothing is waited for any more
 				return nil, f.told(refused)

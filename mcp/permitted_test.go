@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -90,6 +91,44 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
+}
+
+// TestRevokedWhileItIsPassedThrough: what an upstream is asked for is not waited for any more when its caller's token is gone.
+func TestRevokedWhileItIsPassedThrough(t *testing.T) {
+	t.Parallel()
+	b := newBehind(t, "a", false)
+	started, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	b.server.AddPrompt(&sdk.Prompt{Name: "waits"}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		started <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+		return nil, ctx.Err()
+	})
+	s := serve(t, func(o *Options) {
+		o.Surface, o.Upstreams = SurfaceFlat, []Upstream{b}
+		if err := o.Catalog.Add(b.name, b.source); err != nil {
+			t.Fatal(err)
+		}
+	})
+	url := s.behind(t, &Door{Callers: staff})
+	headers := header{"Authorization": "Bearer ann"}
+	r, _ := sendTo(t, "POST", url, hello, headers)
+	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
+	answered := make(chan string, 1)
+	go func() {
+		_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"waits"}}`, headers)
+		answered <- body
+	}()
+	select {
+	case <-started:
+	case body := <-answered:
+		t.Fatal(body)
+	}
+	s.SetDoor(&Door{Callers: badges{}})
+	if body := <-answered; !strings.Contains(body, `"error"`) {
+		t.Error(body)
+	}
+	<-ended
 }
 
 // TestBeginningIsCounted: a client that begins sessions faster than it may leaves none in what replicas share, and what it may

@@ -1,0 +1,165 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestIdentifiedOnce: a request whose sender nothing has happened to is identified once, and anew where something may have.
+func TestIdentifiedOnce(t *testing.T) {
+	t.Parallel()
+	s, k := serve(t, nil), newKeyring()
+	url := s.behind(t, &Door{Callers: k})
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + statelessMeta + `}}`
+	headers := header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
+	const requests = 10
+	before, _, _ := k.count()
+	for range requests {
+		headers["Authorization"] = "Bearer ann"
+		if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != 200 {
+			t.Fatal(text)
+		}
+	}
+	// A machine that stands still for a second has one of them identified again.
+	if after, _, _ := k.count(); after-before > requests+requests/2 {
+		t.Errorf("%d requests, and %d tokens verified", requests, after-before)
+	}
+	calls := s.shop.calls.Load()
+	for who, meanwhile := range map[string]func(){
+		"ann": func() { k.without("ann"); s.LookAgain() },
+		"bob": func() { // as by a file that nobody has looked at since
+			k.mu.Lock()
+			k.known = maps.Clone(k.known)
+			delete(k.known, "bob")
+			k.mu.Unlock()
+			time.Sleep(readSoon)
+		},
+	} {
+		headers["Authorization"] = "Bearer " + who
+		conn := dial(t, url, "POST", Path, headers, len(body))
+		until(func() bool { return s.callers.visiting("token:"+who) > 0 })
+		meanwhile()
+		if _, err := io.WriteString(conn, body); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != 401 || s.shop.calls.Load() != calls {
+			t.Errorf("%s: %d %s", who, answer.StatusCode, text)
+		}
+	}
+}
+
+// TestSentSoon: what may have happened to a sender while it sent.
+func TestSentSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, k := &Server{}, newKeyring()
+		let := func() *Door {
+			d := &Door{Callers: k, keyed: k}
+			s.door.Store(d)
+			return d
+		}
+		d := let()
+		for name, test := range map[string]struct {
+			meanwhile func(*visitor)
+			soon      bool
+		}{
+			"nothing":      {func(*visitor) {}, true},
+			"a moment":     {func(*visitor) { time.Sleep(readSoon - 1) }, true},
+			"a while":      {func(*visitor) { time.Sleep(readSoon) }, false},
+			"its end":      {func(v *visitor) { v.Expires = time.Now() }, false},
+			"other keys":   {func(*visitor) { k.keys++ }, false},
+			"another door": {func(*visitor) { d = let() }, false},
+		} {
+			one := *k.known["ann"]
+			v := &visitor{Caller: &one, door: d, at: time.Now(), token: "ann"}
+			v.keys.Store(k.keys)
+			one.Expires = time.Now().Add(time.Hour)
+			if test.meanwhile(v); s.sentSoon(v) != test.soon {
+				t.Errorf("%s: %v", name, !test.soon)
+			}
+		}
+	})
+}
+
+// pondering is who knows callers after a while.
+type pondering struct {
+	badges
+	asked  chan struct{} // gets a token when somebody may be waited for
+	answer chan struct{} // closed when it is known
+}
+
+func (p *pondering) Verify(ctx context.Context, token string) (*rights.Caller, error) {
+	select {
+	case <-p.answer:
+		return p.badges.Verify(ctx, token)
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "the keys did not come in time")
+	case p.asked <- struct{}{}:
+	}
+	select {
+	case <-p.answer:
+		return p.badges.Verify(ctx, token)
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "the keys did not come in time")
+	}
+}
+
+// TestADoorThatPonders: what is served next does not wait for whoever has to tell who may stay; who may not ends when that is known.
+func TestADoorThatPonders(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.behind(t, &Door{Callers: staff})
+	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
+	p := &pondering{badges{"bob": staff["bob"]}, make(chan struct{}), make(chan struct{})}
+	o, _ := s.another(t, nil)
+	if _, err := s.Reload(o, &Door{Callers: p}); err != nil { // nobody answers yet
+		t.Fatal(err)
+	}
+	if s.o().Engine != o.Engine {
+		t.Error("it is not served")
+	}
+	soon(t, "somebody looks who may stay", p.asked)
+	close(p.answer)
+	if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {
+		t.Error(body)
+	}
+	s.shop.enough <- struct{}{}
+	if body := soon(t, "who may stay ends", bob); !strings.Contains(body, "late") {
+		t.Error(body)
+	}
+}
+
+// TestSettledRights: a caller whose rights are others by the new keys is cut too.
+func TestSettledRights(t *testing.T) {
+	t.Parallel()
+	s, k := serve(t, nil), newKeyring()
+	url := s.behind(t, &Door{Callers: k})
+	ann := slowCall(t, s, url, "ann", true)
+	k.mu.Lock()
+	k.next = maps.Clone(k.known)
+	more := *k.next["ann"]
+	more.Tier = steps.TierAdmin
+	k.next["ann"] = &more
+	k.mu.Unlock()
+	s.LookAgain()
+	if body := soon(t, "whose rights are others ends", ann); !strings.Contains(body, "cancelled") {
+		t.Error(body)
+	}
+}

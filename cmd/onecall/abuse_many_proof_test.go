@@ -70,8 +70,7 @@ func TestManyAndLarge(t *testing.T) {
 	}
 	// What is made once is made by then: Go keeps the descriptors of the most goroutines that there were, 0.4 KB each.
 	do("first ", abuses[:3])
-	work()
-	before := s.sample(t)
+	before := s.rested(t, work)
 	do("", abuses)
 	s.settled(t, before, map[string]float64{goroutinesUsed: 10, socketsUsed: 5, heapUsed: 2 * 6 << 20}, work)
 }

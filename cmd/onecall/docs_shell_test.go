@@ -18,20 +18,21 @@ import (
 // shownDocument is a document while its commands run.
 type shownDocument struct {
 	folder, service string
-	there, back     *strings.Replacer // between the ports that it shows and those that are used
+	ports           map[string]string // that are used, by those that it shows; nil: these are used
 }
 
 var (
 	// inBackground is how a document's command leaves a server running.
 	inBackground = regexp.MustCompile(`(?m)^\$ .*[^&]& echo \$! > \S+\.pid`)
 
-	shownPorts = []string{"8080", "8081", "9090", "9091", "6379"}
+	// shownPort is a port in a document, and none in the digits of a token or a hash.
+	shownPort = regexp.MustCompile(`\b(?:8080|8081|9090|9091|6379)\b`)
 )
 
 // newShownDocument makes a document's folder, and ends with the test what its commands have left running.
 func newShownDocument(t *testing.T, text string) *shownDocument {
 	t.Helper()
-	d := &shownDocument{folder: filepath.Join(t.TempDir(), "here"), service: inventory(t), there: strings.NewReplacer(), back: strings.NewReplacer()}
+	d := &shownDocument{folder: filepath.Join(t.TempDir(), "here"), service: inventory(t)}
 	if err := os.Mkdir(d.folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +48,12 @@ func newShownDocument(t *testing.T, text string) *shownDocument {
 		t.Fatal(err)
 	}
 	if inBackground.MatchString(text) {
-		var there, back []string
-		for _, shown := range shownPorts {
-			port := redistest.FreePort(t)
-			there, back = append(there, shown, port), append(back, port, shown)
+		d.ports = map[string]string{}
+		for _, shown := range shownPort.FindAllString(text, -1) {
+			if d.ports[shown] == "" {
+				d.ports[shown] = redistest.FreePort(t)
+			}
 		}
-		d.there, d.back = strings.NewReplacer(there...), strings.NewReplacer(back...)
 	}
 	t.Cleanup(func() { d.endAll(t) })
 	return d
@@ -62,7 +63,20 @@ func newShownDocument(t *testing.T, text string) *shownDocument {
 func (d *shownDocument) programs() string { return filepath.Join(filepath.Dir(d.folder), "bin") }
 
 // withPorts is a text of the document with the ports that are used.
-func (d *shownDocument) withPorts(text string) string { return d.there.Replace(text) }
+func (d *shownDocument) withPorts(text string) string {
+	if d.ports == nil {
+		return text
+	}
+	return shownPort.ReplaceAllStringFunc(text, func(shown string) string { return d.ports[shown] })
+}
+
+// asShown is an output with the ports that the document shows, in addresses.
+func (d *shownDocument) asShown(output string) string {
+	for shown, port := range d.ports {
+		output = regexp.MustCompile(":"+port+`\b`).ReplaceAllLiteralString(output, ":"+shown)
+	}
+	return output
+}
 
 // needs skips the rest of a document that shows what this machine lacks. words are separated by commas.
 func (d *shownDocument) needs(t *testing.T, words string) {
@@ -115,7 +129,7 @@ func (d *shownDocument) run(t *testing.T, command string) string {
 		}
 		both.Write(text)
 	}
-	got := strings.TrimRight(d.back.Replace(both.String()), "\n")
+	got := strings.TrimRight(d.asShown(both.String()), "\n")
 	if status := exitCodeOf(ended); status != "0" {
 		got = strings.TrimLeft(got+fmt.Sprintf("\n# exit %s", status), "\n")
 	}

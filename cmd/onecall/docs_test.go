@@ -197,6 +197,17 @@ func runCommand(t *testing.T, d *shownDocument, command, want string) {
 	}
 }
 
+// TestTokensAreNoPorts: the ports of a document that runs servers are replaced, and digits of a token that read like ports are not.
+func TestTokensAreNoPorts(t *testing.T) {
+	t.Parallel()
+	d := newShownDocument(t, "$ onecall serve --http :8080 --metrics :9090 & echo $! > a.pid")
+	token := "oc1_5808080819090" + d.ports["8080"] + "90916379" + d.ports["9090"]
+	runCommand(t, d, "echo "+token, token)
+	runCommand(t, d, "printf %s TOKEN | sed 's/./&-/g'", strings.Join(strings.Split(token, ""), "-")+"-")
+	runCommand(t, d, "echo at :8080/ 8080 a9090b | tr -d :", "at "+d.ports["8080"]+"/ "+d.ports["8080"]+" a9090b")
+	runCommand(t, d, "echo http://localhost:8080/ 127.0.0.1:9090", "http://localhost:8080/ 127.0.0.1:9090")
+}
+
 // TestLibrarySnippet compiles the program that docs/library.md shows.
 func TestLibrarySnippet(t *testing.T) {
 	t.Parallel()

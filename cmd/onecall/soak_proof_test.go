@@ -214,12 +214,16 @@ func (s *soak) visit(ctx context.Context, t *testing.T, dice *rand.Rand) {
 	}
 }
 
-// errMeanwhile is what may be answered while an upstream starts again.
-var errMeanwhile = errors.New("the upstream is not there now")
+// errMeanwhile is what may be answered while an upstream starts again, and to a client that comes late for a page.
+var errMeanwhile = errors.New("it is not there now")
 
 // text calls the chain tool and gives the text of its answer.
 func (s *soak) text(t *testing.T, w *wire, request string) (string, error) {
-	body := w.message(t, "1", "tools/call", map[string]any{"name": "chain", "arguments": jsonOf(request)})
+	return s.textOf(t, w, "chain", jsonOf(request))
+}
+
+func (s *soak) textOf(t *testing.T, w *wire, tool string, arguments any) (string, error) {
+	body := w.message(t, "1", "tools/call", map[string]any{"name": tool, "arguments": arguments})
 	r, err := w.try(t, http.MethodPost, body, nil)
 	if err != nil {
 		return "", err
@@ -237,11 +241,16 @@ func jsonOf(text string) any { return gjson.Parse(text).Value() }
 func wanting(name, request, part string) soakKind {
 	return soakKind{name, func(t *testing.T, s *soak, w *wire, _ int) error {
 		text, err := s.text(t, w, strings.ReplaceAll(request, "SLOW", s.slow.url))
-		if err != nil || !strings.Contains(text, part) {
-			return fmt.Errorf("%w: %.300s", err, text)
-		}
-		return nil
+		return lacking(text, err, part)
 	}}
+}
+
+// lacking is err, or an error where a text lacks a part.
+func lacking(text string, err error, part string) error {
+	if err == nil && !strings.Contains(text, part) {
+		err = fmt.Errorf("no %s: %.300s", part, text)
+	}
+	return err
 }
 
 // soakKinds are all that clients do.
@@ -258,12 +267,9 @@ func soakKinds() []soakKind {
 		wanting("dry run", `{"dryRun":true,"steps":[`+noops+`]}`, `"plan"`),
 		{"pages", pagesOfSoak},
 		{"cancel", cancelOfSoak},
-		{"search", func(t *testing.T, _ *soak, w *wire, _ int) error {
-			r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "search", "arguments": map[string]any{"query": "evaluate an expression", "again": true}}), nil)
-			if err != nil || !strings.Contains(string(r.body), "expr.eval") {
-				return fmt.Errorf("%w: %v", err, r)
-			}
-			return nil
+		{"search", func(t *testing.T, s *soak, w *wire, _ int) error {
+			text, err := s.textOf(t, w, "search", map[string]any{"query": "evaluate an expression", "again": true})
+			return lacking(text, err, "expr.eval")
 		}},
 		{"mortal", mortalOfSoak},
 	}
@@ -272,13 +278,21 @@ func soakKinds() []soakKind {
 // pagesOfSoak makes a large result, and reads pages of it.
 func pagesOfSoak(t *testing.T, s *soak, w *wire, n int) error {
 	text, err := s.text(t, w, `{"lite":true,"steps":[{"fn":"expr.eval","args":{"expression":"map(1..3000, ({id: #, text: 'some words'}))"}}]}`)
+	if err != nil {
+		return err
+	}
 	token := gjson.Get(text, "continuation_token").Str
-	if err != nil || token == "" {
-		return fmt.Errorf("%w: no probe: %.300s", err, text)
+	if token == "" {
+		return fmt.Errorf("no probe: %.300s", text)
 	}
 	text, err = s.text(t, w, fmt.Sprintf(`{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d,"page_size":10}`, token, n+1))
-	if id := gjson.Get(text, "items.0.id").Int(); err != nil || id != int64(10*n+1) {
-		return fmt.Errorf("%w: page %d: %.300s", err, n+1, text)
+	switch {
+	case err != nil:
+		return err
+	case gjson.Get(text, "error.code").Str == "token_expired":
+		return errMeanwhile // results live for a second here: a client that stands still for longer has lost it
+	case gjson.Get(text, "items.0.id").Int() != int64(10*n+1):
+		return fmt.Errorf("page %d: %.300s", n+1, text)
 	}
 	return nil
 }
@@ -289,8 +303,11 @@ func cancelOfSoak(t *testing.T, s *soak, w *wire, _ int) error {
 	defer cancel()
 	id := fmt.Sprint("cancelled ", s.left.Add(1))
 	r, err := w.try(t, http.MethodPost, w.message(t, strconv.Quote(id), "tools/call", s.slow.chain()), func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if err == nil {
+		return fmt.Errorf("a call that waits has ended: %d %.300s", r.status, r.body)
+	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("a call that waits has ended: %w: %+v", err, r)
+		return err
 	}
 	if w.session != "" { // a client with a session may come back for its answer: it says that it does not
 		_, err = w.try(t, http.MethodPost, w.message(t, "", "notifications/cancelled", map[string]any{"requestId": id}), nil)

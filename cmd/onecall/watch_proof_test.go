@@ -47,10 +47,18 @@ const (
 	socketsUsed    = "process_open_fds"
 	heapUsed       = "go_memstats_next_gc_bytes" // twice what the last collection has left, without what has become garbage since
 	memoryUsed     = "process_resident_memory_bytes"
+
+	collections = "go_gc_duration_seconds_count" // so far
 )
 
-// sample asks the server.
+// sample asks the server what it uses.
 func (w *watched) sample(t testing.TB) sample {
+	t.Helper()
+	return w.metric(t, goroutinesUsed, socketsUsed, heapUsed, memoryUsed)
+}
+
+// metric asks the server for some of its metrics.
+func (w *watched) metric(t testing.TB, names ...string) sample {
 	t.Helper()
 	response, err := w.client.Get(w.metrics)
 	if err != nil {
@@ -61,16 +69,40 @@ func (w *watched) sample(t testing.TB) sample {
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
-		if slices.Contains([]string{goroutinesUsed, socketsUsed, heapUsed, memoryUsed}, name) {
+		if slices.Contains(names, name) {
 			if s[name], err = strconv.ParseFloat(value, 64); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil || lines.Err() != nil || len(s) != 4 {
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || lines.Err() != nil || len(s) != len(names) {
 		t.Fatalf("the metrics lack what is looked at: %v, %v, %v", s, err, lines.Err())
 	}
 	return s
+}
+
+// rested has a server work until all that it has left is collected: the heap is no smaller after one collection more, and another.
+// It gives what the server uses then.
+func (w *watched) rested(t *testing.T, work func()) sample {
+	t.Helper()
+	least := w.metric(t, heapUsed, collections)
+	for same, began := 0, time.Now(); same < 2; {
+		work()
+		now := w.metric(t, heapUsed, collections)
+		switch {
+		case now[heapUsed] < least[heapUsed]*0.99:
+			least, same = now, 0
+		case now[collections] > least[collections]:
+			least[collections] = now[collections]
+			same++
+		}
+		if time.Since(began) > tooLong {
+			t.Fatalf("the heap does not come to rest: %v", now)
+		}
+	}
+	now := w.sample(t)
+	now[heapUsed] = least[heapUsed]
+	return now
 }
 
 // settled waits until what a server uses is back at what it was, but for a little; meanwhile it has something to do.

@@ -210,6 +210,7 @@ func TestKubernetes(t *testing.T) {
 // document, it finds the same number of operations.
 func TestDrawnDocuments(t *testing.T) {
 	t.Parallel()
+	withoutRace(t)
 	all, functions := 0, 0
 	for _, file := range drawn(t, 100) {
 		text, err := os.ReadFile(file)
@@ -226,6 +227,15 @@ func TestDrawnDocuments(t *testing.T) {
 	t.Logf("%d of %d operations became functions", functions, all)
 	if functions*100 < all*98 || all == 0 {
 		t.Errorf("%d of %d operations became functions", functions, all)
+	}
+}
+
+// withoutRace leaves a test out that takes minutes with the race detector, and in which nothing runs beside anything else. The
+// tests that call operations load documents with it, those drawn among them.
+func withoutRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("it is run without the race detector, which makes it take minutes")
 	}
 }
 

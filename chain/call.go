@@ -261,6 +261,9 @@ func (r *run) explain(ctx, own context.Context, p *plannedStep, f *fault.Error) 
 	if f == nil || own.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f
 	}
+	if errors.Is(f, fault.ErrWaiting) && ctx.Err() == nil {
+		return f
+	}
 	said := fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
 	if ctx.Err() != nil {
 		said = r.interrupted(p)

@@ -36,7 +36,7 @@ func (s *exchange) inTurn(ctx context.Context, n int, read func() (*request, *fa
 	}
 	turn, err := s.part.Turn(ctx)
 	if err != nil {
-		s.pace.ended = abandoned(err, "read")
+		s.pace.ended = abandoned(ctx, err, "read")
 		return nil, &faultList{}
 	}
 	defer turn.Done()
@@ -44,7 +44,10 @@ func (s *exchange) inTurn(ctx context.Context, n int, read func() (*request, *fa
 }
 
 // abandoned is the fault of a request whose context ended before anything ran.
-func abandoned(err error, what string) *fault.Error {
+func abandoned(ctx context.Context, err error, what string) *fault.Error {
+	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
+		return given
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing of it ran", what)
 	}
@@ -77,7 +80,7 @@ func (p *pace) goesOn(n int) bool {
 		err = p.ctx.Err()
 	}
 	if err != nil {
-		p.ended = abandoned(err, "checked")
+		p.ended = abandoned(p.ctx, err, "checked")
 	}
 	return p.ended == nil
 }

@@ -99,6 +99,43 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 	}
 }
 
+// TestWaitedForAServer: a call that waited for its turn at a server until its time was over says so, to whoever has made it.
+func TestWaitedForAServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		places := share.NewPlaces("disk", 1)
+		leave, f := places.Enter(t.Context())
+		if f != nil {
+			t.Fatal(f)
+		}
+		e := engineOf(t, []steps.Function{{
+			Spec: steps.Spec{Name: "disk.read", Effect: steps.Read, EffectDeclared: true},
+			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				leave, f := places.Enter(ctx)
+				if f != nil {
+					return nil, f
+				}
+				defer leave()
+				return []byte("1"), nil
+			},
+		}}, chain.Options{}, false)
+		silent := steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) { t.Error("it is logged as a failure of the source") })
+		for _, ctx := range []context.Context{t.Context(), silent} {
+			a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil)
+			if a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.NotSent || !strings.Contains(a.Error.Message, "disk is called 1 times at once at most (concurrency)") {
+				t.Errorf("%s", a.JSON)
+			}
+			if a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read"}],"budget":{"maxDurationMs":50}}`), nil); a.OK || !strings.Contains(string(a.JSON), "budget.maxDurationMs") {
+				t.Errorf("%s", a.JSON)
+			}
+		}
+		leave()
+		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil); !a.OK {
+			t.Errorf("%s", a.JSON)
+		}
+	})
+}
+
 // TestRunningBytes: what a caller's running chains hold is bounded by what is left for others, a failure is told and may be
 // tried again, and everything is given back.
 func TestRunningBytes(t *testing.T) {

@@ -167,6 +167,10 @@ func (e *Error) Under(prefix string) *Error {
 	return &c
 }
 
+// ErrWaiting is the cause (Err) of a fault for a call that was never begun, as it waited for its turn among others until its time
+// was over. Its message says so, and tells nothing of what was to be called.
+var ErrWaiting = errors.New("it waited for its turn")
+
 // As returns the coded error inside err, and whether there is one.
 func As(err error) (*Error, bool) {
 	var e *Error

@@ -23,7 +23,8 @@ type occasionKind uint8
 const (
 	ofSource   occasionKind = iota // why calls of a source fail, of which callers are not told
 	ofToken                        // why tokens are refused
-	ofRefusal                      // why requests are refused
+	ofRefusal                      // why requests of known callers are refused
+	ofStranger                     // why those are of which it was not looked who has sent them
 	ofSessions                     // why sessions cannot be had
 	occasionKinds
 )

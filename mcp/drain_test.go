@@ -212,6 +212,7 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 func TestNewcomer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
+	s.awaitTime = time.Hour
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

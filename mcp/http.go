@@ -66,7 +66,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) erro
 	s.cutStreams(func(*stream) bool { return true })
 	_ = l.Close()
 	err := <-failed
-	fresh.await(time.Second)
+	fresh.await(s.awaitTime)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {

@@ -83,7 +83,7 @@ func (s *Server) refused(ctx context.Context, reason string, caller *rights.Call
 func (s *Server) turnedAway(r *http.Request, reason string, why *fault.Error) {
 	s.o().Refused(reason)
 	from := senderOf(r)
-	s.tell(r.Context(), occasion{ofRefusal, reason, from.name()}, "refused", func() []any {
+	s.tell(r.Context(), occasion{ofStranger, reason, from.name()}, "refused", func() []any {
 		return append([]any{"reason", reason}, append(from.attrs(), "error", why.Message)...)
 	})
 }

@@ -33,8 +33,9 @@ func (s *Server) replicated(next http.Handler, w http.ResponseWriter, r *http.Re
 		}
 		v.counted = true
 		if id, err = shared.Begin(ctx, caller.ID, s.sessionsEach(), s.o().MaxSessions); err == nil {
-			w.Header().Set(sessionHeader, id)
-			state, err = shared.Session(ctx, id, caller.ID)
+			if state, err = shared.Session(ctx, id, caller.ID); err == nil {
+				w.Header().Set(sessionHeader, id)
+			}
 		}
 	case id == "":
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize", http.StatusBadRequest)

@@ -195,7 +195,8 @@ func TestForeign(t *testing.T) {
 	made := token[:len(token)-4] + "AAAA"
 	foreign, _ := ask(t, eve, "chain", `{"continuation_token":"`+token+`"}`)
 	unknown, _ := ask(t, eve, "chain", `{"continuation_token":"`+made+`"}`)
-	if strings.ReplaceAll(foreign, token, "") != strings.ReplaceAll(unknown, made, "") || !strings.Contains(foreign, "token_expired") {
+	foreign, unknown = fleeting.ReplaceAllString(foreign, ""), fleeting.ReplaceAllString(unknown, "")
+	if foreign != unknown || !strings.Contains(foreign, "token_expired") {
 		t.Errorf("foreign: %s\nunknown: %s", foreign, unknown)
 	}
 	if own, failed := ask(t, as(t, url, "ann", ""), "chain", `{"continuation_token":"`+token+`","mode":"summary"}`); failed {

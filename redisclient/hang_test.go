@@ -71,7 +71,7 @@ func TestTrialIsBrief(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	gate := redistest.NewGate(t, server.Address(), 1<<20)
-	c := open(t, redisclient.Options{URL: "redis://" + gate.Address(), Timeout: time.Second, Longest: time.Hour})
+	c := open(t, redisclient.Options{URL: "redis://" + gate.Address(), Timeout: 5 * time.Second, Longest: time.Hour})
 	if err := server.Client(t).Set(t.Context(), "large", make([]byte, 2<<20), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,11 @@ func TestEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := open(t, redisclient.Options{URL: cmp.Or(test.url, server.TCP()), Timeout: 200 * time.Millisecond})
+			timeout := 200 * time.Millisecond
+			if name == "done" {
+				timeout = redisclient.DefaultTimeout
+			}
+			c := open(t, redisclient.Options{URL: cmp.Or(test.url, server.TCP()), Timeout: timeout})
 			if test.prepare != nil {
 				test.prepare(t, c)
 			}

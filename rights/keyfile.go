@@ -15,7 +15,8 @@ import (
 const (
 	// checkFileEvery is how often it is looked, when keys are used, whether their file has changed.
 	checkFileEvery = time.Second
-	// settledAfter is how old a file must be for its time to tell whether it has changed: the clocks of file systems are coarse.
+	// settledAfter is how old a file must be for its time to tell whether it has changed: the clocks of file systems are coarse, and
+	// those of other machines may be behind by less than that.
 	settledAfter = 5 * time.Second
 )
 

@@ -39,6 +39,7 @@ func (p *Places) Enter(ctx context.Context) (leave func(), f *fault.Error) {
 		code, why = fault.Timeout, "the time of the call was over"
 	}
 	f = fault.New(code, "%s is called %d times at once at most (concurrency), and this call was still waiting for its turn when %s", p.name, p.n, why)
+	f.Err = fault.ErrWaiting
 	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
 		told := *given
 		f = &told

@@ -67,6 +67,9 @@ const inLog = "the log of who operates onecall has the cause"
 // tellsOfSource tells whether an error is about a source and the way to it: else the source has taken up the call, and tells of
 // that.
 func tellsOfSource(ctx context.Context, f *fault.Error) bool {
+	if errors.Is(f, fault.ErrWaiting) {
+		return false
+	}
 	switch f.Code {
 	case fault.Cancelled, fault.Busy, fault.BadArguments, fault.LimitExceeded:
 		return false

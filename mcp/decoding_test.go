@@ -27,21 +27,7 @@ func TestLargeMessagesInTurn(t *testing.T) {
 			s.decodeTime = time.Hour
 			url := s.behind(t, &Door{Callers: staff})
 			send := func(token, fn, text string) <-chan string {
-				headers, meta := header{"Authorization": "Bearer " + token}, ""
-				if stateless {
-					meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
-					headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "chain"
-				} else {
-					r, _ := sendTo(t, "POST", url, hello, headers)
-					headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
-				}
-				answered := make(chan string, 1)
-				go func() {
-					_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"`+fn+
-						`","args":{"text":"`+text+`"}}],"lite":true}`+meta+"}}", headers)
-					answered <- body
-				}()
-				return answered
+				return beginCall(t, url, token, `{"steps":[{"fn":"`+fn+`","args":{"text":"`+text+`"}}],"lite":true}`, stateless)
 			}
 			others, err := shares.Of("other", 0).Turn(context.Background())
 			if err != nil {

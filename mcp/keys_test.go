@@ -90,8 +90,8 @@ func (k *keyring) count() (verified, looked, now int) {
 // statelessMeta is what a request of a client without a session says of it.
 const statelessMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
-// slowCall begins a call that runs until it is cancelled, and gives what it is answered.
-func slowCall(t *testing.T, s *served, url, token string, stateless bool) <-chan string {
+// beginCall calls the chain tool with arguments, in a session of its own or without one, and gives what it is answered.
+func beginCall(t *testing.T, url, token, arguments string, stateless bool) <-chan string {
 	t.Helper()
 	headers, meta := header{"Authorization": "Bearer " + token}, ""
 	if stateless {
@@ -103,9 +103,16 @@ func slowCall(t *testing.T, s *served, url, token string, stateless bool) <-chan
 	}
 	answered := make(chan string, 1)
 	go func() {
-		_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`+meta+"}}", headers)
+		_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":`+arguments+meta+"}}", headers)
 		answered <- body
 	}()
+	return answered
+}
+
+// slowCall begins a call that runs until it is cancelled, and gives what it is answered.
+func slowCall(t *testing.T, s *served, url, token string, stateless bool) <-chan string {
+	t.Helper()
+	answered := beginCall(t, url, token, `{"steps":[{"fn":"shop.slow"}]}`, stateless)
 	<-s.shop.started
 	return answered
 }

@@ -13,31 +13,12 @@ import (
 // TestRevokedWhileItRuns: calls that run are cancelled when their caller's token is gone, and those of others go on.
 func TestRevokedWhileItRuns(t *testing.T) {
 	t.Parallel()
-	const slow = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`
-	const now = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
 			url := s.behind(t, &Door{Callers: staff})
-			start := func(token string) <-chan string {
-				headers, meta := header{"Authorization": "Bearer " + token}, ""
-				if stateless {
-					meta = now
-					headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "chain"
-				} else {
-					r, _ := sendTo(t, "POST", url, hello, headers)
-					headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
-				}
-				answered := make(chan string, 1)
-				go func() {
-					_, body := sendTo(t, "POST", url, slow+meta+"}}", headers)
-					answered <- body
-				}()
-				<-s.shop.started
-				return answered
-			}
-			ann, bob := start("ann"), start("bob")
+			ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
 			s.SetDoor(&Door{Callers: badges{"bob": staff["bob"]}})
 			if body := <-ann; !strings.Contains(body, "cancelled") {
 				t.Errorf("whose token is gone: %s", body)

@@ -58,8 +58,11 @@ func Await(ctx context.Context, p Provider, enough func(*Registry) bool) *Regist
 	for {
 		starting := p.Starting() // before the functions: what comes meanwhile is not missed
 		registry := p.Registry()
-		if starting == nil || enough != nil && enough(registry) {
+		if starting == nil {
 			return registry
+		}
+		if enough != nil && enough(registry) {
+			return p.Registry() // a source that enough saw to be ready may have come after the other was taken
 		}
 		select {
 		case <-starting:

@@ -213,6 +213,20 @@ func TestCatalogSettles(t *testing.T) {
 	})
 }
 
+// TestAwaitMissesNothing: a source that comes while it is looked whether enough is there is in what is given.
+func TestAwaitMissesNothing(t *testing.T) {
+	t.Parallel()
+	late, never := &fake{name: "late", status: Status{State: StateStarting}}, &fake{name: "never", status: Status{State: StateStarting}}
+	c, _ := newCatalog(t, nil, late, never)
+	got := Await(t.Context(), c, func(now *Registry) bool {
+		late.become(StateReady, nil, "one")
+		return now.HasName("late.one") || !Pending(c, "late.one")
+	})
+	if !got.HasName("late.one") {
+		t.Errorf("only %q", names(got))
+	}
+}
+
 // TestCatalogUnderLoad changes sources while others read.
 func TestCatalogUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 // to a face, 0.1 s for each megabyte.
 const heavyMessage = 256 << 10
 
+// decodeTime is after how long the turn of a message ends that the library keeps waiting for something else.
 const decodeTime = 10 * time.Second
 
 // inTurn has a large message decoded in its caller's turn, which ends when it has come to a face, or done is called. Where nobody has

@@ -161,6 +161,7 @@ func (s *Server) sendAway(w http.ResponseWriter, r *http.Request, m *message) {
 	_, _ = w.Write(why.answer()) // who does not take it is gone
 }
 
+// awaitTime is how long a connection that is just there has to say something, when the server closes.
 const awaitTime = time.Second
 
 // newcomers are the connections of which nothing was handled yet: net/http's Shutdown drops what they have sent.

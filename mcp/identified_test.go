@@ -1,11 +1,8 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,17 +47,9 @@ func TestIdentifiedOnce(t *testing.T) {
 		conn := dial(t, url, "POST", Path, headers, len(body))
 		until(func() bool { return s.callers.visiting("token:"+who) > 0 })
 		meanwhile()
-		if _, err := io.WriteString(conn, body); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != 401 || s.shop.calls.Load() != calls {
-			t.Errorf("%s: %d %s", who, answer.StatusCode, text)
+		status, text := answerTo(t, conn, body)
+		if status != 401 || s.shop.calls.Load() != calls {
+			t.Errorf("%s: %d %s", who, status, text)
 		}
 	}
 }

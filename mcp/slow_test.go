@@ -82,17 +82,9 @@ func TestRevokedWhileSending(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		s.SetDoor(&Door{Callers: badges{"ann": staff["ann"]}})
-		if _, err := io.WriteString(conn, body); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != 401 || s.shop.calls.Load() != 0 {
-			t.Errorf("%q: %d %s", version, answer.StatusCode, text)
+		status, text := answerTo(t, conn, body)
+		if status != 401 || s.shop.calls.Load() != 0 {
+			t.Errorf("%q: %d %s", version, status, text)
 		}
 		s.SetDoor(&Door{Callers: staff})
 	}
@@ -237,4 +229,22 @@ func TestReloadLetsLinksEnd(t *testing.T) {
 		t.Errorf("the call: %s", text)
 	}
 	<-drained
+}
+
+// answerTo sends the rest of a request, and reads what it is answered.
+func answerTo(t *testing.T, conn net.Conn, body string) (status int, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, body); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(all)
 }

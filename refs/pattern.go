@@ -311,7 +311,6 @@ func (l *literals) literal(source string) (any, error) {
 		return nil, err
 	}
 	l.sum.instructions += s.instructions
-	l.sum.runes += s.runes
 	l.sum.classes += s.classes
 	l.sum.folded += s.folded
 	if err := l.sum.bounded(); err != nil {

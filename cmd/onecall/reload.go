@@ -91,6 +91,9 @@ func (r *reloader) run(ctx context.Context) {
 			}
 			r.inform("RELOADING=1")
 			r.server.Load().LookAgain() // also where the configuration is what it was, or refused
+			for _, service := range r.app.services {
+				service.Refresh()
+			}
 			r.reload(ctx, true)
 			r.inform("READY=1")
 		case <-look.C:

@@ -56,7 +56,7 @@ func (o *opener) serverKey(name string, c *mcpServerConfig) string {
 // errNotOpen is what there is instead of a server that is not open.
 var errNotOpen = errors.New("not open")
 
-// opened is the use of a server that is open already; nil where it is not. One that has failed, and is not tried again by itself,
+// opened is the use of a source that is open already; nil where it is not. One that has failed, and is not tried again by itself,
 // is opened anew.
 func (o *opener) opened(key string) *loan[*shared] {
 	lent, err := take(&o.shelf, key, func() (*shared, error) { return nil, errNotOpen })
@@ -102,9 +102,8 @@ func (o *opener) start() {
 			continue
 		}
 		o.hold(p.name, p.key, lent.was)
-		server := &uncached{lent.value.source, lent, o.cache, p.name}
-		o.app.servers[p.name] = server
-		o.add(p.name, p.pointer, server, nil)
+		o.app.servers[p.name] = lent.value.source.(*mcpsource.Source) //nolint:forcetypeassert // its key is a server's
+		o.add(p.name, p.pointer, &uncached{lent.value.source, lent, o.cache, p.name}, nil)
 	}
 }
 
@@ -154,15 +153,15 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 	return options, err
 }
 
-// shared is a server that several may watch: those who have it are told of each change.
+// shared is a source that several may watch: those who have it are told of each change.
 type shared struct {
-	source *mcpsource.Source
+	source steps.Live
 
 	mu       sync.Mutex // held while they are told
 	watchers map[*uncached]func()
 }
 
-func newShared(source *mcpsource.Source) *shared {
+func newShared(source steps.Live) *shared {
 	s := &shared{source: source, watchers: map[*uncached]func(){}}
 	source.Watch(s.tell)
 	return s
@@ -186,12 +185,12 @@ func (s *shared) watch(user *uncached, changed func()) {
 	}
 }
 
-// Close closes the server.
+// Close closes the source.
 func (s *shared) Close() error { return s.source.Close() }
 
-// uncached is one use of a server, whose answers leave the call cache when it starts anew, or changes its tools.
+// uncached is one use of a source, whose answers leave the call cache when its state or its functions change.
 type uncached struct {
-	*mcpsource.Source
+	steps.Live
 	loan  *loan[*shared]
 	cache *callcache.Cache
 	name  string
@@ -205,7 +204,7 @@ func (u *uncached) Watch(changed func()) {
 	})
 }
 
-// Close implements steps.Source: the server is closed when nobody uses it any more.
+// Close implements steps.Source: the source is closed when nobody uses it any more.
 func (u *uncached) Close() error {
 	u.loan.value.watch(u, nil)
 	return u.loan.Close()

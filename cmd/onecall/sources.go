@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/exprs"
 	"github.com/onecall-mcp/onecall/steps/files"
 	"github.com/onecall-mcp/onecall/steps/httpcall"
+	"github.com/onecall-mcp/onecall/steps/mcpsource"
 	"github.com/onecall-mcp/onecall/steps/openapi"
 )
 
@@ -45,7 +46,7 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 	a.cache = callcache.New(nil)
 	a.caches.add(a.cache)
 	a.closers = append(a.closers, closer(func() error { a.caches.remove(a.cache); return nil }))
-	a.servers = map[string]steps.Source{}
+	a.servers = map[string]*mcpsource.Source{}
 	var err error
 	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
 		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
@@ -170,7 +171,7 @@ func (o *opener) endpoints() []httpcall.Endpoint {
 
 // part is those functions of a source whose names begin with a prefix.
 type part struct {
-	steps.Source
+	*exprs.Source
 	prefix string
 }
 
@@ -197,11 +198,18 @@ func (o *opener) services(remote bool) {
 		settings := entry.Config
 		settings.CacheTTL = nil // which is none of the source's
 		key := shelfKey("document", entry.source(), &settings, &o.config.HTTP.Rate, o.contents[pointer+"/spec"])
-		lent, err := take(&o.shelf, key, func() (*service, error) { return o.service(entry.source(), &entry.Config, isRemote) })
+		lent := o.opened(key)
+		var err error
+		if lent == nil {
+			lent, err = take(&o.shelf, key, func() (*shared, error) { return o.service(entry.source(), &entry.Config, isRemote) })
+		}
 		switch {
 		case err == nil:
 			o.hold(entry.source(), key, lent.was)
-			o.add(entry.source(), pointer, lentSource{lent.value, lent}, nil)
+			if isRemote {
+				o.app.services = append(o.app.services, lent.value.source.(*service).Source) //nolint:forcetypeassert // its key is a document's
+			}
+			o.add(entry.source(), pointer, &uncached{lent.value.source, lent, o.cache, entry.source()}, nil)
 		case isDocument(err):
 			o.unusable(entry, key, err)
 		default:
@@ -226,18 +234,9 @@ type service struct {
 // Close implements steps.Source.
 func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.Close()) }
 
-// lentSource is a source that others may use as well, until Close.
-type lentSource struct {
-	steps.Source
-	loan io.Closer
-}
-
-// Close implements steps.Source.
-func (l lentSource) Close() error { return l.loan.Close() }
-
 // service opens the document of a service, which may be on any public host that its document names; hosts that the
 // configuration names may be private.
-func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*service, error) {
+func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*shared, error) {
 	spec := valueOr(c.Spec, "")
 	var named []string
 	if isRemote {
@@ -264,7 +263,7 @@ func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*service
 		client.Close()
 		return nil, err
 	}
-	return &service{source, client}, nil
+	return newShared(&service{source, client}), nil
 }
 
 // isDocument tells whether it is the document itself that cannot be used.
@@ -329,9 +328,10 @@ func located(f *fault.Error) string {
 	return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message)
 }
 
-// notes shows what a document lacks: who lists the functions wants to know it, who calls one does not.
+// notes shows what a document lacks: who lists the functions wants to know it, who calls one does not. That it can no longer be
+// fetched concerns both.
 func (o *opener) notes(f *fault.Error) {
-	if o.use.detail || o.cli.verbose {
+	if o.use.detail || o.cli.verbose || f.Code != fault.BadRequest {
 		o.warn(f)
 	}
 }

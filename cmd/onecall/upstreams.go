@@ -13,8 +13,8 @@ func (a *app) upstreams() []mcp.Upstream {
 	var list []mcp.Upstream
 	for i := range a.config.MCPServers {
 		name := a.config.MCPServers[i].source()
-		if server, ok := a.servers[name].(*uncached); ok {
-			list = append(list, upstream{server.Source, name})
+		if server, ok := a.servers[name]; ok {
+			list = append(list, upstream{server, name})
 		}
 	}
 	return list

@@ -21,6 +21,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/callcache"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
 	"github.com/onecall-mcp/onecall/steps/ladder"
+	"github.com/onecall-mcp/onecall/steps/mcpsource"
+	"github.com/onecall-mcp/onecall/steps/openapi"
 	"github.com/onecall-mcp/onecall/steps/replay"
 	"github.com/onecall-mcp/onecall/telemetry"
 )
@@ -33,7 +35,8 @@ type app struct {
 	config          *configFile
 	settings        *steps.Settings
 	scrubber        *steps.Scrubber
-	servers         map[string]steps.Source // those of mcpServers that were opened
+	servers         map[string]*mcpsource.Source // those of mcpServers that were opened
+	services        []*openapi.Source            // whose documents stand at a URL
 	cache           *callcache.Cache
 	counter         budget.Counter
 	dispatch        *dispatch.Dispatch

@@ -59,8 +59,9 @@ type Options struct {
 	MaxBodyBytes int64         // of one response, decompressed; 0: 64 MiB; -1: unlimited
 
 	// Warn gets at most one fault about operations that are left out, and one about schemas that were changed, each time
-	// the document is loaded. nil: nobody listens. It is called by one goroutine at a time: by New for a file, else by one
-	// of the source's.
+	// the document is loaded (bad_request), and one with another code when a document that was loaded from a URL cannot be
+	// loaded again. nil: nobody listens. It is called by one goroutine at a time: by New for a file, else by one of the
+	// source's.
 	Warn func(*fault.Error)
 }
 
@@ -81,6 +82,7 @@ type Source struct {
 	places  *share.Places   // of calls under way
 	ended   context.Context // done after Close
 	end     context.CancelFunc
+	refresh chan struct{} // asks for the document at once
 
 	mu     sync.Mutex
 	loaded loaded
@@ -97,8 +99,9 @@ type loaded struct {
 
 var sourceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// New makes the source. A file is loaded before it returns; a document at a URL is loaded in the background, again with
-// back-off where it fails: Status tells how it stands. Codes: bad_request for options, documents and credentials that
+// New makes the source. A file is loaded before it returns. A document at a URL is loaded in the background, with back-off
+// while that fails, and again every five minutes and at Refresh: a changed document replaces the functions, and one that
+// can no longer be loaded leaves them as they are. Status reports the state. Codes: bad_request for options, documents and credentials that
 // cannot be used, with At where it is one of the options; unavailable for a file that cannot be read. The caller closes
 // the source.
 func New(o *Options) (*Source, error) {
@@ -125,7 +128,7 @@ func New(o *Options) (*Source, error) {
 
 // prepare makes the source without its document.
 func prepare(o *Options) (*Source, error) {
-	s := &Source{}
+	s := &Source{refresh: make(chan struct{}, 1)}
 	if o != nil {
 		s.options = *o
 		s.options.Headers, s.options.Auth = maps.Clone(o.Headers), maps.Clone(o.Auth)

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
-// The back-off between attempts to load a document.
+// The back-off between attempts to load a document. lastRetry is also how often a document that is there is loaded again.
 const firstRetry, lastRetry = time.Second, 5 * time.Minute
 
 // watcher calls who watches a source, once at a time, and no more after it was stopped.
@@ -72,7 +73,7 @@ func (s *Source) set(status steps.Status, l *loaded) {
 	s.watch.call()
 }
 
-// fetchInBackground loads the document from its URL until it is there.
+// fetchInBackground loads the document from its URL, and again until Close.
 func (s *Source) fetchInBackground() {
 	// The first attempt is late when its time is over, whatever it does then.
 	late := time.AfterFunc(s.options.StartTimeout, func() {
@@ -89,38 +90,69 @@ func (s *Source) fetchInBackground() {
 	})
 	go func() {
 		defer late.Stop()
-		for wait := firstRetry; s.ended.Err() == nil; wait = min(2*wait, lastRetry) {
-			l, err := s.fetchAndBuild()
-			if err == nil {
-				s.set(steps.Status{State: steps.StateReady, Version: l.version}, &l)
+		var served [sha256.Size]byte // the digest of the text that the functions are made of
+		lost := false                // it was reported that the text cannot be loaded again
+		for wait := firstRetry; s.ended.Err() == nil; {
+			pause := lastRetry
+			l, digest, err := s.fetchAndBuild(served)
+			switch ready := s.Status().State == steps.StateReady; {
+			case s.ended.Err() != nil:
 				return
+			case err == nil:
+				if digest != served {
+					s.set(steps.Status{State: steps.StateReady, Version: l.version}, &l)
+				}
+				served, lost, wait = digest, false, firstRetry
+			case ready:
+				if !lost {
+					s.options.Warn(s.stale(err))
+				}
+				lost = true
+			default:
+				f, _ := fault.As(err)
+				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt meets it again
+					s.set(steps.Status{State: steps.StateFailed, Error: f}, nil)
+					return
+				}
+				pause = wait/2 + rand.N(wait/2+1)
+				wait = min(2*wait, lastRetry)
+				s.set(steps.Status{State: steps.StateRetrying, Error: f, Retry: time.Now().Add(pause)}, nil)
 			}
-			f, _ := fault.As(err)
-			if s.ended.Err() != nil {
-				return
-			}
-			if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt meets it again
-				s.set(steps.Status{State: steps.StateFailed, Error: f}, nil)
-				return
-			}
-			pause := wait/2 + rand.N(wait/2+1)
-			s.set(steps.Status{State: steps.StateRetrying, Error: f, Retry: time.Now().Add(pause)}, nil)
 			select {
 			case <-s.ended.Done():
-				return
+			case <-s.refresh:
 			case <-time.After(pause):
 			}
 		}
 	}()
 }
 
-// fetchAndBuild makes one attempt. Every error is coded.
-func (s *Source) fetchAndBuild() (loaded, error) {
+// Refresh loads a document at a URL again now, instead of at the next attempt. It returns at once.
+func (s *Source) Refresh() {
+	select {
+	case s.refresh <- struct{}{}:
+	default: // it is about to be loaded
+	}
+}
+
+// stale is the fault of a document that cannot be loaded again. Its code is never bad_request.
+func (s *Source) stale(err error) *fault.Error {
+	f, _ := fault.As(err)
+	return &fault.Error{Code: fault.Unavailable, Err: err,
+		Message: s.options.Name + ": the functions stay as they are, because their document cannot be loaded again: " + f.Message}
+}
+
+// fetchAndBuild makes one attempt; a text whose digest is served is not built again. Every error is coded.
+func (s *Source) fetchAndBuild(served [sha256.Size]byte) (l loaded, digest [sha256.Size]byte, err error) {
 	text, err := s.fetch()
 	if err != nil {
-		return loaded{}, err
+		return loaded{}, digest, err
 	}
-	return s.build(text)
+	if digest = sha256.Sum256(text); digest == served {
+		return loaded{}, digest, nil
+	}
+	l, err = s.build(text)
+	return l, digest, err
 }
 
 // fetch gets the document. The headers and credentials of calls are not sent: they are the service's.

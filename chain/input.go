@@ -158,7 +158,7 @@ func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 // checkInputs finds references to $input that nothing can fill.
 func (c *compiler) checkInputs(l *level, uses []refs.Use) {
 	for _, u := range uses {
-		if u.Root != refs.RootInput || u.Lenient || len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
+		if u.Root != refs.RootInput || u.Lenient || u.Expression || len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
 			continue
 		}
 		key := u.Path[0].Key

@@ -89,13 +89,20 @@ func (p *Place) remedy(name string, within bool) string {
 	return root
 }
 
-// Uses lists what the expression reads, each with the part of its path that is written down, and the steps whose
-// status it asks for.
+// Uses lists what the expression reads: every name with the fixed members taken of it, then what predicates read of the
+// elements of such a value (`filter($0.items, .size > 10)` reads $0.items and $0.items[*].size), and the steps whose status
+// it asks for. A path ends where a computed key, a slice or a function follows. Each path is walked if evaluation
+// reaches it; the branches of a condition are all listed. What is read of a variable of let, or of a value that a function
+// other than filter, sortBy or take made, is not.
 func (x *Expression) Uses() []Use {
 	var uses []Use
 	for i, l := range x.lookups {
 		s := x.sources[i]
-		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Lenient: true, Status: l.status})
+		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Lenient: l.lenient(), Status: l.status, Expression: true})
+	}
+	for _, r := range x.elements {
+		s := x.sources[r.of.index]
+		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: r.segments, Lenient: r.lenient || r.of.expected || anyOptional(r.segments), Expression: true})
 	}
 	return uses
 }

@@ -280,7 +280,7 @@ func TestExpressionUses(t *testing.T) {
 		t.Fatalf("uses are %+v", got)
 	}
 	for i := range want {
-		want[i].At, want[i].Lenient = "/args", true
+		want[i].At, want[i].Lenient, want[i].Expression = "/args", i == 1, true
 		if len(got[i].Path) == 0 {
 			got[i].Path = nil
 		}

@@ -3,6 +3,7 @@ package refs
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -371,14 +372,13 @@ func (s Segment) append(b []byte) []byte {
 	}
 }
 
-// lenient tells whether a missing value is no error.
+// lenient reports whether a missing value is expected.
 func (r *Reference) lenient() bool {
-	for i := range r.segments {
-		if r.segments[i].Optional {
-			return true
-		}
-	}
-	return r.fallback != ""
+	return r.fallback != "" || anyOptional(r.segments)
+}
+
+func anyOptional(segments []Segment) bool {
+	return slices.ContainsFunc(segments, func(s Segment) bool { return s.Optional })
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -53,12 +53,13 @@ const evaluationName = " evaluation"
 type guard struct {
 	survey
 	source  string
-	found   map[ast.Node]*lookup // the calls that stand for lookups
-	failure *fault.Error         // the first
+	failure *fault.Error // the first
 	literals
+	elementReads
 }
 
 func (g *guard) Visit(node *ast.Node) {
+	g.before(*node)
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		g.identifier(node, n)
@@ -77,6 +78,7 @@ func (g *guard) Visit(node *ast.Node) {
 		body.SetLocation(n.Location())
 		n.Node = body
 	}
+	g.after(*node)
 }
 
 // guardCall calls a guard function with the evaluation and arguments.
@@ -126,25 +128,33 @@ func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
 // member makes the lookup longer where a fixed member is taken of one.
 func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
 	l := g.found[n.Node]
-	if l == nil || l.status || n.Method || len(l.segments) == maxSegments {
+	if l == nil || l.status || len(l.segments) == maxSegments {
 		return
 	}
-	s := Segment{Kind: Quoted, Optional: n.Optional}
+	if s, ok := fixedMember(n); ok {
+		g.lookup(node, &lookup{name: l.name, offset: l.offset, walker: newWalker(append(slices.Clone(l.segments), s))})
+	}
+}
+
+// fixedMember gives the segment of a member whose key or index is written down.
+func fixedMember(n *ast.MemberNode) (s Segment, ok bool) {
+	s = Segment{Kind: Quoted, Optional: n.Optional}
 	switch p := n.Property.(type) {
 	case *ast.StringNode:
 		s.Key = p.Value
+		return s, !n.Method
 	case *ast.IntegerNode:
 		s.Kind, s.Index = At, p.Value
+		return s, true
 	case *ast.UnaryNode:
 		i, ok := p.Node.(*ast.IntegerNode)
 		if !ok || p.Operator != "-" {
-			return
+			return s, false
 		}
 		s.Kind, s.Index = At, -i.Value
-	default:
-		return
+		return s, true
 	}
-	g.lookup(node, &lookup{name: l.name, offset: l.offset, walker: newWalker(append(slices.Clone(l.segments), s))})
+	return s, false
 }
 
 func (g *guard) call(node *ast.Node, n *ast.CallNode) {

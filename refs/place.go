@@ -29,8 +29,12 @@ type Use struct {
 	Step    int    // of RootStep
 	Path    []Segment
 	Whole   bool // the value keeps its type; false where it is put into a text, and in expressions
-	Lenient bool // a missing value is no error: it has a default or a ?, or stands in an expression
+	Lenient bool // a missing value is expected: the path has a default (??) or a ?
 	Status  bool // status(n) of an expression: it needs the step's end, not its success
+
+	// Expression reports that the use stands in an expression, where a missing key is null; a missing element or a walk
+	// into null or a scalar is an error there too.
+	Expression bool
 }
 
 // bound is a reference whose root is resolved and whose keys are ready for gjson.

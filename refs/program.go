@@ -29,20 +29,25 @@ const (
 
 // program is a compiled source. Which values its names stand for is left to the Expression.
 type program struct {
-	code    *vm.Program
-	source  string
-	lookups []*lookup
-	direct  bool // the whole expression is lookups[0]
+	code     *vm.Program
+	source   string
+	lookups  []*lookup
+	elements []elementRead
+	direct   bool // the whole expression is lookups[0]
 }
 
 // lookup is a name with the members taken of it, `$0.items[0].id`, or a status call.
 type lookup struct {
-	name   string
-	offset int // of the name in the source
-	status bool
-	index  int // in program.lookups
+	name     string
+	offset   int // of the name in the source
+	status   bool
+	index    int  // in program.lookups
+	expected bool // missing: ?? gives a default
 	walker
 }
+
+// lenient reports whether the source expects that the value may be missing.
+func (l *lookup) lenient() bool { return l.expected || anyOptional(l.segments) }
 
 // programs holds compiled sources, by source.
 var programs = struct {
@@ -97,7 +102,7 @@ func newProgram(source string) (p *program, failure *fault.Error) {
 	}
 	s := survey{callees: map[ast.Node]bool{}, variables: map[string]bool{}}
 	ast.Walk(&tree.Node, &s)
-	g := guard{survey: s, source: source, found: map[ast.Node]*lookup{}}
+	g := guard{survey: s, source: source, elementReads: newElementReads()}
 	if ast.Walk(&tree.Node, &g); g.failure != nil {
 		return nil, g.failure
 	}
@@ -110,7 +115,7 @@ func newProgram(source string) (p *program, failure *fault.Error) {
 	}
 	var c collector
 	ast.Walk(&tree.Node, &c)
-	return &program{code, source, c.lookups, g.found[tree.Node] != nil && !c.lookups[0].status}, nil
+	return &program{code, source, c.lookups, g.done, g.found[tree.Node] != nil && !c.lookups[0].status}, nil
 }
 
 // compileFault makes the fault of an error of expr-lang's, without its drawing of the source.

@@ -38,7 +38,7 @@ func newCallCommand(c *cli) *cobra.Command {
 				return err
 			}
 		}
-		a, err := c.open(use{})
+		a, err := c.openLadder(cmd.Context(), use{})
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := c.open(use{})
+	a, err := c.openLadder(ctx, use{})
 	if err != nil {
 		return err
 	}

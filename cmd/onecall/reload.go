@@ -194,7 +194,10 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		r.await(ctx, next)
 	}
 	functions := functionNames(r.app)
-	drained, err := r.server.Load().Reload(r.options(next), nil)
+	var drained <-chan struct{}
+	if err = next.checkLadder(); err == nil {
+		drained, err = r.server.Load().Reload(r.options(next), nil)
+	}
 	if err != nil {
 		r.letIn(r.app)
 		r.refuse(errors.Join(err, next.close()), seen)

@@ -245,6 +245,23 @@ func TestReloadRefused(t *testing.T) {
 	p.finish(t)
 }
 
+// TestReloadLadder: a configuration whose ladder is enforced and has a rung that names no function is refused whole.
+func TestReloadLadder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	ladder := "ladder: {mode: enforce, subject: path, rungs: [fs.grep, fs.list, fs.cat]}\n"
+	p := servePiped(t, write(t, folder, "onecall.yaml", ladder))
+	p.alive(t)
+	write(t, folder, "onecall.yaml", "functions: {expr.eval: {hide: true}}\n"+strings.Replace(ladder, "fs.list", "fs.lits", 1))
+	says(t, p.stderr, wasRefused, 1)
+	says(t, p.stderr, `onecall.yaml:2:57: bad_request: "fs.lits" names no function`, 1)
+	p.write(t, p.chain(`"old"`, "7"))
+	if m, _ := p.answer(t, `"old"`); m.Get("result.content.0.text").Str != "7" {
+		t.Errorf("what was served does not go on: %s", m.Raw)
+	}
+	p.finish(t)
+}
+
 // TestReloadDocuments: a document of a service is loaded again when it changes, or what it refers to; one that cannot be used
 // leaves the service as it was.
 func TestReloadDocuments(t *testing.T) {

@@ -134,7 +134,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	a, err := c.open(f.use)
+	a, err := c.openLadder(cmd.Context(), f.use)
 	if err != nil {
 		return err
 	}

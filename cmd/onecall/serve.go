@@ -137,7 +137,7 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 	}
 	defer stop()
 	f.use.logs = s.logs
-	a, err := c.open(f.use)
+	a, err := c.openLadder(ctx, f.use)
 	if err != nil {
 		return s.logs.refused(err)
 	}

@@ -40,7 +40,7 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 	u := a.use
 	settings, more := config.functionSettings()
 	a.settings, o.faults = settings, append(o.faults, more...)
-	a.ladder, more = config.newLadder(u.logger())
+	a.ladder, more = config.newLadder(u)
 	o.faults = append(o.faults, more...)
 	a.scrubber = steps.NewScrubber(config.secrets)
 	a.cache = callcache.New(nil)

@@ -29,7 +29,7 @@ func (a *app) unusedSettings() []*fault.Error {
 		names = append(names, entry.Spec().Name)
 	}
 	unused := a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
-	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), a.config.unusedNames(registry), a.unusedRungs(registry)) {
+	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), a.config.unusedNames(registry), a.oddRungs(registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}

@@ -260,8 +260,16 @@ func (a *app) close() error {
 	return nil
 }
 
-// closeInto closes the app of a command and adds what went wrong to the command's error.
-func (a *app) closeInto(err *error) { *err = errors.Join(*err, a.close()) }
+// closeInto closes the app of a command and adds what went wrong to the command's error. Rungs that name no function are
+// reported last, as it is then that most is known: a server and a list of the functions report them by themselves.
+func (a *app) closeInto(err *error) {
+	if !a.use.serve && !a.use.detail {
+		for _, f := range a.brokenRungs() {
+			a.told.warn(f)
+		}
+	}
+	*err = errors.Join(*err, a.close())
+}
 
 // warn tells of what is odd but stops nothing.
 func (s *streams) warn(f *fault.Error) {

@@ -3,7 +3,9 @@ package ladder
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -46,7 +48,11 @@ const maxRungs = 100
 type Options struct {
 	Mode    Mode
 	Subject string   // the argument that says what a call is about, in any spelling that its functions accept
-	Rungs   []string // whole names of functions from cheap to costly, in any case and with any separators; 2 to 100
+	Rungs   []string // names of functions from cheap to costly, resolved like those of a chain (Registry.Resolve); 2 to 100
+
+	// Partial says that not all functions are known, as in a replay: in Enforce mode too, a rung that names none does not
+	// exist.
+	Partial bool
 
 	// MaxSubjects bounds what a session remembers; the subject that was not called for longest is forgotten first, and
 	// begins at the foot of the ladder again. Where replicas share a session it bounds the subjects of one call. 0:
@@ -58,21 +64,26 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Ladder is an order of functions. It is not changed after New and may be used by many goroutines. nil is no ladder.
+// Ladder is an order of functions. It may be used by many goroutines. nil is no ladder.
 type Ladder struct {
 	id      string // of its rungs and its subject: another ladder of the same is the same to a session
 	enforce bool
+	closed  bool // calls that may skip a rung whose function is unknown are refused
 	subject string
-	written []string       // the rungs as they were named
-	rungs   map[string]int // by folded name
+	written []string // the rungs as they were named
 	max     int
 	log     *slog.Logger
+
+	rungs atomic.Pointer[map[string]int] // by the function's name, in the registry that was wrapped last
 }
 
 // New makes a ladder; nil where its mode is Off. All that is wrong is told at once, as bad_request, with places in Options
 // as a configuration spells them (/subject, /rungs/2). With Off, what is given is checked, and nothing needs to be given.
 func New(o *Options) (*Ladder, []*fault.Error) {
-	l := &Ladder{enforce: o.Mode == Enforce, subject: o.Subject, written: o.Rungs, rungs: map[string]int{}, max: cmp.Or(o.MaxSubjects, DefaultMaxSubjects), log: o.Log}
+	l := &Ladder{
+		enforce: o.Mode == Enforce, closed: o.Mode == Enforce && !o.Partial,
+		subject: o.Subject, written: o.Rungs, max: cmp.Or(o.MaxSubjects, DefaultMaxSubjects), log: o.Log,
+	}
 	var faults []*fault.Error
 	wrong := func(at, format string, args ...any) {
 		faults = append(faults, fault.New(fault.BadRequest, format, args...).Under(at))
@@ -93,17 +104,14 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	}
 	folds := []string{fold(o.Subject)}
 	for i, name := range o.Rungs {
-		folds = append(folds, steps.FoldName(name))
 		folded, at := steps.FoldName(name), fault.Index("/rungs", i)
-		first, twice := l.rungs[folded]
-		switch {
+		switch first := slices.Index(folds[1:], folded); {
 		case folded == "":
 			wrong(at, "a rung is the name of a function, such as symbol.search")
-		case twice:
+		case first >= 0:
 			wrong(at, "this function is rung %d already: name it once", first+1)
-		default:
-			l.rungs[folded] = i
 		}
+		folds = append(folds, folded)
 	}
 	if len(faults) > 0 || !on {
 		return nil, faults
@@ -112,44 +120,68 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	return l, nil
 }
 
-// Rung is the place of a function on the ladder, from 0, the cheapest; -1 where it has none.
+// Rung is the place of a function on the ladder, from 0, the cheapest; -1 if it has none. It is that of the registry that
+// was wrapped last.
 func (l *Ladder) Rung(spec *steps.Spec) int {
 	if l == nil {
 		return -1
 	}
-	if rung, ok := l.rungs[steps.FoldName(spec.Name)]; ok {
-		return rung
+	if rungs := l.rungs.Load(); rungs != nil {
+		if rung, ok := (*rungs)[spec.Name]; ok {
+			return rung
+		}
 	}
 	return -1
 }
 
-// Unmatched tells of rungs that name no function of the registry, and of those above the first whose function does not
-// declare the subject, so that its calls cannot be judged. It is bad_request, with the nearest names and a place in Options.
-func (l *Ladder) Unmatched(r *steps.Registry) []*fault.Error {
+// resolve finds the function of each rung; nil for one that names none, several, or that of another rung, with a fault.
+func (l *Ladder) resolve(r *steps.Registry) (entries []*steps.Entry, faults []*fault.Error) {
+	for i, name := range l.written {
+		entry, err := r.Resolve(name)
+		unknown, _ := fault.As(err)
+		var f *fault.Error
+		switch first := slices.Index(entries, entry); {
+		case unknown != nil && len(unknown.Available) > 0:
+			f = fault.New(fault.BadRequest, "%.60q is the name of several functions: write one of %s", name, strings.Join(unknown.Available, ", "))
+		case unknown != nil:
+			f = fault.New(fault.BadRequest, "%.60q names no function", name)
+		case first >= 0:
+			f = fault.New(fault.BadRequest, "%.60q is %s, which is rung %d already: name it once", name, entry.Spec().Name, first+1)
+		}
+		if f != nil {
+			if unknown != nil {
+				f.Nearest = unknown.Nearest
+			}
+			entry, faults = nil, append(faults, f.Under(fault.Index("/rungs", i)))
+		}
+		entries = append(entries, entry)
+	}
+	return entries, faults
+}
+
+// Unresolved reports the rungs that do not name one function of the registry, as bad_request with the nearest names and a
+// place in Options.
+func (l *Ladder) Unresolved(r *steps.Registry) []*fault.Error {
 	if l == nil {
 		return nil
 	}
-	var names []string
-	matched := make([]*steps.Entry, len(l.written))
-	for _, entry := range r.All() {
-		names = append(names, entry.Spec().Name)
-		if rung := l.Rung(entry.Spec()); rung >= 0 {
-			matched[rung] = entry
-		}
+	_, faults := l.resolve(r)
+	return faults
+}
+
+// Unjudged reports the rungs above the first whose function does not declare the subject, so that its calls cannot be
+// judged. It is bad_request, with the nearest names and a place in Options.
+func (l *Ladder) Unjudged(r *steps.Registry) (faults []*fault.Error) {
+	if l == nil {
+		return nil
 	}
-	var odd []*fault.Error
-	for i, entry := range matched {
-		at := fault.Index("/rungs", i)
-		switch {
-		case entry == nil:
-			f := fault.New(fault.BadRequest, "%.60q names no function, and the ladder is without this rung: write the whole name", l.written[i]).Under(at)
-			f.Nearest = fault.Nearest(l.written[i], names, 3)
-			odd = append(odd, f)
-		case i > 0 && len(entry.Properties()) > 0 && entry.Argument(l.subject) == "":
-			f := fault.New(fault.BadRequest, "%s declares no argument %.60q: its calls are not judged", entry.Spec().Name, l.subject).Under(at)
+	entries, _ := l.resolve(r)
+	for i, entry := range entries {
+		if i > 0 && entry != nil && len(entry.Properties()) > 0 && entry.Argument(l.subject) == "" {
+			f := fault.New(fault.BadRequest, "%s declares no argument %.60q: its calls are not judged", entry.Spec().Name, l.subject)
 			f.Nearest = fault.Nearest(l.subject, entry.Properties(), 1)
-			odd = append(odd, f)
+			faults = append(faults, f.Under(fault.Index("/rungs", i)))
 		}
 	}
-	return odd
+	return faults
 }

@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"context"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -10,26 +11,32 @@ import (
 // Wrap returns a clone of the registry whose calls are kept to the ladder. It belongs around the call cache and around
 // recordings, whose answers count too. Calls of functions that are on no rung are not touched.
 //
-// Where the mode is Enforce, a call that skips too much fails with denied: the message names the rung to call first,
-// Available those that may be called now, At the place of the subject in the arguments. Where replicas share the session and
-// what was called before cannot be had, it fails with unavailable if it may skip too much; where the mode is Warn it is made.
+// In Enforce mode, a call that skips too much fails with denied: the message names the rung to call first, Available those
+// that may be called now, At the place of the subject in the arguments. A rung that names no function counts as skipped,
+// and a call that needs it first fails with unavailable; so does one that may skip too much while replicas share the session
+// and what was called before is not known. In Warn mode such calls are made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
 		return r
 	}
 	c := &climb{Ladder: l, rungs: make([]rung, len(l.written)), folded: fold(l.subject)}
-	for _, entry := range r.All() {
-		if i := l.Rung(entry.Spec()); i >= 0 {
-			argument := entry.Argument(l.subject)
-			if argument == "" && len(entry.Properties()) == 0 { // of any object as arguments
-				argument = l.subject
-			}
-			c.rungs[i] = rung{entry.Spec().Name, argument}
+	places := map[string]int{}
+	entries, _ := l.resolve(r)
+	for i, entry := range entries {
+		if entry == nil {
+			continue
 		}
+		argument := entry.Argument(l.subject)
+		if argument == "" && len(entry.Properties()) == 0 { // of any object as arguments
+			argument = l.subject
+		}
+		c.rungs[i] = rung{entry.Spec().Name, argument}
+		places[entry.Spec().Name] = i
 	}
+	l.rungs.Store(&places)
 	return r.Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
-		i := l.Rung(spec)
-		if i < 0 {
+		i, ok := places[spec.Name]
+		if !ok {
 			return next
 		}
 		return func(ctx context.Context, args []byte) ([]byte, error) { return c.call(ctx, i, args, next) }
@@ -43,8 +50,8 @@ type climb struct {
 	folded string // the subject's argument
 }
 
-// rung is a function, and its name of the subject's argument. The name is "" where there is no such function, the argument
-// where it declares none.
+// rung is a function, and its name of the subject's argument. The name is "" if the rung names no function, the argument
+// if the function declares none.
 type rung struct{ name, argument string }
 
 // call calls the function of a rung, if it may be called now.
@@ -104,7 +111,12 @@ func (c *climb) judge(ctx context.Context, m memory, i int, subjects []named, ke
 	if len(skipped) < 2 {
 		return nil
 	}
-	return c.complain(ctx, i, where, skipped)
+	// One of the first two may be called now.
+	callable := slices.DeleteFunc(slices.Clone(skipped[:2]), func(r rung) bool { return r.name == "" })
+	if len(callable) == 0 {
+		return fault.New(fault.Unavailable, "%s is not called, as cheaper functions that it skips are not known now: try again in a few seconds", c.rungs[i].name)
+	}
+	return c.complain(ctx, i, where, callable, len(skipped))
 }
 
 // unknown is what becomes of a call that cannot be judged: only a ladder that is enforced stops it. What is wrong where is the
@@ -122,37 +134,40 @@ func (c *climb) unknown(i int, err error) *fault.Error {
 	return f
 }
 
-// between are the rungs above one and below another that the caller has.
+// between are the rungs above one and below another that the caller has, and those that name no function if that closes the
+// ladder.
 func (c *climb) between(ctx context.Context, low, high int) (list []rung) {
 	if high-low < 3 {
 		return nil
 	}
 	view := steps.AttendantOf(ctx).Functions
 	for _, r := range c.rungs[low+1 : high] {
-		if r.name != "" && (view == nil || view.Has(r.name)) {
+		if r.name == "" && c.closed || r.name != "" && (view == nil || view.Has(r.name)) {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// complain says what to call first: one of the two rungs that may be called now, and of these the first that takes the
-// subject, as the caller knows it already.
-func (c *climb) complain(ctx context.Context, i int, subject named, skipped []rung) *fault.Error {
-	first, how := skipped[0].name, "which may find it"
-	for _, r := range skipped[:2] {
+// complain says what to call first: of the rungs that may be called now the first that takes the subject, as the caller
+// knows it already.
+func (c *climb) complain(ctx context.Context, i int, subject named, callable []rung, skipped int) *fault.Error {
+	first, how := callable[0].name, "which may find it"
+	for _, r := range callable {
 		if r.argument != "" {
 			first, how = r.name, "with it"
 			break
 		}
 	}
 	self := c.rungs[i].name
-	f := fault.New(fault.BadRequest, "%s skips %d cheaper functions for this %s: %s first may be enough", self, len(skipped), c.subject, first)
+	f := fault.New(fault.BadRequest, "%s skips %d cheaper functions for this %s: %s first may be enough", self, skipped, c.subject, first)
 	if c.enforce {
-		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, len(skipped), c.subject, first, how, c.together(ctx))
+		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, skipped, c.subject, first, how, c.together(ctx))
 	}
 	f.At = subject.at
-	f.Available = []string{skipped[0].name, skipped[1].name}
+	for _, r := range callable {
+		f.Available = append(f.Available, r.name)
+	}
 	return f
 }
 

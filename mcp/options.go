@@ -9,16 +9,17 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/dispatch"
 )
 
 // Options says what a Server serves. Engine, Catalog and Counter are required.
 type Options struct {
-	Engine   *chain.Engine   // runs chains, calls and fetches
-	Catalog  *steps.Catalog  // the functions, and the sources that info and search tell of
-	Counter  budget.Counter  // counts the tokens of answers
-	Scrubber *steps.Scrubber // takes secrets out of what upstreams say; nil: there are none
+	Engine   *chain.Engine  // runs chains, calls and fetches
+	Catalog  *steps.Catalog // the functions, and the sources that info and search tell of
+	Counter  budget.Counter // counts the tokens of answers
+	Scrubber steps.Scrubber // takes secrets out of what upstreams say; nil: there are none
 
 	Surface        Surface
 	Dispatch       *dispatch.Dispatch // the dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
@@ -100,6 +101,9 @@ const (
 
 // settle fills gaps with defaults.
 func (o *Options) settle() {
+	if o.Scrubber == nil {
+		o.Scrubber = secret.New(nil)
+	}
 	o.Name = cmp.Or(o.Name, "onecall")
 	o.Version = cmp.Or(o.Version, "dev")
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 func TestPassJoins(t *testing.T) {
@@ -233,7 +233,7 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 		})
 		a.server.AddResource(&sdk.Resource{Name: "x", URI: "x://hunter22"}, a.read)
 		s := inFront(t, upstreams...)
-		s.o().Scrubber = steps.NewScrubber([]string{"hunter22"})
+		s.o().Scrubber = secret.New([]string{"hunter22"})
 		c := over(t, s.http(t, reader), "2025-11-25", nil)
 		found := 0
 		for p, err := range c.Prompts(t.Context(), nil) {

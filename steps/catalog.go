@@ -44,7 +44,7 @@ type CatalogOptions struct {
 	// Settings are applied to every function; nil: none.
 	Settings *Settings
 	// Scrubber takes the configuration's secrets out of results, errors, states and warnings; nil: there are none.
-	Scrubber *Scrubber
+	Scrubber Scrubber
 	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
 	// called by one goroutine at a time. nil: as it is.
 	Wrap func(*Registry) (*Registry, error)
@@ -249,7 +249,7 @@ func (c *Catalog) warn(err error) {
 	if !ok {
 		f = fault.New(fault.Internal, "%v", err)
 	}
-	f = c.options.Scrubber.Fault(f)
+	f = ScrubFault(c.options.Scrubber, f)
 	if !c.told[f.Message] {
 		c.told[f.Message] = true
 		c.options.Registry.Warn(f)
@@ -263,7 +263,7 @@ func (c *Catalog) offered(m *member) []Function {
 		if m.live != nil {
 			fn.Call = marked(m.name, fn.Call)
 		}
-		fn, hidden := c.options.Settings.Apply(c.options.Scrubber.function(fn))
+		fn, hidden := c.options.Settings.Apply(scrubFunction(c.options.Scrubber, fn))
 		if hidden {
 			continue
 		}
@@ -329,7 +329,7 @@ func (c *Catalog) status(m *member) Status {
 		return Status{State: StateReady}
 	}
 	status := m.live.Status()
-	status.Error = c.options.Scrubber.Fault(status.Error)
+	status.Error = ScrubFault(c.options.Scrubber, status.Error)
 	if isThere(status.State) {
 		status.Since = time.Time{}
 	} else if status.Since.IsZero() {

@@ -26,7 +26,7 @@ const checkTime = 2 * time.Second
 // Check finds what is wrong with arguments of which some places are not known: only what no value of the holes could
 // put right. What stands in args at a hole does not matter. At most 20 faults of code bad_arguments, sorted by place; At
 // is the place in args, which the message repeats, Available and Nearest are the properties or values that would do.
-// Where the function has secrets (Spec.Redact), neither values nor keys that its schema does not name are shown. A check
+// If the function has secrets (Spec.Redact), keys are shown and values are not. A check
 // that takes more than two seconds, or more work than the size of the arguments allows, finds nothing: Call decides then.
 func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
 	compact, f := compactJSON(orEmpty(args), maxArgsDepth)

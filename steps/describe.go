@@ -18,11 +18,7 @@ func (r *report) describe(v *violation, most int) (faults []*fault.Error, told i
 	var f *fault.Error
 	switch k := v.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		if !r.secret {
-			return r.strangers(v, k.Properties, most), min(len(k.Properties), most)
-		}
-		f = r.fault(place, r.sentence(v))
-		f.Available = r.declaredAt(v.SchemaURL)
+		return r.strangers(v, k.Properties, most), min(len(k.Properties), most)
 	case *kind.Required:
 		f = r.fault(place, r.sentence(v)+r.misspelt(v, k.Missing))
 		f.Available = r.declaredAt(v.SchemaURL)
@@ -68,7 +64,7 @@ func (r *report) strangers(v *violation, names []string, most int) []*fault.Erro
 // fault makes a fault whose message begins with its place.
 func (r *report) fault(place []string, message string) *fault.Error {
 	f := fault.New(fault.BadArguments, "%s", message)
-	f.At = pointer(r.shown(place))
+	f.At = pointer(place)
 	if f.At != "" {
 		f.Message = shorten(f.At) + ": " + f.Message
 	}
@@ -84,49 +80,8 @@ func pointer(place []string) string {
 	return b.String()
 }
 
-// shown is as much of a place as may be shown: all, or, where arguments may be secret, up to the first key that the
-// schema does not name.
-func (r *report) shown(place []string) []string {
-	if !r.secret {
-		return place
-	}
-	if r.named == nil {
-		r.named = map[string]bool{}
-		nameProperties(r.named, r.document())
-	}
-	value := r.value
-	for i, token := range place {
-		if _, ok := value.([]any); !ok && !r.named[token] {
-			return place[:i]
-		}
-		value = valueAt(value, place[i:i+1])
-	}
-	return place
-}
-
-// nameProperties gathers the properties that a schema declares anywhere.
-func nameProperties(names map[string]bool, schema any) {
-	switch schema := schema.(type) {
-	case map[string]any:
-		properties, _ := schema["properties"].(map[string]any)
-		for name := range properties {
-			names[name] = true
-		}
-		for _, child := range schema {
-			nameProperties(names, child)
-		}
-	case []any:
-		for _, child := range schema {
-			nameProperties(names, child)
-		}
-	}
-}
-
 // misspelt names the key that was probably meant for a missing one.
 func (r *report) misspelt(v *violation, missing []string) string {
-	if r.secret {
-		return ""
-	}
 	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
 	declared := r.declaredAt(v.SchemaURL)
 	var strangers []string

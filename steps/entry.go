@@ -15,7 +15,7 @@ type Entry struct {
 	*compiled      // shared by all views
 	call      Call // the guarded call of the function, within the registry's wrappings
 	observers []observer
-	scrubber  *Scrubber // nil: there are no secrets
+	scrubber  Scrubber // nil: there are no secrets
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)

@@ -137,12 +137,12 @@ func BenchmarkUnknownKeys(b *testing.B) {
 	}
 }
 
-// Neither values nor keys are shown of arguments that may be secret.
+// Values of arguments that may be secret are not shown; keys are, since who mistyped one must learn which.
 func TestSecretArguments(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	schema := `{"properties":{"user":{"properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false},
-		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"list":{"items":{"properties":{"id":{"type":"integer"}}}},
+		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"mode":{"enum":["a","b"]},"list":{"items":{"properties":{"id":{"type":"integer"}}}},
 		"one":{"anyOf":[{"additionalProperties":{"type":"integer"}},{"additionalProperties":false}]}}}`
 	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: []byte(schema), Redact: func([]byte) []byte { return nil }}, Call: echo}}, nil)
 	if err != nil {
@@ -150,14 +150,16 @@ func TestSecretArguments(t *testing.T) {
 	}
 	e := hiding.All()[0]
 	for args, want := range map[string][]string{
-		`{"user":{"hunter2":1,"hunter2b":2}}`:  {`/user|/user: unknown argument`, `/user|/user: missing "id"`},
+		`{"user":{"idd":"hunter2","b":2}}`: {`/user/b|/user/b: unknown argument`, `/user/idd|/user/idd: unknown argument, did you mean "id"?`,
+			`/user|/user: missing "id" ("idd" is not an argument of it)`},
 		`{"user":{"id":"hunter2"}}`:            {`/user/id|/user/id: got string, want integer`},
-		`{"map":{"hunter2":"x","1234":"x"}}`:   {`/map|/map: got string, want integer`},
-		`{"names":{"hunter2":1}}`:              {`/names|/names: a key is not allowed`},
+		`{"map":{"k":"hunter2","1234":"x"}}`:   {`/map/1234|/map/1234: got string, want integer`, `/map/k|/map/k: got string, want integer`},
+		`{"names":{"long":"hunter2"}}`:         {`/names|/names: the key "long" is not allowed`},
 		`{"list":[{"id":1},{"id":"hunter2"}]}`: {`/list/1/id|/list/1/id: got string, want integer`},
-		`{"one":{"hunter2":"x"}}`:              {`/one|/one: fits none of 2 alternatives: (1) got string, want integer; (2) unknown argument`},
-		`{"map":{"hunter2":1,"hunter2":2}}`:    {`|a key stands twice in one object, or a number is too long to be compared`},
-		`{"map":{"hunter2":1e9999}}`:           {`|a key stands twice in one object, or a number is too long to be compared`},
+		`{"mode":"hunter2"}`:                   {`/mode|/mode: want "a" or "b"`},
+		`{"one":{"k":"hunter2"}}`:              {`/one|/one: fits none of 2 alternatives: (1) /k: got string, want integer; (2) unknown argument "k"`},
+		`{"map":{"k":"hunter2","k":2}}`:        {`/map/k|/map/k: the key "k" stands twice`},
+		`{"map":{"k":1e9999}}`:                 {`/map/k|/map/k: the number is too long to be compared`},
 	} {
 		var got []string
 		for _, f := range e.Check([]byte(args), nil) {

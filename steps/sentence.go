@@ -35,14 +35,8 @@ func (r *report) wording(v *violation) string {
 	case *kind.DependentRequired:
 		return quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
 	case *kind.AdditionalProperties:
-		if r.secret {
-			return "unknown argument"
-		}
 		return "unknown argument " + quoted(slices.Sorted(slices.Values(k.Properties)))
 	case *kind.PropertyNames:
-		if r.secret {
-			return "a key is not allowed"
-		}
 		return "the key " + quote(k.Property) + " is not allowed"
 	case *kind.FalseSchema, *kind.Not:
 		return "is not allowed"
@@ -141,8 +135,7 @@ func (r *report) typesOnly(v *violation) bool {
 // relative says what is wrong with an alternative, with the place below that of the choice.
 func (r *report) relative(choice, alternative *violation) string {
 	v := r.leaf(alternative)
-	shown := r.shown(v.InstanceLocation)
-	place := pointer(shown[min(len(choice.InstanceLocation), len(shown)):])
+	place := pointer(v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):])
 	if place != "" {
 		place = shorten(place) + ": "
 	}

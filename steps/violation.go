@@ -18,7 +18,7 @@ const maxFaults, maxKept, maxValues, maxAlternatives, maxSentence = 20, 500, 10,
 // report turns the validator's tree of violations into faults.
 type report struct {
 	schema []byte // as it came
-	secret bool   // values must not be shown, nor keys that the schema does not name
+	secret bool   // values must not be shown
 	value  any
 	open   bool // there are holes
 	holes  *holeTree
@@ -29,8 +29,7 @@ type report struct {
 	leaves map[*violation]*violation
 	choice int // of how many choices the alternatives are being told
 
-	doc   any             // the schema as it was compiled; nil before it is needed
-	named map[string]bool // the properties that the schema declares anywhere; nil before it is needed
+	doc any // the schema as it was compiled; nil before it is needed
 }
 
 type violation = jsonschema.ValidationError
@@ -42,10 +41,7 @@ func newReport(schema []byte, secret bool, holes []hole) *report {
 
 // undecoded is the fault for a value that is not fit to be validated.
 func (r *report) undecoded(f *fault.Error) *fault.Error {
-	switch {
-	case r.secret:
-		return fault.New(fault.BadArguments, "a key stands twice in one object, or a number is too long to be compared")
-	case f.At != "":
+	if f.At != "" {
 		f.Message = shorten(f.At) + ": " + f.Message
 	}
 	return f

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // check finds the first variable that cannot be used.
@@ -92,13 +92,13 @@ func (e environment) checkHeaders() *fault.Error {
 }
 
 // secrets takes the values of headers out of what is told of failures.
-func (e environment) secrets() *steps.Scrubber {
+func (e environment) secrets() *secret.Scrubber {
 	var secrets []string
 	for _, variable := range headerVariables {
 		values, _ := e.headers(variable)
 		secrets = append(secrets, values...)
 	}
-	return steps.NewScrubber(secrets)
+	return secret.New(secrets)
 }
 
 func (e environment) checkTransfer() *fault.Error {

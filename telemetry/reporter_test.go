@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // TestReporter holds that a failure to send is told at once and then once a minute, with how many spans are lost.
@@ -21,7 +21,7 @@ func TestReporter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, scrub: none.scrub, secrets: steps.NewScrubber([]string{"the-api-key"})}
+		r := &reporter{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: none.metrics, scrub: none.scrub, secrets: secret.New([]string{"the-api-key"})}
 		for range 10 * 60 {
 			r.sent(5, errors.New("no: the-api-key "+strings.Repeat("long ", 1000)))
 			r.sent(5, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	secrets "github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/telemetry"
 )
@@ -99,7 +100,7 @@ func start(t testing.TB, level slog.Level, o telemetry.Options) *bench {
 	t.Helper()
 	b := &bench{out: &lines{}}
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, &slog.HandlerOptions{Level: level})))
-	o.Log, o.Scrub = log, steps.NewScrubber([]string{secret}).Text
+	o.Log, o.Scrub = log, secrets.New([]string{secret}).Text
 	var err error
 	if b.Telemetry, err = telemetry.New(&o); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -181,7 +182,7 @@ func endStep(s *step, e chain.StepEnded) {
 type reporter struct {
 	log     *slog.Logger
 	scrub   func(string) string
-	secrets *steps.Scrubber // what the exporter sends to say who it is
+	secrets *secret.Scrubber // what the exporter sends to say who it is
 	metrics *metrics
 
 	mu     sync.Mutex

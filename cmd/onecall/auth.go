@@ -19,6 +19,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/oauth"
 )
@@ -96,7 +97,7 @@ func oauthOptions(source string, s *mcpServerConfig) (*oauth.Options, error) {
 type account struct {
 	name     string
 	options  *oauth.Options
-	scrubber *steps.Scrubber
+	scrubber *secret.Scrubber
 }
 
 // accounts are the servers behind HTTP, or the one that is named.
@@ -126,7 +127,7 @@ func (c *cli) accounts(named string) ([]account, error) {
 		if err != nil {
 			return nil, config.refused([]*fault.Error{config.under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
 		}
-		all = append(all, account{entry.Name, options, steps.NewScrubber(config.secrets)})
+		all = append(all, account{entry.Name, options, secret.New(config.secrets)})
 	}
 	if named != "" && len(all) == 0 {
 		return nil, unknownSource(named, config.path, names)
@@ -154,7 +155,7 @@ func (c *cli) told(a *account, err error) error {
 	if !ok {
 		return err
 	}
-	c.note("onecall: %s", printable(a.scrubber.Fault(f).Message))
+	c.note("onecall: %s", printable(steps.ScrubFault(a.scrubber, f).Message))
 	return answered(f.Code.Exit())
 }
 
@@ -240,7 +241,7 @@ func (a *account) state(ctx context.Context) (loginState, error) {
 		state.Expires = &expires
 	}
 	if f, ok := fault.As(err); ok {
-		state.Error = a.scrubber.Fault(f).Message
+		state.Error = steps.ScrubFault(a.scrubber, f).Message
 	}
 	return state, err
 }

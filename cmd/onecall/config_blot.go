@@ -7,6 +7,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	yamltoken "github.com/goccy/go-yaml/token"
+
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // secretKeys are the keys of a configuration whose values may be secrets whatever their names are.
@@ -101,8 +103,8 @@ func (v *secretVisitor) pair(node *ast.MappingValueNode) {
 		v.tokens = append(v.tokens, key)
 	}
 	outside := v.within
-	secret, known := configKeys[key.Value]
-	v.within = outside || secretKeys[key.Value] || secret || !known && secretName(key.Value) ||
+	hidden, known := configKeys[key.Value]
+	v.within = outside || secretKeys[key.Value] || hidden || !known && secret.Name(key.Value) ||
 		key.Value == "store" && !plainStores[node.Value.GetToken().Value]
 	if key.Value == "tokens" {
 		v.bare(node.Value)

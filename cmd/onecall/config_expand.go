@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // expandAll fills in the variables of the fields that say so by the tag expand, and collects the secrets. Of a server
@@ -158,7 +159,7 @@ func (e *expander) text(written, at, kind, name string) string {
 			return written
 		}
 	}
-	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secretName(name)
+	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name)
 	if credential && !e.off && !e.byVariable(got, at) {
 		e.literal(written)
 		return written
@@ -167,10 +168,10 @@ func (e *expander) text(written, at, kind, name string) string {
 		e.urlCredentials(written, at)
 	}
 	for _, one := range got.values {
-		if secretName(one.name) || credential || secretName(name) && (kind == "value" || kind == "query") {
+		if secret.Name(one.name) || credential || secret.Name(name) && (kind == "value" || kind == "query") {
 			e.secret(one.value)
 		}
-		if secretName(one.name) || secretName(name) {
+		if secret.Name(one.name) || secret.Name(name) {
 			e.literal(one.fallback)
 		}
 	}
@@ -182,7 +183,7 @@ func (e *expander) text(written, at, kind, name string) string {
 
 // note notes the secrets that a string holds, and what of it is not to be shown. whole tells that all of it is a secret.
 func (e *expander) note(written, text, kind, name string) (whole bool) {
-	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query" || kind == "env") && secretName(name) ||
+	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query" || kind == "env") && secret.Name(name) ||
 		strings.HasSuffix(strings.ToLower(kind), "headers") && secretHeader(name)
 	if whole && !(e.template && refersToInput(text)) {
 		e.literal(written)
@@ -191,8 +192,8 @@ func (e *expander) note(written, text, kind, name string) (whole bool) {
 		written, text = withoutExpressions(written), withoutExpressions(text)
 	}
 	if !e.off {
-		for _, secret := range secretsIn(text) {
-			e.secret(secret)
+		for _, found := range secretsIn(text) {
+			e.secret(found)
 		}
 		e.secrets.addURL(text)
 	}
@@ -232,7 +233,7 @@ func (e *expander) urlCredentials(written, at string) {
 	_, query, _ := strings.Cut(withoutExpressions(written), "?")
 	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' || c == '#' }) {
 		name, value, _ := strings.Cut(pair, "=")
-		if !secretName(name) || value == "" {
+		if !secret.Name(name) || value == "" {
 			continue
 		}
 		e.literal(value)
@@ -275,7 +276,7 @@ func (e *expander) argument(previous, written, value string) {
 		return
 	}
 	switch {
-	case secretName(previous), previous == "-k":
+	case secret.Name(previous), previous == "-k":
 		e.secret(hidden)
 	case previous != "-p" || notPassword.MatchString(hidden):
 		return

@@ -11,23 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
-)
 
-var (
-	// secretWord is what names of secrets hold, as a word of their own or anywhere.
-	secretWord = regexp.MustCompile(`(^|_)(KEYS?|PAT|PASS|PW|PWD|AUTH|SID|SIG|DSN|JWT)(_|$)` +
-		`|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|SESSION|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|OAUTH|AUTHORIZATION|BEARER|SIGNATURE`)
-	// plainWord is what names hold that tell of a secret without holding it.
-	plainWord = regexp.MustCompile(`_(FILE|PATH|DIR|URL|URI|HOST|PORT|SOCK|MODE|TYPE|TTL|TIMEOUT|ENABLED)$|^IDEMPOTENCY_KEY$`)
-	camel     = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	nonWord   = regexp.MustCompile(`[^A-Z0-9]+`)
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
-
-// secretName tells whether the value of a variable, header or parameter of that name is a secret.
-func secretName(name string) bool {
-	name = nonWord.ReplaceAllString(strings.ToUpper(camel.ReplaceAllString(name, "${1}_$2")), "_")
-	return secretWord.MatchString(name) && !plainWord.MatchString(name)
-}
 
 // mayHoldSecret tells of a place in a configuration whether what is wrongly written there may be a secret.
 func mayHoldSecret(at string) bool {
@@ -70,7 +56,7 @@ func (s *secretSet) addURL(text string) {
 	}
 	for name, values := range u.Query() {
 		for _, value := range values {
-			if secretName(name) {
+			if secret.Name(name) {
 				s.add(value)
 			}
 		}
@@ -97,7 +83,7 @@ func secretsIn(text string) []string {
 		return secretMembers(value, false, list)
 	}
 	for _, parts := range assignedPart.FindAllStringSubmatch(text, -1) {
-		if secretName(parts[1]) {
+		if secret.Name(parts[1]) {
 			list = append(list, strings.Trim(parts[2], `"'`))
 		}
 	}
@@ -107,14 +93,14 @@ func secretsIn(text string) []string {
 	return list
 }
 
-func secretMembers(value gjson.Result, secret bool, list []string) []string {
+func secretMembers(value gjson.Result, hidden bool, list []string) []string {
 	switch {
 	case value.IsObject() || value.IsArray():
 		value.ForEach(func(key, member gjson.Result) bool {
-			list = secretMembers(member, secret || secretName(key.Str), list)
+			list = secretMembers(member, hidden || secret.Name(key.Str), list)
 			return true
 		})
-	case secret && (value.Type == gjson.String || value.Type == gjson.Number):
+	case hidden && (value.Type == gjson.String || value.Type == gjson.Number):
 		list = append(list, value.String())
 	case value.Type == gjson.String:
 		list = append(list, secretsIn(value.Str)...)
@@ -179,8 +165,8 @@ func blot(text []byte, secrets []string) []byte {
 		last := 0
 		for _, m := range assignment.FindAllSubmatchIndex(text, -1) {
 			name := string(text[m[2]:m[3]])
-			secret, known := configKeys[name]
-			if i < 2 && (!known && !secretName(name) || known && !secret) {
+			hidden, known := configKeys[name]
+			if i < 2 && (!known && !secret.Name(name) || known && !hidden) {
 				continue
 			}
 			out = append(append(out, text[last:m[4]]...), stars(text[m[4]:m[5]])...)

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // document is the configuration to write.
@@ -80,8 +82,8 @@ func (one *found) write(b *bytes.Buffer, name string) {
 
 // advice says of a secret in plain text how to keep it elsewhere.
 func advice(key, name, value string) string {
-	secret := key == "env" && secretName(name) || key == "headers" && secretHeader(name) || key == "oauth" && secretName(name)
-	if !secret || value == "" || strings.Contains(value, "${") {
+	hidden := key == "env" && secret.Name(name) || key == "headers" && secretHeader(name) || key == "oauth" && secret.Name(name)
+	if !hidden || value == "" || strings.Contains(value, "${") {
 		return ""
 	}
 	return " # a secret in plain text: better set a variable, and write ${NAME}"

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
@@ -155,7 +156,7 @@ func (c *caches) wrap(cache *callcache.Cache, r *steps.Registry) *steps.Registry
 
 // redactor takes the secrets of the configurations in use out of what is logged and warned of. The zero value knows none.
 type redactor struct {
-	now atomic.Pointer[steps.Scrubber]
+	now atomic.Pointer[secret.Scrubber]
 
 	mu sync.Mutex
 	of map[*app][]string
@@ -165,7 +166,7 @@ type redactor struct {
 func (r *redactor) Text(text string) string { return r.now.Load().Text(text) }
 
 // Fault is a fault without the secrets.
-func (r *redactor) Fault(f *fault.Error) *fault.Error { return r.now.Load().Fault(f) }
+func (r *redactor) Fault(f *fault.Error) *fault.Error { return steps.ScrubFault(r.now.Load(), f) }
 
 // learn has the secrets of an app be taken out, and forget no more, unless it is the last one.
 func (r *redactor) learn(a *app, secrets []string) {
@@ -191,5 +192,5 @@ func (r *redactor) renew() {
 	for _, secrets := range r.of {
 		all = append(all, secrets...)
 	}
-	r.now.Store(steps.NewScrubber(all))
+	r.now.Store(secret.New(all))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
 	"github.com/onecall-mcp/onecall/steps/exprs"
@@ -42,7 +43,11 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 	a.settings, o.faults = settings, append(o.faults, more...)
 	a.ladder, more = config.newLadder(u)
 	o.faults = append(o.faults, more...)
-	a.scrubber = steps.NewScrubber(config.secrets)
+	a.scrubber = secret.New(config.secrets)
+	var scrubber steps.Scrubber // nil, not a nil of its type, if there are no secrets
+	if a.scrubber != nil {
+		scrubber = a.scrubber
+	}
 	a.cache = callcache.New(nil)
 	a.caches.add(a.cache)
 	a.closers = append(a.closers, closer(func() error { a.caches.remove(a.cache); return nil }))
@@ -51,7 +56,7 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
 		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
 		Settings: settings,
-		Scrubber: a.scrubber,
+		Scrubber: scrubber,
 		Wrap:     a.wrap,
 	})
 	if err != nil {
@@ -106,7 +111,7 @@ func (o *opener) add(name, pointer string, source steps.Source, err error) {
 		list = joined.Unwrap()
 	}
 	for _, err := range list {
-		f := o.scrubber.Fault(o.config.under(pointer, err))
+		f := steps.ScrubFault(o.scrubber, o.config.under(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.text, []byte(f.Source)) {
 			f.Source, f.Offset = "", 0 // its variables are filled in: it is never shown
 		}
@@ -289,7 +294,7 @@ func (o *opener) unusable(entry *named[openAPIConfig], key string, err error) {
 	if o.documents[key] = text; !o.use.detail && o.before == nil { // who lists the functions sees it there
 		o.warn(f)
 	}
-	o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: o.scrubber.Fault(f)}}, nil)
+	o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
 }
 
 // faulty tells whether something is wrong with an entry already.

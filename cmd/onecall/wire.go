@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/callcache"
@@ -34,7 +35,7 @@ type app struct {
 	catalog         *steps.Catalog
 	config          *configFile
 	settings        *steps.Settings
-	scrubber        *steps.Scrubber
+	scrubber        *secret.Scrubber
 	servers         map[string]*mcpsource.Source // those of mcpServers that were opened
 	services        []*openapi.Source            // whose documents stand at a URL
 	cache           *callcache.Cache

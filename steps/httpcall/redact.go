@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/egress"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
@@ -111,7 +112,7 @@ func (r *redaction) value(value gjson.Result, depth int) []byte {
 	case value.IsObject():
 		pair := namesSecret(value)
 		return rewrite(value, func(name string, value gjson.Result) []byte {
-			if secretName(name) || pair && slices.Contains(valueMembers, strings.ToLower(name)) {
+			if secret.Name(name) || pair && slices.Contains(valueMembers, strings.ToLower(name)) {
 				return r.hide(value)
 			}
 			return r.value(value, depth+1)
@@ -141,12 +142,12 @@ var (
 )
 
 // namesSecret tells whether an object is such a member and has a secret name.
-func namesSecret(object gjson.Result) (secret bool) {
+func namesSecret(object gjson.Result) (yes bool) {
 	object.ForEach(func(name, value gjson.Result) bool {
-		secret = secret || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && secretName(value.Str)
-		return !secret
+		yes = yes || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && secret.Name(value.Str)
+		return !yes
 	})
-	return secret
+	return yes
 }
 
 // userinfo is the user of a URL within a text.
@@ -259,7 +260,7 @@ func (r *redaction) parameter(part string, depth int) string {
 // secretParameter tells whether a name in a query or form is secret; before the first one the rest of a URL may stand.
 func secretParameter(escaped string) bool {
 	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
-	return err != nil || secretName(name)
+	return err != nil || secret.Name(name)
 }
 
 func quote(text string) []byte { return overhttp.Marshal(text) }

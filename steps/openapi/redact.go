@@ -1,38 +1,29 @@
 package openapi
 
 import (
-	"strings"
-
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
-
-// secretParts make an argument secret where its name, in small letters and without separators, holds one of them.
-var secretParts = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "credential", "otp"}
 
 // secretArguments are the arguments that recordings and traces must not show: those that the document marks as passwords,
 // and those with the names of credentials.
 func secretArguments(input []byte) map[string]bool {
-	secret := map[string]bool{}
+	secrets := map[string]bool{}
 	gjson.GetBytes(input, "properties").ForEach(func(name, schema gjson.Result) bool {
-		folded := strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name.Str))
-		marked := schema.Get("format").Str == "password"
-		for _, part := range secretParts {
-			marked = marked || strings.Contains(folded, part)
-		}
+		marked := schema.Get("format").Str == "password" || secret.Name(name.Str)
 		if kind := schema.Get("type").Str; marked && kind != "boolean" && kind != "integer" && kind != "number" {
-			secret[name.Str] = true
+			secrets[name.Str] = true
 		}
 		return true
 	})
-	return secret
+	return secrets
 }
 
 // redaction hides the secret arguments of a function, and what a result repeats of them; nil where there are none.
 func redaction(input []byte) (redact func(args []byte) []byte, redactResult func(args, result []byte) []byte) {
-	secret := secretArguments(input)
-	if len(secret) == 0 {
+	secrets := secretArguments(input)
+	if len(secrets) == 0 {
 		return nil, nil
 	}
 	redact = func(args []byte) []byte {
@@ -42,7 +33,7 @@ func redaction(input []byte) (redact func(args []byte) []byte, redactResult func
 				out = append(out, ',')
 			}
 			out = append(append(out, name.Raw...), ':')
-			if secret[name.Str] {
+			if secrets[name.Str] {
 				out = append(append(append(out, '"'), hidden...), '"')
 			} else {
 				out = append(out, value.Raw...)
@@ -54,12 +45,12 @@ func redaction(input []byte) (redact func(args []byte) []byte, redactResult func
 	redactResult = func(args, result []byte) []byte {
 		var values []string
 		gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
-			if secret[name.Str] {
+			if secrets[name.Str] {
 				values = append(values, value.String())
 			}
 			return true
 		})
-		return steps.NewScrubber(values).JSON(result)
+		return secret.New(values).JSON(result)
 	}
 	return redact, redactResult
 }

@@ -1,0 +1,70 @@
+package secret
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestScrubJSON(t *testing.T) {
+	t.Parallel()
+	s := New([]string{`pa"ss/wörd+<1`, "12345678", "nabcdef", "short"})
+	for _, test := range []struct{ value, want string }{
+		{`{"a":1.10,"b":["x"]}`, `{"a":1.10,"b":["x"]}`},
+		{`{"as":"pa\"ss/wörd+<1","n":12345678,"m":912345678}`, `{"as":"[redacted]","n":"[redacted]","m":912345678}`},
+		{`["pa\"ss\/w\u00f6rd+\u003c1","p\u0061\"ss/w\u00F6rd+<1"]`, `["[redacted]","[redacted]"]`},
+		{`{"json in a string":"{\"k\":\"pa\\\"ss/w\\u00f6rd+<1\"}"}`, `{"json in a string":"{\"k\":\"[redacted]\"}"}`},
+		{`{"12345678":"?k=pa%22ss%2Fw%C3%B6rd%2B%3C1"}`, `{"[redacted]":"?k=[redacted]"}`},
+		{`"x\nabcdef"`, `"x\nabcdef"`}, // a line break, and no secret
+		{`"x\nnabcdef"`, `"x\n[redacted]"`},
+		{`not JSON: 12345678`, `not JSON: [redacted]`},
+		{`"short"`, `"short"`},
+	} {
+		if got := string(s.JSON([]byte(test.value))); got != test.want {
+			t.Errorf("%s gives %s, want %s", test.value, got, test.want)
+		}
+	}
+	for _, before := range []string{"", "u", "us", "user:", "user7:"} {
+		for _, after := range []string{"", "x", "xy", "xyz"} {
+			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+				text := encoding.EncodeToString([]byte(before + "12345678" + after))
+				if got := s.Text("Basic " + text); !strings.Contains(got, "[redacted]") {
+					t.Errorf("%q before and %q after: %s", before, after, got)
+				}
+			}
+		}
+	}
+	if New([]string{"short"}) != nil || string((*Scrubber)(nil).JSON([]byte(`"x"`))) != `"x"` {
+		t.Error("there is nothing to look for")
+	}
+}
+
+// TestScrubbedIsJSON holds that what is scrubbed stays JSON, and holds none of the secrets in any of its strings.
+func TestScrubbedIsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		hidden := rapid.StringN(6, 20, -1).Draw(t, "secret")
+		s := New([]string{hidden})
+		if s == nil || strings.ToValidUTF8(hidden, "") != hidden || strings.Contains(Redacted, hidden) {
+			t.Skip()
+		}
+		text := rapid.String().Draw(t, "before") + hidden + rapid.String().Draw(t, "after")
+		value, err := json.Marshal(map[string]any{text: []any{text, 7, true, map[string]string{"k": text}}})
+		if err != nil {
+			t.Skip()
+		}
+		got := s.JSON(value)
+		var decoded map[string][]any
+		if err := json.Unmarshal(got, &decoded); err != nil {
+			t.Fatalf("%s is not JSON: %v", got, err)
+		}
+		for key, list := range decoded {
+			if strings.Contains(key, hidden) || strings.Contains(list[0].(string), hidden) {
+				t.Fatalf("%s holds %q", got, hidden)
+			}
+		}
+	})
+}

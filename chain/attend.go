@@ -50,7 +50,7 @@ func (r *run) attend(ctx context.Context) context.Context {
 	if r.results != nil {
 		r.attendant.Keep = r.keepFor
 	}
-	r.attendant.Functions = r.view
+	r.attendant.Functions, r.attendant.Caller = r.view, r.owner
 	if r.o.Rung != nil && steps.SessionOf(ctx) == nil {
 		ctx = steps.WithSession(ctx, &steps.Session{}) // of the chain alone
 	}

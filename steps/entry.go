@@ -16,6 +16,7 @@ type Entry struct {
 	call      Call // the guarded call of the function, within the registry's wrappings
 	observers []observer
 	scrubber  Scrubber // nil: there are no secrets
+	seen      *seen    // nil: nothing is learnt of its results
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
@@ -77,7 +78,14 @@ func (e *Entry) Spec() *Spec { return e.spec }
 //
 // Required arguments come first. It is about 400 characters at most: what is deeper or longer is "…". The result is left
 // out where it is not known.
-func (e *Entry) Signature() string { return e.signature() }
+//
+// A function that declares no result has the shape of its results so far in that place, once it is known: seen: {…}.
+func (e *Entry) Signature() string {
+	if e.seen == nil {
+		return e.signature()
+	}
+	return e.seen.withSeen(e.signature())
+}
 
 // Declares tells whether the input schema declares this top-level property, in any of its branches.
 func (e *Entry) Declares(arg string) bool { return slices.Contains(e.properties(), arg) }

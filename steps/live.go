@@ -42,6 +42,9 @@ type Live interface {
 // Attendant is what the one who calls a function offers to it beside its arguments: the function's context carries it.
 // Its fields may be nil. They may be used until the call returns, by many goroutines.
 type Attendant struct {
+	// Caller is who calls; "" is a caller like any other.
+	Caller string
+
 	// Keep keeps a JSON value in the caller's result store, and gives the continuation token by which the caller fetches
 	// it. nil: there is no store, and what is not in the result is lost.
 	Keep func(ctx context.Context, value []byte) (token string, err error)

@@ -210,6 +210,9 @@ func (s *Settings) renamed(name string) string {
 	return ""
 }
 
+// Original is the name that its source gives the function that has this name here.
+func (s *Settings) Original(name string) string { return cmp.Or(s.renamed(name), name) }
+
 // Recorded gives a function of which only a recording is known the arguments that the settings give it: calls are
 // recorded as they were made, after aliases and defaults.
 func (s *Settings) Recorded(fn Function) Function {

@@ -1,0 +1,96 @@
+package steps
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Seen is the shape of the results of a function that declares none, as its results so far have had it.
+type Seen struct {
+	// Schema is a JSON Schema, compact, of type, properties, required, additionalProperties and items.
+	Schema json.RawMessage
+	// Rare reports whether a path that Schema forbids was in a result, though not in enough of them to stand in Schema.
+	Rare func(path []Element) bool
+}
+
+// seen gives what is known now, and keeps the signature that was made of it last.
+type seen struct {
+	now       func() *Seen
+	signature atomic.Pointer[seenSignature]
+}
+
+type seenSignature struct {
+	of   *Seen
+	text string
+}
+
+// Learn returns a clone whose calls go through what w makes of them, as Wrap does, and whose functions have the shapes that
+// now gives for each, at any time and nil while none is known. Both are asked only of functions without an output schema;
+// now may give nil for one of which nothing is learnt.
+func (r *Registry) Learn(w func(*Spec, Call) (call Call, now func() *Seen)) *Registry {
+	learnt := r.clone()
+	for i, entry := range learnt.entries {
+		if entry == nil || len(entry.spec.Output) > 0 {
+			continue
+		}
+		if call, now := w(entry.spec, entry.call); now != nil {
+			c := *entry
+			c.call, c.seen = call, &seen{now: now}
+			learnt.entries[i] = &c
+		}
+	}
+	return learnt
+}
+
+// Seen is the shape that the function's results had so far; nil where none is known, and for a function that declares an
+// output schema.
+func (e *Entry) Seen() *Seen {
+	if e.seen == nil {
+		return nil
+	}
+	return e.seen.now()
+}
+
+// Unseen reports where a path leaves the shape of the results so far, with the nearest names: reference_missing. nil: it
+// does not, or nothing is known. As other results may come, it is no more than a warning.
+func (e *Entry) Unseen(path []Element) *fault.Error {
+	known := e.Seen()
+	if known == nil {
+		return nil
+	}
+	p := producer{walker: newWalker(known.Schema), path: path, known: map[situation]typeSet{}}
+	if p.walk(p.root, 0) != noType || known.Rare(path) {
+		return nil
+	}
+	return p.missing(e.spec.Name)
+}
+
+// withSeen is the signature with the shape of the results so far.
+func (s *seen) withSeen(signature string) string {
+	known := s.now()
+	if known == nil {
+		return signature
+	}
+	if last := s.signature.Load(); last != nil && last.of == known {
+		return last.text
+	}
+	text := signature + seenText(known.Schema)
+	s.signature.Store(&seenSignature{known, text})
+	return text
+}
+
+// maxSeen bounds the length in characters of the shape in a signature.
+const maxSeen = 300
+
+// seenText writes the shape of results so far, as deep as its length allows.
+func seenText(schema []byte) string {
+	w := writer{walker: newWalker(schema)}
+	for depth := signatureDepth; ; depth-- {
+		if text := w.result(depth); depth == 0 || utf8.RuneCountInString(text) <= maxSeen {
+			return " seen" + text
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package shape
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+const (
+	fileVersion = 1
+	maxFile     = 8 << 20
+)
+
+// fileForm is the content of the file.
+type fileForm struct {
+	Version int                    `json:"version"`
+	Salt    []byte                 `json:"salt"`
+	Shapes  map[string]fileSection `json:"shapes"` // by a hash of the function's identity
+}
+
+// fileSection is one function.
+type fileSection struct {
+	Schema  json.RawMessage `json:"schema,omitempty"`
+	Pending string          `json:"pending,omitempty"` // base64 of what appendTo writes
+	Used    int64           `json:"used"`              // the day, since 1970
+}
+
+// sightingBytes is the length of a counted name: 6 bytes of its path's hash, the calls, the types, 2 bytes of the caller's hash.
+const sightingBytes = 10
+
+func (s sighting) appendTo(dst []byte, path hash) []byte {
+	dst = append(dst, binary.BigEndian.AppendUint64(nil, uint64(path))[2:]...)
+	return binary.BigEndian.AppendUint16(append(dst, s.calls, byte(s.types)), s.caller)
+}
+
+// section is a function as the file holds it. The caller holds the function's lock.
+func (f *function) section() fileSection {
+	section := fileSection{Used: time.Now().Unix() / (24 * 60 * 60)}
+	if f.root != nil {
+		section.Schema = f.root.schema(nil, true)
+	}
+	var pending []byte
+	for path, s := range f.pending {
+		pending = s.appendTo(pending, path)
+	}
+	section.Pending = base64.StdEncoding.EncodeToString(pending)
+	return section
+}
+
+// join adds what the file knows of the function. The caller holds the function's lock.
+func (f *function) join(section fileSection) {
+	if schema := gjson.ParseBytes(section.Schema); schema.IsObject() && len(section.Schema) <= 2*maxSchema {
+		root := parse(schema, maxDepth)
+		if f.root == nil {
+			f.root = root
+		} else if !f.root.equal(root) {
+			f.root.union(root)
+		}
+		f.publish()
+	}
+	pending, _ := base64.StdEncoding.DecodeString(section.Pending)
+	for one := range slices.Chunk(pending, sightingBytes) {
+		if len(one) < sightingBytes || len(f.pending) >= maxPending {
+			return
+		}
+		path := hash(binary.BigEndian.Uint64(append([]byte{0, 0}, one[:6]...)))
+		theirs := sighting{min(one[6], enoughCalls-1), types(one[7]), binary.BigEndian.Uint16(one[8:])}
+		mine, counted := f.pending[path]
+		theirs.types |= mine.types
+		if counted && mine.caller != theirs.caller {
+			theirs.caller = several // kept when it is seen again
+		}
+		theirs.calls = max(theirs.calls, mine.calls)
+		f.pending[path] = theirs
+	}
+}
+
+// read takes in what the file holds.
+func (s *Store) read() {
+	if s.options.Path == "" {
+		return
+	}
+	form, f := readForm(s.options.Path)
+	if f != nil {
+		s.warn(f)
+		s.changed() // it is written anew
+		return
+	}
+	if form == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.salt = form.Salt
+	for key, section := range form.Shapes {
+		f := &function{salt: s.salt, pending: map[hash]sighting{}}
+		f.join(section)
+		s.functions[key] = f
+	}
+}
+
+// readForm reads a file; nil where there is none. A file that is broken, or of another version, is unavailable.
+func readForm(path string) (*fileForm, *fault.Error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var form fileForm
+	if err == nil {
+		defer file.Close()
+		err = json.NewDecoder(io.LimitReader(file, maxFile)).Decode(&form)
+	}
+	if err == nil && (form.Version != fileVersion || len(form.Salt) == 0) {
+		err = errors.New("it has another format")
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "the shapes of results in %s cannot be read, and are learnt again: %v", path, err)
+	}
+	return &form, nil
+}
+
+// save merges what was learnt into the file.
+func (s *Store) save() {
+	s.mu.Lock()
+	s.timer = nil
+	s.mu.Unlock()
+	if err := s.merge(); err != nil {
+		s.warn(fault.New(fault.Unavailable, "the shapes of results cannot be kept in %s: %v", s.options.Path, err))
+	}
+}
+
+func (s *Store) merge() error {
+	folder := filepath.Dir(s.options.Path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	unlock, err := lockedfile.MutexAt(s.options.Path + ".lock").Lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	form, f := readForm(s.options.Path)
+	if form == nil || f != nil { // a broken file was reported when it was read
+		form = &fileForm{Version: fileVersion}
+	}
+	if form.Shapes == nil {
+		form.Shapes = map[string]fileSection{}
+	}
+	s.into(form)
+	data, err := json.Marshal(form)
+	if err != nil {
+		return err
+	}
+	return replace(s.options.Path, data)
+}
+
+// into puts the functions of this process into the file's form, joined with what stands there.
+func (s *Store) into(form *fileForm) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if form.Salt == nil {
+		form.Salt = s.salt
+	}
+	same := string(form.Salt) == string(s.salt)
+	s.salt = form.Salt
+	for key := range s.touched {
+		f := s.functions[key]
+		f.mu.Lock()
+		if f.salt = s.salt; !same {
+			clear(f.pending) // counted with another salt
+		}
+		if section, ok := form.Shapes[key]; ok {
+			f.join(section)
+		}
+		form.Shapes[key] = f.section()
+		f.mu.Unlock()
+	}
+	for len(form.Shapes) > maxFunctions {
+		oldest := ""
+		for key, section := range form.Shapes {
+			if oldest == "" || section.Used < form.Shapes[oldest].Used {
+				oldest = key
+			}
+		}
+		delete(form.Shapes, oldest)
+	}
+}
+
+// replace puts data in a file's place in one step; only its owner may read it.
+func replace(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // nothing is there after the rename
+	_, err = file.Write(data)
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	return err
+}

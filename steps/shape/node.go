@@ -1,0 +1,250 @@
+package shape
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// types is a set of JSON types.
+type types uint8
+
+const (
+	null types = 1 << iota
+	boolean
+	integer
+	number
+	text
+	array
+	object
+)
+
+var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"} // by bit
+
+// node is the shape of the values that stand at one place.
+type node struct {
+	types   types
+	members []*member // in the order in which they were first seen
+	others  *node     // the values of names that are data; nil: there are none
+	items   *node     // of arrays; nil: all were empty
+	open    bool      // an object may have members that are not known
+	isMap   bool      // every name of the object is data
+	novel   int       // names seen here and not kept yet
+	objects int       // of one result: the objects that were seen here
+	data    int       // of one result: the names that are data
+}
+
+type member struct {
+	name string
+	*node
+	optional bool // some objects lack it
+	seen     int  // of one result: the objects that have it
+}
+
+// maxMembers is the number of names beyond which an object is a map.
+const maxMembers = 64
+
+func (n *node) member(name string) *member {
+	for _, m := range n.members {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// other is the node of all names that are data.
+func (n *node) other() *node {
+	if n.others == nil {
+		n.others = &node{}
+	}
+	return n.others
+}
+
+func (n *node) item() *node {
+	if n.items == nil {
+		n.items = &node{}
+	}
+	return n.items
+}
+
+// toMap makes all members of an object one.
+func (n *node) toMap() {
+	n.isMap = true
+	for _, m := range n.members {
+		n.other().union(m.node)
+	}
+	n.members = nil
+}
+
+// union adds what another node allows.
+func (n *node) union(from *node) {
+	n.types |= from.types
+	n.open = n.open || from.open
+	n.novel = max(n.novel, from.novel)
+	n.objects += from.objects
+	n.data += from.data
+	if from.others != nil {
+		n.other().union(from.others)
+	}
+	if from.items != nil {
+		n.item().union(from.items)
+	}
+	if from.isMap {
+		n.toMap()
+	}
+	for _, m := range from.members {
+		switch mine := n.member(m.name); {
+		case n.isMap:
+			n.other().union(m.node)
+		case mine != nil:
+			mine.union(m.node)
+			mine.optional = mine.optional || m.optional
+			mine.seen += m.seen
+		default:
+			n.members = append(n.members, m)
+		}
+	}
+	if len(n.members) > maxMembers {
+		n.toMap()
+	}
+}
+
+// equal reports whether two shapes are the same.
+func (n *node) equal(to *node) bool {
+	if n == nil || to == nil {
+		return n == to
+	}
+	return n.types == to.types && n.open == to.open && n.isMap == to.isMap && n.others.equal(to.others) && n.items.equal(to.items) &&
+		slices.EqualFunc(n.members, to.members, func(a, b *member) bool {
+			return a.name == b.name && a.optional == b.optional && a.node.equal(b.node)
+		})
+}
+
+// schema appends the node as a JSON Schema. For the file it also holds what only this package reads: "optional",
+// "map", "novel". Otherwise the names that every object has are required.
+func (n *node) schema(dst []byte, forFile bool) []byte {
+	dst = append(dst, '{')
+	known := n.types
+	if !forFile && known == null {
+		known = 0 // it may be anything when it is there
+	}
+	if known&number != 0 {
+		known &^= integer
+	}
+	begin := len(dst)
+	key := func(name string) {
+		if len(dst) > begin {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), name...), '"', ':')
+	}
+	if known != 0 {
+		key("type")
+		dst = known.append(dst)
+	}
+	if len(n.members) > 0 {
+		key("properties")
+		dst = append(dst, '{')
+		for i, m := range n.members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = m.schema(append(quote(dst, m.name), ':'), forFile)
+		}
+		dst = append(dst, '}')
+	}
+	if forFile {
+		dst = n.list(dst, "optional", true)
+	} else {
+		dst = n.list(dst, "required", false)
+	}
+	switch {
+	case n.others != nil:
+		key("additionalProperties")
+		dst = n.others.schema(dst, forFile)
+	case len(n.members) > 0 && !n.open:
+		key("additionalProperties")
+		dst = append(dst, "false"...)
+	}
+	if n.items != nil {
+		key("items")
+		dst = n.items.schema(dst, forFile)
+	}
+	if forFile && n.isMap {
+		key("map")
+		dst = append(dst, "true"...)
+	}
+	if forFile && n.novel > 0 {
+		key("novel")
+		dst = strconv.AppendInt(dst, int64(n.novel), 10)
+	}
+	return append(dst, '}')
+}
+
+// list appends the names of the members that are optional, or are not, under a keyword.
+func (n *node) list(dst []byte, keyword string, optional bool) []byte {
+	before := `,"` + keyword + `":[`
+	for _, m := range n.members {
+		if m.optional == optional {
+			dst = quote(append(dst, before...), m.name)
+			before = ","
+		}
+	}
+	if before == "," {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
+// quote appends a name as JSON. Names that are kept hold nothing that needs an escape: see isData.
+func quote(dst []byte, name string) []byte { return append(append(append(dst, '"'), name...), '"') }
+
+func (t types) append(dst []byte) []byte {
+	start := len(dst)
+	for i, name := range typeNames {
+		if t&(1<<i) != 0 {
+			dst = append(append(append(dst, '"'), name...), '"', ',')
+		}
+	}
+	dst = dst[:len(dst)-1]
+	if t&(t-1) != 0 {
+		dst = append(slices.Insert(dst, start, '['), ']')
+	}
+	return dst
+}
+
+// parse reads what schema wrote for a file. What does not belong there is left out.
+func parse(schema gjson.Result, depth int) *node {
+	n := &node{isMap: schema.Get("map").Bool(), novel: int(schema.Get("novel").Int())}
+	for _, name := range schema.Get("type").Array() {
+		if i := slices.Index(typeNames, name.Str); i >= 0 {
+			n.types |= 1 << i
+		}
+	}
+	if depth == 0 {
+		n.open = true
+		return n
+	}
+	schema.Get("properties").ForEach(func(name, property gjson.Result) bool {
+		if property.IsObject() && n.member(name.Str) == nil && len(n.members) < maxMembers && !isData(name.Str) {
+			n.members = append(n.members, &member{name: name.Str, node: parse(property, depth-1)})
+		}
+		return true
+	})
+	for _, name := range schema.Get("optional").Array() {
+		if m := n.member(name.Str); m != nil {
+			m.optional = true
+		}
+	}
+	additional := schema.Get("additionalProperties")
+	if additional.IsObject() {
+		n.others = parse(additional, depth-1)
+	}
+	n.open = len(n.members) > 0 && !additional.Exists()
+	if items := schema.Get("items"); items.IsObject() {
+		n.items = parse(items, depth-1)
+	}
+	return n
+}

@@ -1,0 +1,207 @@
+package shape
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func newFunction() *function {
+	return &function{salt: []byte("salt"), pending: map[hash]sighting{}}
+}
+
+// learnt is what a function has learnt from results, each of them seen by two callers.
+func learnt(results ...string) *function {
+	f := newFunction()
+	for _, result := range results {
+		f.observe([]byte(result), "ann")
+		f.observe([]byte(result), "bob")
+	}
+	return f
+}
+
+func schemaOf(f *function) string {
+	if seen := f.seen.Load(); seen != nil {
+		return string(seen.Schema)
+	}
+	return ""
+}
+
+func TestShape(t *testing.T) {
+	t.Parallel()
+	const anyMore = `,"additionalProperties":false}`
+	for name, test := range map[string]struct {
+		results []string
+		want    string
+	}{
+		"scalar":     {[]string{`"text"`}, `{"type":"string"}`},
+		"null":       {[]string{`null`}, `{}`},
+		"a number":   {[]string{`1`, `1.5e3`, `-2`}, `{"type":"number"}`},
+		"an integer": {[]string{`12`, `-2`, `null`}, `{"type":["null","integer"]}`},
+		"no member":  {[]string{`{}`}, `{"type":"object"}`},
+		"no element": {[]string{`[]`}, `{"type":"array"}`},
+		"members": {[]string{`{"id":1,"ok":true,"note":null}`},
+			`{"type":"object","properties":{"id":{"type":"integer"},"ok":{"type":"boolean"},"note":{}},"required":["id","ok","note"]` + anyMore},
+		"optional": {[]string{`[{"a":1,"b":"x"},{"a":2}]`},
+			`{"type":"array","items":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"]` + anyMore + `}`},
+		"optional later": {[]string{`{"a":1,"b":2}`, `{"a":1}`},
+			`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a"]` + anyMore},
+		"nested": {[]string{`{"files":[{"path":"x","lines":[[1],[]]}]}`},
+			`{"type":"object","properties":{"files":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"lines":{"type":"array",` +
+				`"items":{"type":"array","items":{"type":"integer"}}}},"required":["path","lines"]` + anyMore + `}},"required":["files"]` + anyMore},
+		"ids":         {[]string{`{"1151293680":{"price":1},"7706410293":{"price":2.5}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"price":{"type":"number"}},"required":["price"]` + anyMore + `}`},
+		"records":     {[]string{`{"ann":{"age":1,"sex":"f"},"bob":{"age":2,"sex":"m"},"eve":{"age":3,"sex":"f"}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"age":{"type":"integer"},"sex":{"type":"string"}},"required":["age","sex"]` + anyMore + `}`},
+		"escapes":     {[]string{`{"a":"\"}{\\","b":"\\\\"}`}, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]` + anyMore},
+		"two names":   {[]string{`{"total":1,"items":[],"a@example.org":2}`}, `{"type":"object","properties":{"total":{"type":"integer"},"items":{"type":"array"}},"required":["total","items"],"additionalProperties":{"type":"integer"}}`},
+		"other types": {[]string{`{"a":1}`, `"failed"`}, `{"type":["string","object"],"properties":{"a":{"type":"integer"}},"required":["a"]` + anyMore},
+	} {
+		if got := schemaOf(learnt(test.results...)); got != test.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, test.want)
+		}
+	}
+}
+
+// TestManyNames: an object with more than 64 names, at once or over time, is a map.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range maxMembers + 1 {
+		fmt.Fprintf(&b, `,"%s":1`, word(i))
+	}
+	const want = `{"type":"object","additionalProperties":{"type":"integer"}}`
+	if got := schemaOf(learnt("{" + b.String()[1:] + "}")); got != want {
+		t.Errorf("at once: %s", got)
+	}
+	f := newFunction()
+	for i := range 200 {
+		f.observe(fmt.Appendf(nil, `{"%s":1}`, word(i)), "ann")
+	}
+	if got := schemaOf(f); got != want {
+		t.Errorf("over time: %s", got)
+	}
+}
+
+// word is a name of letters only.
+func word(i int) string {
+	return fmt.Sprintf("%c%c%c", 'a'+i/26/26%26, 'a'+i/26%26, 'a'+i%26)
+}
+
+// TestKept: a name is kept once two callers or five calls have seen it, with what lies below it.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	const result = `{"items":[{"id":1}]}`
+	f := newFunction()
+	for n := 1; n <= 5; n++ {
+		f.observe([]byte(result), "ann")
+		if has := strings.Contains(schemaOf(f), `"id"`); has != (n == 5) {
+			t.Errorf("after %d calls of one caller: %q", n, schemaOf(f))
+		}
+	}
+	f = newFunction()
+	f.observe([]byte(result), "")
+	f.observe([]byte(`{"other":[]}`), "bob")
+	if got := schemaOf(f); got != `{"type":"object"}` {
+		t.Errorf("after two callers with other names: %q", got)
+	}
+	f.observe([]byte(result), "bob")
+	if !strings.Contains(schemaOf(f), `"id"`) {
+		t.Errorf("after two callers: %q", schemaOf(f))
+	}
+}
+
+// TestRare: what was seen too rarely to be kept is not said to be missing.
+func TestRare(t *testing.T) {
+	t.Parallel()
+	f := learnt(`{"items":[{"id":1}],"map":{"1111":{"a":1}}}`)
+	f.observe([]byte(`{"items":[{"id":1,"note":"x"}],"map":{"2222":{"b":1}},"more":true}`), "ann")
+	path := func(elements ...steps.Element) bool { return f.seen.Load().Rare(elements) }
+	each, key := steps.Element{Each: true}, func(name string) steps.Element { return steps.Element{Key: name} }
+	for name, test := range map[string][2]bool{
+		"more":      {path(key("more")), true},
+		"note":      {path(key("items"), each, key("note")), true},
+		"a digit":   {path(key("items"), key("0"), key("note")), true},
+		"index":     {path(key("items"), steps.Element{Key: "-1", Index: true}, key("note")), true},
+		"b of map":  {path(key("map"), key("3333"), key("b")), true},
+		"never":     {path(key("items"), each, key("nota")), false},
+		"elsewhere": {path(key("note")), false},
+		"an index":  {path(steps.Element{Key: "0", Index: true}), false},
+	} {
+		if test[0] != test[1] {
+			t.Errorf("%s: %v", name, test[0])
+		}
+	}
+}
+
+// TestFull: a shape stays within its bound, the outer names first, and says of no object that it left names out of that
+// others are impossible.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&b, `,"outer_%s":{"inner_%s":{"innermost_%s":"x"}}`, word(i), word(i), word(i))
+	}
+	f := learnt("{" + b.String()[1:] + "}")
+	got := string(f.root.schema(nil, true))
+	if len(got) > maxSchema || len(got) < maxSchema/2 {
+		t.Errorf("%d bytes", len(got))
+	}
+	if strings.Count(got, `"outer_`) != 40 || strings.Contains(got, "innermost_") && !strings.Contains(got, "inner_"+word(39)) {
+		t.Errorf("%s", got)
+	}
+	before := got
+	f.observe([]byte("{"+b.String()[1:]+"}"), "eve")
+	if got := string(f.root.schema(nil, true)); got != before {
+		t.Errorf("a full shape changed to %s", got)
+	}
+}
+
+// TestBounds: of a large or deep result only a part is read, and what was not read is not said to be missing.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	large := `{"list":[` + strings.Repeat(`"0123456789",`, maxBytes/10) + `0],"total":1}`
+	if got := schemaOf(learnt(large)); strings.Contains(got, "total") || strings.Contains(got, "false") {
+		t.Errorf("large: %s", got)
+	}
+	wide := `{"list":[` + strings.Repeat(`{"a":1},`, maxValues) + `{"a":1}],"total":1}`
+	if got := schemaOf(learnt(wide)); !strings.Contains(got, `"a"`) || !strings.HasSuffix(got, `"required":["list"]}`) {
+		t.Errorf("wide: %s", got)
+	}
+	deep := strings.Repeat(`{"a":[`, 500) + `1` + strings.Repeat(`]}`, 500)
+	if got := schemaOf(learnt(deep)); strings.Count(got, `"a":`) > maxDepth || !strings.Contains(got, `{"type":"object"}`) {
+		t.Errorf("deep: %s", got)
+	}
+}
+
+func TestIsData(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"id", "file_path", "isRequired", "@type", "$ref", "#text", "line2", "sha256", "x86_64", "ipv4", "utf-8", "名前", "größe", "_links", "p95", "oauth2Token"} {
+		if isData(name) {
+			t.Errorf("%q is a name", name)
+		}
+	}
+	for _, name := range []string{"", "0", "17", "1151293680", "2024-05-01", "12:30", "2024-05-01T12:30:00Z", "a@example.org", "src/main.go", "main.go", `C:\x`, "https://x.org",
+		"550e8400-e29b-41d4-a716-446655440000", "d41d8cd98f00b204e9800998ecf8427e", "deadbee1", "user_17304", "credit_card_9513926", "U024BE7LH", "dQw4w9WgXcQ", "HAT001",
+		"John Smith", "10.0.0.1", "fe80::1", "a\x00b", "a\"b", "+49301234", strings.Repeat("long", 20)} {
+		if !isData(name) {
+			t.Errorf("%q is data", name)
+		}
+	}
+}
+
+// TestDue: once nothing new is found, few results are read.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	f := newFunction()
+	read := 0
+	for range 10_000 {
+		if f.due() {
+			read++
+			f.observe([]byte(`{"a":1}`), "")
+		}
+	}
+	if read > eager+10_000/seldom+settled || read < eager {
+		t.Errorf("%d of 10,000 results were read", read)
+	}
+}

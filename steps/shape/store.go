@@ -1,0 +1,130 @@
+package shape
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// maxFunctions bounds the functions of a store; saveAfter is how long what is new waits to be written.
+const (
+	maxFunctions = 512
+	saveAfter    = 10 * time.Second
+)
+
+// Options configure a store. nil is the zero value.
+type Options struct {
+	// Path is the file in which the shapes are kept; "": in memory only. Its folder is made when it is needed.
+	Path string
+	// Warn gets what is wrong with the file, once: unavailable. The store goes on in memory. nil: nobody listens.
+	Warn func(*fault.Error)
+}
+
+// Store keeps the shapes of functions. It may be used by many goroutines, and its file by many processes.
+type Store struct {
+	options Options
+	load    func() // reads the file, once
+
+	mu        sync.Mutex
+	salt      []byte
+	functions map[string]*function // by key
+	touched   map[string]bool      // keys of the functions that this process has
+	timer     *time.Timer          // nil: nothing waits to be written
+	warned    bool
+	closed    bool
+}
+
+// Open makes a store. Its file is read when the first function is wrapped.
+func Open(o *Options) *Store {
+	s := &Store{functions: map[string]*function{}, touched: map[string]bool{}, salt: make([]byte, 8)}
+	if o != nil {
+		s.options = *o
+	}
+	_, _ = rand.Read(s.salt) // never fails
+	s.load = sync.OnceFunc(s.read)
+	return s
+}
+
+// Learn returns a clone of a registry that learns from the results of its functions, and shows what was learnt. identity
+// gives what a shape belongs to: the same for the same function of the same source, and no secret; "": nothing is learnt
+// of the function. It may be called for many registries.
+func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *steps.Registry {
+	return r.Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
+		id := identity(spec)
+		if id == "" {
+			return nil, nil
+		}
+		f := s.function(id)
+		if f == nil {
+			return nil, nil
+		}
+		return s.learning(f, call), f.seen.Load
+	})
+}
+
+// learning is a call whose results are learnt from.
+func (s *Store) learning(f *function, call steps.Call) steps.Call {
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		result, err := call(ctx, args)
+		if err == nil && f.due() && f.observe(result, steps.AttendantOf(ctx).Caller) {
+			s.changed()
+		}
+		return result, err
+	}
+}
+
+// function is that of an identity; nil when there are too many.
+func (s *Store) function(identity string) *function {
+	s.load()
+	sum := sha256.Sum256([]byte(identity))
+	key := hex.EncodeToString(sum[:16])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.functions[key]
+	if f == nil {
+		if len(s.touched) >= maxFunctions {
+			return nil
+		}
+		f = &function{salt: s.salt, pending: map[hash]sighting{}}
+		s.functions[key] = f
+	}
+	s.touched[key] = true
+	return f
+}
+
+// changed has the file be written soon.
+func (s *Store) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.options.Path != "" && s.timer == nil && !s.closed {
+		s.timer = time.AfterFunc(saveAfter, s.save)
+	}
+}
+
+// Close writes what is new. Functions may still be called; what they give then is learnt in memory only.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	waits := s.timer != nil && s.timer.Stop()
+	s.closed = true
+	s.mu.Unlock()
+	if waits {
+		s.save()
+	}
+	return nil
+}
+
+func (s *Store) warn(f *fault.Error) {
+	s.mu.Lock()
+	told := s.warned
+	s.warned = true
+	s.mu.Unlock()
+	if !told && s.options.Warn != nil {
+		s.options.Warn(f)
+	}
+}

@@ -1,0 +1,257 @@
+package shape
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
+
+// answering is a function that answers one result.
+func answering(name, result string) steps.Function {
+	return steps.Function{Spec: steps.Spec{Name: name}, Prompt: true,
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte(result), nil }}
+}
+
+// learning is a registry of functions that a store learns of, under identities of one source.
+func learning(t testing.TB, s *Store, source string, functions ...steps.Function) *steps.Registry {
+	t.Helper()
+	r, err := steps.NewRegistry(functions, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Learn(r, func(spec *steps.Spec) string { return source + " " + spec.Name })
+}
+
+func call(t testing.TB, r *steps.Registry, name, caller string, times int) *steps.Entry {
+	t.Helper()
+	entry, err := r.Resolve(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Caller: caller})
+	for range times {
+		if _, err := entry.Call(ctx, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return entry
+}
+
+const page = `{"items":[{"id":1,"title":"secret"}],"next":"secret"}`
+
+const pageSignature = `s.list(…) seen: {items: {id: integer, title: string}[], next: string}`
+
+// TestStore: what was learnt is there after a restart, for the same function of the same source only.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state", "shapes.json")
+	open := func() *Store { return Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }}) }
+	for n := range 5 { // each call is a process of its own
+		s := open()
+		entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 1)
+		if learnt := entry.Signature() == pageSignature; learnt != (n == 4) {
+			t.Errorf("after %d calls: %s", n+1, entry.Signature())
+		}
+		s.Close()
+		text, err := os.ReadFile(path)
+		if err != nil || strings.Contains(string(text), "secret") || n < 4 && strings.Contains(string(text), "title") {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	s := open()
+	defer s.Close()
+	if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
+		t.Errorf("after a restart: %s", got)
+	}
+	for name, r := range map[string]*steps.Registry{
+		"another source":   learning(t, s, "there", answering("s.list", page)),
+		"another function": learning(t, s, "here", answering("s.lists", page)),
+		"a declared result": learning(t, s, "here", steps.Function{
+			Spec: steps.Spec{Name: "s.list", Output: []byte(`{"type":"object"}`)}, Call: nothing}),
+	} {
+		if got := r.All()[0].Signature(); strings.Contains(got, "seen") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestViews: a shape is that of a function, and a view that has not the function has nothing of it; one that has it sees
+// what the others have learnt.
+func TestViews(t *testing.T) {
+	t.Parallel()
+	r := learning(t, Open(nil), "here", answering("s.list", page), answering("s.get", `"x"`))
+	call(t, r, "s.list", "", 5)
+	view := r.View(func(spec *steps.Spec) bool { return spec.Name == "s.get" })
+	if _, err := view.Resolve("s.list"); err == nil || view.Len() != 1 {
+		t.Error("the function is not hidden")
+	}
+	wrapped := r.Wrap(func(_ *steps.Spec, call steps.Call) steps.Call { return call })
+	if got := wrapped.All()[1].Signature(); got != pageSignature {
+		t.Error(got)
+	}
+}
+
+// TestFailures: nothing is learnt from a call that failed.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	failing := answering("s.list", "")
+	failing.Call = func(context.Context, []byte) ([]byte, error) { return nil, fault.New(fault.FunctionFailed, "no") }
+	entry := learning(t, Open(nil), "here", failing).All()[0]
+	for range 9 {
+		if _, err := entry.Call(t.Context(), []byte("{}")); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if entry.Seen() != nil {
+		t.Error(entry.Signature())
+	}
+}
+
+// TestSeveralProcesses: stores that share a file keep what each has learnt, and count together.
+func TestSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			s := Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }})
+			r := learning(t, s, "here", answering("s."+word(n), page), answering("s.common", `{"common_`+word(n)+`":1}`))
+			call(t, r, "s."+word(n), "", 5)
+			call(t, r, "s.common", "", 5)
+			s.Close()
+		})
+	}
+	wg.Wait()
+	s := Open(&Options{Path: path})
+	for n := range 8 {
+		entry := learning(t, s, "here", answering("s."+word(n), page)).All()[0]
+		if !strings.Contains(entry.Signature(), "title") {
+			t.Error(entry.Signature())
+		}
+	}
+	common := learning(t, s, "here", answering("s.common", page)).All()[0]
+	if got := strings.Count(common.Signature(), "common_"); got != 8 {
+		t.Errorf("%d names of 8: %s", got, common.Signature())
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestBrokenFile: a broken file is a warning, and is written anew.
+func TestBrokenFile(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{", `{"version":2,"salt":"AAAA","shapes":{}}`, `[1]`, `{"version":1,"salt":"AAAA","shapes":{"a":{"schema":17}},"more":"` + strings.Repeat("x", maxFile) + `"}`} {
+		path := filepath.Join(t.TempDir(), "shapes.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var warnings []*fault.Error
+		s := Open(&Options{Path: path, Warn: func(f *fault.Error) { warnings = append(warnings, f) }})
+		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+		s.Close()
+		if len(warnings) != 1 || warnings[0].Code != fault.Unavailable {
+			t.Errorf("%.20q: %v", text, warnings)
+		}
+		s = Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }})
+		if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
+			t.Errorf("%.20q: %s", text, got)
+		}
+	}
+}
+
+// TestUnwritable: where no file can be written, that is a warning, once, and shapes are learnt in memory.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var warnings []*fault.Error
+	s := Open(&Options{Path: filepath.Join(folder, "shapes.json"), Warn: func(f *fault.Error) { warnings = append(warnings, f) }})
+	entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+	s.Close()
+	if len(warnings) != 1 || entry.Signature() != pageSignature {
+		t.Errorf("%v, %s", warnings, entry.Signature())
+	}
+}
+
+// TestSaved: what is new is written after a while, without a Close.
+func TestSaved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	synctest.Test(t, func(t *testing.T) {
+		s := Open(&Options{Path: path})
+		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+		time.Sleep(saveAfter)
+		synctest.Wait()
+	})
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestManyFunctions: a file has no more than its number of functions.
+func TestManyFunctions(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	for n := range 2 {
+		s := Open(&Options{Path: path})
+		for i := range maxFunctions {
+			call(t, learning(t, s, "here", answering("s."+word(n*1000+i), "1")), "s."+word(n*1000+i), "", 1)
+		}
+		if entry := call(t, learning(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.Seen() != nil {
+			t.Error("more functions than a store has")
+		}
+		s.Close()
+	}
+	if form, f := readForm(path); f != nil || len(form.Shapes) != maxFunctions {
+		t.Errorf("%v, %d functions", f, len(form.Shapes))
+	}
+}
+
+// BenchmarkCall is a call of a function whose shape is known, and the first reading of a larger result.
+func BenchmarkCall(b *testing.B) {
+	large := `{"items":[` + strings.Repeat(page+`,`, 1000) + page + `]}`
+	for name, result := range map[string]string{"small": page, "large": large} {
+		b.Run(name, func(b *testing.B) {
+			plain, err := steps.NewRegistry([]steps.Function{answering("s.list", result)}, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := Open(nil)
+			for arm, r := range map[string]*steps.Registry{"without": plain, "with": learning(b, s, "here", answering("s.list", result))} {
+				entry := call(b, r, "s.list", "", 5)
+				b.Run(arm, func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						if _, err := entry.Call(b.Context(), []byte("{}")); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		})
+		b.Run(name+"/infer", func(b *testing.B) {
+			b.SetBytes(int64(len(result)))
+			b.ReportAllocs()
+			for b.Loop() {
+				infer([]byte(result))
+			}
+		})
+	}
+}

@@ -116,6 +116,7 @@ func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
 // A failed inline chain gives what it has beside the failure. What it gives is held.
 func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	scope.Result = null
+	var joined []byte // what collect has given
 	for round := 1; ; round++ {
 		raw, f := r.attempts(ctx, p, scope, s)
 		if f != nil {
@@ -128,6 +129,11 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 		scope.Result = raw
 		if p.until == nil {
 			break
+		}
+		if p.collect != nil {
+			if joined, f = r.collect(ctx, p, scope, joined); f != nil {
+				return nil, f
+			}
 		}
 		done, err := p.until.True(ctx, scope)
 		if err != nil {
@@ -142,6 +148,10 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 		if err := pause(ctx, p.delay); err != nil {
 			return nil, r.interrupted(p)
 		}
+	}
+	if p.collect != nil {
+		r.spared(len(scope.Result))
+		scope.Result = joined
 	}
 	if p.selects == nil {
 		return scope.Result, nil
@@ -211,7 +221,7 @@ func mayPass(code fault.Code) bool {
 	return code == fault.FunctionFailed || code.Retryable()
 }
 
-// call calls the function, or runs the inline chain, within the step's time.
+// call calls the function, evaluates the expression or runs the inline chain, within the step's time.
 func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if p.fn != nil {
 		if r.calls.Add(1) > int64(r.plan.maxCalls) {
@@ -229,9 +239,16 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		own, cancel = context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 	}
-	if p.inline != nil {
+	switch {
+	case p.inline != nil:
 		raw, f := r.inline(own, p, args, scope, s)
 		return raw, r.explain(ctx, own, p, f)
+	case p.expr != nil:
+		raw, err := r.evaluate(own, p, scope)
+		if err != nil {
+			return nil, r.explain(ctx, own, p, coded(err, p.at+"/expr"))
+		}
+		return raw, nil
 	}
 	raw, err := r.invoke(own, p, args)
 	if err == nil {

@@ -172,12 +172,16 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	s := &l.steps[i]
 	p := &plannedStep{number: i, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
 	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
-	c.arguments(l, s, p)
+	if s.Expr == nil {
+		c.arguments(l, s, p)
+	}
 	switch {
 	case s.Chain != nil:
 		c.inline(l, s, p)
 	case s.Fn != "":
 		c.function(s, p)
+	case s.Expr != nil:
+		c.expression(l, s, p)
 	}
 	c.conditions(l, s, p)
 	c.controls(s, p)
@@ -261,6 +265,14 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	c.use(l, p, t.Uses())
 }
 
+// expression compiles what the step computes: it reads what select reads, but for $result.
+func (c *compiler) expression(l *level, s *step, p *plannedStep) {
+	place := l.place(p.at+"/expr", p.number)
+	place.Item = l.item || s.ForEach != nil
+	p.expr = compileText(c, l, p, *s.Expr, place, refs.CompileExpression)
+	p.effect, p.repeatable = steps.Read, true
+}
+
 // conditions compiles the step's expressions and selectors.
 func (c *compiler) conditions(l *level, s *step, p *plannedStep) {
 	before := l.place("", p.number)
@@ -285,6 +297,10 @@ func (c *compiler) conditions(l *level, s *step, p *plannedStep) {
 		after.At = p.at + "/repeat/until"
 		p.until = compileText(c, l, p, s.Repeat.Until, after, refs.CompileExpression)
 	}
+	if s.Repeat != nil && s.Repeat.Collect != nil {
+		after.At = p.at + "/repeat/collect"
+		p.collect = compileText(c, l, p, *s.Repeat.Collect, after, refs.CompileSelector)
+	}
 }
 
 // compileText compiles one expression or selector and takes note of what it refers to.
@@ -307,8 +323,8 @@ func (c *compiler) controls(s *step, p *plannedStep) {
 	switch {
 	case s.TimeoutMs != nil:
 		p.timeout = time.Duration(*s.TimeoutMs) * time.Millisecond
-	case p.inline != nil:
-		p.timeout = 0 // its calls have their own
+	case p.fn == nil:
+		p.timeout = 0 // the calls of an inline chain have their own, and an expression has its bounds
 	}
 	if s.Repeat != nil {
 		p.maxRounds, p.delay = max(s.Repeat.Max, 1), time.Duration(s.Repeat.DelayMs)*time.Millisecond
@@ -336,8 +352,11 @@ func (c *compiler) controls(s *step, p *plannedStep) {
 }
 
 func describe(p *plannedStep) string {
-	if p.fn != nil {
+	switch {
+	case p.fn != nil:
 		return p.name()
+	case p.expr != nil:
+		return "the expression"
 	}
 	return "the inline chain"
 }

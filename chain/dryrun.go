@@ -77,8 +77,8 @@ func (w *writer) planSteps(p *plan, detail planDetail) {
 	for i, s := range p.steps {
 		w.open('{')
 		w.int("step", int64(i))
-		if s.fn != nil {
-			w.text("fn", s.name())
+		if name := s.name(); name != "" {
+			w.text("fn", name)
 		}
 		w.text("effect", s.effect.String())
 		if s.fn != nil && detail == planSignatures {
@@ -99,9 +99,10 @@ func (w *writer) planSteps(p *plan, detail planDetail) {
 // count adds up the steps that call a function, by effect.
 func (p *plan) count(counts map[steps.Effect]int) {
 	for _, s := range p.steps {
-		if s.inline != nil {
+		switch {
+		case s.inline != nil:
 			s.inline.count(counts)
-		} else {
+		case s.fn != nil:
 			counts[s.effect]++
 		}
 	}
@@ -113,8 +114,11 @@ func (p *plan) mostCalls(maxElements int) int64 {
 	var sum int64
 	for _, s := range p.steps {
 		calls := int64(1)
-		if s.inline != nil {
+		switch {
+		case s.inline != nil:
 			calls = s.inline.mostCalls(maxElements)
+		case s.expr != nil:
+			calls = 0
 		}
 		calls = min(calls*int64(s.maxRounds)*int64(1+s.maxRetries), enough)
 		if s.forEach != nil {

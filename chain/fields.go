@@ -42,7 +42,7 @@ func (d *decoder) chain(root gjson.Result) *request {
 			r.Trace = d.text(v, at, name)
 		case "name":
 			r.Name = d.text(v, at, name)
-		case "description", "version":
+		case "description", "version", "$schema":
 			d.text(v, at, name)
 		case "resume", "replace", "assume", "approve":
 			d.notSupported(v, fault.Key(at, name), name)
@@ -100,6 +100,8 @@ func (d *decoder) step(v gjson.Result, at string) step {
 		}
 		plain = false
 		switch name {
+		case "expr":
+			s.Expr = d.optionalText(v, at, name)
 		case "id":
 			s.ID = d.text(v, at, name)
 		case "when":
@@ -125,13 +127,39 @@ func (d *decoder) step(v gjson.Result, at string) step {
 		}
 		return true
 	})
-	if v.IsObject() && (s.Fn == "") == (s.Chain == nil) {
-		d.fault(fault.BadRequest, at, "a step has either fn, the name of a function, or chain, an inline chain")
+	if v.IsObject() {
+		d.kind(&s, at)
 	}
 	if !plain {
 		d.tags(&s, at)
 	}
 	return s
+}
+
+// kind requires that a step says one thing to do, and nothing that an expression has no use for.
+func (d *decoder) kind(s *step, at string) {
+	kinds := 0
+	for _, given := range []bool{s.Fn != "", s.Expr != nil, s.Chain != nil} {
+		if given {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		d.fault(fault.BadRequest, at, "a step has exactly one of fn (a function's name), expr (an expression) and chain (an inline chain)")
+		return
+	}
+	if s.Expr == nil {
+		return
+	}
+	if s.Args != nil {
+		d.fault(fault.BadRequest, at+"/args", "expr takes no args: write the references in the expression, as in sum($0.items, .price)")
+	}
+	if s.Repeat != nil {
+		d.fault(fault.BadRequest, at+"/repeat", "an expression gives the same value each time: drop repeat")
+	}
+	if s.Retry != nil {
+		d.fault(fault.BadRequest, at+"/retry", "an expression gives the same value each time: drop retry")
+	}
 }
 
 // expression reads an expression; `true` and `false` may be written without quotes.
@@ -201,6 +229,8 @@ func (d *decoder) repeat(v gjson.Result, at string) *repeatRequest {
 			r.Max = d.number(v, at, name)
 		case "delayMs":
 			r.DelayMs = d.number(v, at, name)
+		case "collect":
+			r.Collect = d.optionalText(v, at, name)
 		default:
 			return false
 		}

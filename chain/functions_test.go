@@ -77,6 +77,14 @@ func (w *world) functions() []steps.Function {
 			w.count++
 			return fmt.Appendf(nil, `{"cursor":%d,"done":%t}`, w.count, w.count >= 3), nil
 		}),
+		read("test.listing", schema(`"cursor":{"type":["integer","null"]}`), func(_ context.Context, args []byte) ([]byte, error) {
+			page := gjson.GetBytes(args, "cursor").Int()
+			next := "null"
+			if page < 2 {
+				next = fmt.Sprint(page + 1)
+			}
+			return fmt.Appendf(nil, `{"rows":[{"id":%d},{"id":%d.50}],"next":%s}`, page, page, next), nil
+		}),
 		read("test.flaky", schema(`"failures":{"type":"integer"}`), func(_ context.Context, args []byte) ([]byte, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

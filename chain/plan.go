@@ -25,8 +25,9 @@ type plan struct {
 type plannedStep struct {
 	number int
 	at     string       // its JSON Pointer
-	fn     *steps.Entry // nil: an inline chain
-	inline *plan        // nil: a function
+	fn     *steps.Entry // one of these three is not nil
+	expr   *refs.Expression
+	inline *plan
 
 	args    *refs.Template // nil: literal
 	literal []byte         // the arguments of a single call, in which nothing is a reference
@@ -35,14 +36,15 @@ type plannedStep struct {
 	forEach *refs.Selector
 	selects *refs.Selector
 	until   *refs.Expression
-	orElse  []byte // nil: none
-	mayCut  bool   // the function's result tells by `truncated` that it is a part only
+	collect *refs.Selector // of each round of repeat; nil: the last round's result is the step's
+	orElse  []byte         // nil: none
+	mayCut  bool           // the function's result tells by `truncated` that it is a part only
 
 	maxRounds   int // of repeat; 1 without
 	delay       time.Duration
 	maxRetries  int
 	backoff     time.Duration
-	timeout     time.Duration // 0: none, for an inline chain
+	timeout     time.Duration // 0: none
 	concurrency int
 
 	effect     steps.Effect
@@ -54,12 +56,15 @@ type plannedStep struct {
 	rungs span // of the functions that it calls
 }
 
-// name is the canonical name of the step's function; "" for an inline chain.
+// name is the canonical name of the step's function, "expr" for an expression and "" for an inline chain.
 func (p *plannedStep) name() string {
-	if p.fn == nil {
-		return ""
+	switch {
+	case p.fn != nil:
+		return p.fn.Spec().Name
+	case p.expr != nil:
+		return "expr"
 	}
-	return p.fn.Spec().Name
+	return ""
 }
 
 // order derives from effects which steps must have ended before each step starts, beside those that it refers to: reads

@@ -33,6 +33,7 @@ type budgetRequest struct {
 // step is one step as it is written.
 type step struct {
 	Fn          string         `json:"fn" validate:"max=256"`
+	Expr        *string        `json:"expr" validate:"-"`
 	Args        []byte         `json:"args" validate:"-"`
 	Chain       *inline        `json:"chain" validate:"-"`
 	ID          string         `json:"id" validate:"omitempty,identifier,unreserved"`
@@ -57,9 +58,10 @@ type inline struct {
 
 // repeatRequest calls again until an expression over the result is true.
 type repeatRequest struct {
-	Until   string `json:"until" validate:"required"`
-	Max     int    `json:"max" validate:"required,min=1,max=100000"`
-	DelayMs int    `json:"delayMs" validate:"min=0,max=3600000"`
+	Until   string  `json:"until" validate:"required"`
+	Max     int     `json:"max" validate:"required,min=1,max=100000"`
+	DelayMs int     `json:"delayMs" validate:"min=0,max=3600000"`
+	Collect *string `json:"collect" validate:"omitnil,min=1"`
 }
 
 // retryRequest calls again after a failure; the pause doubles from one attempt to the next.
@@ -86,12 +88,12 @@ type fetchRequest struct {
 // chain.schema.json.
 var (
 	chainFields = []string{"steps", "input", "params", "common", "return", "verify", "budget", "onError", "lite", "dryRun",
-		"trace", "name", "description", "version"}
+		"trace", "name", "description", "version", "$schema"}
 	fetchFields  = []string{"continuation_token", "mode", "page", "page_size", "filter_keys", "query", "budget", "lite"}
-	stepFields   = []string{"fn", "args", "chain", "id", "when", "forEach", "concurrency", "repeat", "select", "orElse", "timeoutMs", "retry"}
+	stepFields   = []string{"fn", "expr", "args", "chain", "id", "when", "forEach", "concurrency", "repeat", "select", "orElse", "timeoutMs", "retry"}
 	inlineFields = []string{"steps", "return"}
 	budgetFields = []string{"maxTotalTokens", "maxSteps", "maxCalls", "maxDurationMs"}
-	repeatFields = []string{"until", "max", "delayMs"}
+	repeatFields = []string{"until", "max", "delayMs", "collect"}
 	retryFields  = []string{"max", "backoffMs"}
 )
 

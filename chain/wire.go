@@ -102,10 +102,10 @@ func (w *writer) warning(f *fault.Error) {
 func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, brief bool) {
 	w.open('{')
 	w.int("step", int64(number))
-	if p.fn != nil {
-		w.text("fn", p.name())
-	} else {
+	if p.inline != nil {
 		w.int("chain", int64(len(p.inline.steps)))
+	} else {
+		w.text("fn", p.name())
 	}
 	w.text("status", s.status)
 	if s.reason != "" {

@@ -62,12 +62,13 @@ var chainManual = struct {
 	},
 	Step: map[string]string{
 		"fn":          "function name; chain: {steps, return} in its place is an inline chain whose $input is args",
+		"expr":        "in fn's place, without args: an expression over $0, $id, $input, $item; its value is the result",
 		"args":        "object; strings may hold references",
 		"id":          "name for $id.path",
 		"when":        "expression; false: the step is skipped, its result null",
 		"forEach":     "reference or expression giving an array; $item, $index; the result is the array of results",
 		"concurrency": "of forEach; default 8 for reads, 1 for writes",
-		"repeat":      "{until, max, delayMs}: call again until the expression over $result is true",
+		"repeat":      "{until, max, delayMs, collect}: call again until the expression over $result is true; args see the last round's $result, first null; collect: reference or expression over $result giving an array; the result is all rounds' arrays joined",
 		"select":      "reference or expression over $result: what the step keeps",
 		"orElse":      "result where the step fails",
 		"timeoutMs":   "of one call",
@@ -77,6 +78,6 @@ var chainManual = struct {
 		`"$0.items[0].id" value; "$0.items[-1]" last; "$0.items[*].id" array; "$0.items[*].tags[**]" flattened`,
 		`"$0.a?.b" null where missing; "$0.limit ?? 10" default; "$0[\"odd.key\"]" quoted key`,
 		`"text ${$0.name}" inside text; "$$5" is the text $5`,
-		`expressions (when, select, forEach, repeat.until): expr-lang: $0.total > 3, filter($0.items, .size > 10), map, sum, len, sortBy`,
+		`expressions (expr, when, select, forEach, repeat): expr-lang: $0.total > 3, filter($0.items, .size > 10), map, sum, len, sortBy`,
 	},
 }

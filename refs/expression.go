@@ -265,7 +265,7 @@ func CheckFree(source string, names []string) *fault.Error {
 // freeSource resolves a name among variables.
 func freeSource(variables string, l *lookup) (source, *fault.Error) {
 	if l.name[0] == '$' || l.status {
-		return source{}, fault.New(fault.BadExpression, "%s is not known here: pass its value as a variable and write the variable's name.", clip(l.name))
+		return source{}, fault.New(fault.BadExpression, "%s is not known here, as only the variables are: write an expr step, {\"expr\": \"…\"}, which reads references, or pass the value as a variable.", clip(l.name))
 	}
 	if raw, kind := whole(variables, gjson.Escape(l.name)); kind == found {
 		return source{raw: raw}, nil

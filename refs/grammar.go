@@ -296,7 +296,7 @@ func (p *referenceParser) fallback() (string, *fault.Error) {
 	d := json.NewDecoder(strings.NewReader(p.text[p.pos:]))
 	var raw json.RawMessage
 	if d.Decode(&raw) != nil {
-		return "", p.malformed(p.pos, "After ?? stands a JSON value: ?? 10, ?? \"none\", ?? []. To compute a default, use an expression in select or expr.eval.")
+		return "", p.malformed(p.pos, "After ?? stands a JSON value: ?? 10, ?? \"none\", ?? []. To compute a default, use an expression in select or an expr step.")
 	}
 	p.pos += int(d.InputOffset())
 	p.blanks()

@@ -114,6 +114,8 @@ func (g *guard) failNear(at ast.Node, nearest []string, format string, args ...a
 func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
 	switch {
 	case g.callees[n] || n.Value[0] == ' ':
+	case n.Value == "null":
+		ast.Patch(node, &ast.NilNode{})
 	case n.Value == "$env":
 		g.fail(n, "The environment cannot be read. Pass the value as $input.")
 	case g.variables[n.Value]:

@@ -132,6 +132,8 @@ func compileFault(source string, err error) *fault.Error {
 		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
 	case strings.HasPrefix(source[offset:], "=>") || strings.HasPrefix(source[max(offset-1, 0):], "=>"):
 		f.Message += ` There are no arrow functions: the element is #, as in filter(list, # contains "o") and map(list, .name).`
+	case strings.HasPrefix(source[offset:], "*]"):
+		f.Message += " [*] belongs to references: write map(list, .name) for a member of each element."
 	case strings.Contains(source, "==="), strings.Contains(source, "!=="):
 		f.Message += " Equality is ==, inequality !=."
 	case strings.Contains(source, "|") && !strings.Contains(source, "||"):

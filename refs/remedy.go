@@ -17,7 +17,7 @@ func (p *referenceParser) unexpected() *fault.Error {
 }
 
 // computeElsewhere is told where an expression stands in the place of a reference.
-const computeElsewhere = "To compute, use select or expr.eval: args and return take references only."
+const computeElsewhere = "To compute, use select or an expr step: args and return take references only."
 
 // computation names what makes an expression of a text in which a reference has ended; "" where it is none. A parser of
 // plain names is for texts that may be expressions, so that there it has nothing to tell.

@@ -1,0 +1,48 @@
+package chain
+
+import (
+	"context"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/share"
+)
+
+// evaluate computes the value of an expr step. Many small ones keep the processors as calls that compute do (see invoke).
+func (r *run) evaluate(ctx context.Context, p *plannedStep, scope *refs.Scope) ([]byte, error) {
+	if r.evaluated.Add(1) > freeCalls {
+		ctx = share.WithTurns(ctx)
+	}
+	ctx, turn, _ := share.Begin(ctx) // the error is the context's, which Eval reports
+	defer turn.Done()
+	return p.expr.Eval(ctx, scope)
+}
+
+// collect appends the array that repeat.collect gives for a round to those of the rounds before. What it gives is held, in place of
+// joined.
+func (r *run) collect(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
+	at := p.at + "/repeat/collect"
+	raw, err := p.collect.Resolve(ctx, scope)
+	if err != nil {
+		return nil, coded(err, at)
+	}
+	if value := gjson.ParseBytes(raw); !value.IsArray() {
+		return nil, fault.New(fault.BadArguments, "collect needs an array, not %s%s", kindOf(value), arrayInstead(p.collect.String(), value)).Under(at)
+	}
+	switch {
+	case joined == nil:
+	case len(raw) == len("[]"):
+		return joined, nil
+	case len(joined) == len("[]"):
+	default:
+		raw = append(append(joined[:len(joined)-1], ','), raw[1:]...)
+	}
+	if int64(len(raw)) > r.o.MaxResultBytes {
+		return nil, fault.New(fault.LimitExceeded, "the collected arrays have %d bytes, the limit is %d (limits.maxResultBytes): collect less of each round",
+			len(raw), r.o.MaxResultBytes).Under(at)
+	}
+	r.spared(len(joined))
+	return raw, r.holdResult(p, len(raw))
+}

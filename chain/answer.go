@@ -19,7 +19,13 @@ type draft struct {
 	failed  *steps.Entry // the function of err, nil: none
 	teaches schemaLevel  // what failed takes has to do with err
 	faults  []*fault.Error
-	more    []elementFault // all failed elements of the step of err
+	more    []elementFault // failed elements of the step of err, beside that of index with onError stop
+	outcome fault.Outcome  // of the last call that writes of the step of err
+
+	unstarted []interval // elements of that step
+	skipped   string     // why they did not start
+	entries   []*writeEntry
+	summed    bool // entries has the writes
 
 	moreFaults int   // beside faults, that were only counted
 	ms         int64 // since the request came; taken once, so that an answer's size does not change while it is fitted
@@ -78,7 +84,8 @@ func (d *draft) cause() {
 	for i := range d.run.steps {
 		s := &d.run.steps[i]
 		if s.status == statusFailed {
-			d.step, d.index, d.failed, d.more = i, s.index, s.fn, s.elements
+			d.step, d.index, d.failed, d.more, d.outcome = i, s.index, s.fn, s.elements, s.outcome
+			d.unstarted, d.skipped = s.unstarted, s.skipped
 			d.blame(s.err)
 			return
 		}

@@ -10,12 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // step runs one step: its condition, then its one call or its forEach.
-func (r *run) step(ctx context.Context, p *plannedStep, scope refs.Scope) (s stepRun) {
+func (r *run) step(ctx context.Context, p *plannedStep, scope refs.Scope, within *enclosing) (s stepRun) {
 	started := time.Now()
-	s.index, s.count = -1, -1
+	s.within, s.index, s.count = within, -1, -1
 	ctx, ended := r.beginStep(ctx, p)
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -179,6 +180,10 @@ func (r *run) holdResult(p *plannedStep, n int) *fault.Error {
 
 // attempts is one round: the call, and its retries after failures that may pass.
 func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	var outcome fault.Outcome
+	if p.fn != nil && p.effect != steps.Read {
+		defer func() { r.wrote(p, s, outcome) }()
+	}
 	args, f := r.arguments(ctx, p, scope)
 	if f != nil {
 		return nil, f
@@ -190,6 +195,7 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	wait := p.backoff
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
+		outcome = combined(outcome, outcomeOfCall(f))
 		if f == nil || attempt >= p.maxRetries || !mayPass(f.Code) || ctx.Err() != nil {
 			return raw, f
 		}
@@ -230,7 +236,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		}
 		s.calls++
 		if !p.repeatable {
-			r.wrote.Store(true)
+			r.unsafe.Store(true)
 		}
 	}
 	own := ctx
@@ -330,7 +336,11 @@ func pause(ctx context.Context, d time.Duration) error {
 func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	scope := r.scope(args)
 	scope.Item, scope.Index = outer.Item, outer.Index
-	runs := r.chain(ctx, p.inline, scope)
+	var within *enclosing
+	if p.effect != steps.Read {
+		within = &enclosing{outer: s.within, step: p.number, index: s.index}
+	}
+	runs := r.chain(ctx, p.inline, scope, within)
 	first := -1
 	for i := range runs {
 		s.calls += runs[i].calls
@@ -341,7 +351,7 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 	}
 	raw, f := returned(ctx, p.inline, runs, scope)
 	if first >= 0 {
-		s.fn = runs[first].fn
+		s.fn, s.outcome = runs[first].fn, runs[first].outcome
 		return raw, runs[first].err
 	}
 	if f == nil && ctx.Err() != nil {

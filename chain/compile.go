@@ -18,7 +18,6 @@ import (
 type compiler struct {
 	*exchange
 	common     []objectMember
-	request    *request
 	usedCommon map[string]bool
 	onError    string
 	total      int // steps so far, inline ones included
@@ -43,6 +42,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 		return nil, s.pace.ended
 	}
 	s.form(r.Lite, r.Trace)
+	s.request = r
 	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
 	s.pace.ctx, s.pace.since = ctx, time.Now()
 	defer s.pace.end()
@@ -51,7 +51,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	}
 	c.budget(r.Budget)
 	input, fills := c.input(r)
-	c.common, c.request = members(r.Common), r
+	c.common = members(r.Common)
 	s.verify = r.Verify
 
 	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)

@@ -39,7 +39,7 @@ func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 	w.text("hash", hash)
 	if detail != planCounts {
 		w.waves(p.waves())
-		w.planSteps(p, detail)
+		w.planSteps(p, s.request.Steps, detail)
 	}
 	counts := map[steps.Effect]int{}
 	p.count(counts)
@@ -71,12 +71,12 @@ func (w *writer) waves(waves [][]int) {
 	w.close(']')
 }
 
-func (w *writer) planSteps(p *plan, detail planDetail) {
+func (w *writer) planSteps(p *plan, written []step, detail planDetail) {
 	w.key("steps")
 	w.b = append(w.b, '[')
 	for i, s := range p.steps {
 		w.open('{')
-		w.int("step", int64(i))
+		w.step(i, written[i].ID)
 		if name := s.name(); name != "" {
 			w.text("fn", name)
 		}
@@ -88,7 +88,7 @@ func (w *writer) planSteps(p *plan, detail planDetail) {
 			w.key("chain")
 			w.b = append(w.b, '{')
 			w.waves(s.inline.waves())
-			w.planSteps(s.inline, detail)
+			w.planSteps(s.inline, written[i].Chain.Steps, detail)
 			w.close('}')
 		}
 		w.close('}')

@@ -39,7 +39,9 @@ type exchange struct {
 	single      *Call  // the one call that is made; nil: a chain or a fetch
 	warnings    []*fault.Error
 	notices     []*fault.Error // of the door, told before the warnings
-	observation *observation   // nil: nobody observes
+	writes      writeLog
+	request     *request     // that is compiled; nil: none
+	observation *observation // nil: nobody observes
 
 	pace pace
 	holding
@@ -125,6 +127,14 @@ func (s *exchange) unwarn(faults []*fault.Error) {
 			return f.Code == fault.BadExpression && s.placed(f).At == w.At
 		})
 	})
+}
+
+// idOf is the id of a step of the outermost chain; "": it has none.
+func (s *exchange) idOf(step int) string {
+	if s.request == nil || step < 0 || step >= len(s.request.Steps) {
+		return ""
+	}
+	return s.request.Steps[step].ID
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

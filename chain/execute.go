@@ -39,7 +39,7 @@ type run struct {
 
 	noted     notes         // what functions have warned of
 	exhausted atomic.Bool   // a call was refused: maxCalls are used up
-	wrote     atomic.Bool   // a function was called that is not safe to repeat
+	unsafe    atomic.Bool   // a function was called that is not safe to repeat
 	spare     chan struct{} // holds one for each goroutine beside the first: no more calls are under way at once
 
 	parent context.Context // the caller's, without the chain's own deadline
@@ -57,8 +57,12 @@ type stepRun struct {
 	raw            []byte // the result after select; nil: none. A failed forEach keeps the elements that succeeded
 	err            *fault.Error
 	fn             *steps.Entry   // the function that failed: not the step's own in an inline chain
-	index          int            // of the forEach's element that failed first; -1: none
-	elements       []elementFault // all that failed, with onError continue
+	within         *enclosing     // the inline chain that the step stands in; nil: the outermost chain
+	index          int            // of the forEach's element that failed first, or that this is the run of; -1: none
+	outcome        fault.Outcome  // of the last call that writes; "": there was none
+	elements       []elementFault // that failed: with onError stop without the first
+	unstarted      []interval     // elements that never started, as skipped says
+	skipped        string         // the reason
 	count          int            // elements of a forEach; -1: no forEach
 	defaulted      bool
 	truncated      bool // a call said that its result is a part only
@@ -68,8 +72,10 @@ type stepRun struct {
 }
 
 type elementFault struct {
-	index int
-	err   *fault.Error
+	index   int
+	err     *fault.Error
+	outcome fault.Outcome
+	fn      *steps.Entry // that failed
 }
 
 // execute runs a plan. It ends when all steps that may run have ended.
@@ -83,7 +89,7 @@ func (s *exchange) execute(ctx context.Context, p *plan) *run {
 	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
 	defer cancel()
 	ctx = r.attend(ctx)
-	r.steps = r.chain(ctx, p, r.scope(p.input))
+	r.steps = r.chain(ctx, p, r.scope(p.input), nil)
 	r.noted.close(s)
 	return r
 }
@@ -94,8 +100,8 @@ func (s *exchange) scope(input []byte) refs.Scope {
 }
 
 // chain runs the steps of one level, the only loop there is: a step starts when all steps in its `after` have ended.
-func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope) []stepRun {
-	l := &loop{run: r, plan: p, scope: scope, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
+func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope, within *enclosing) []stepRun {
+	l := &loop{run: r, plan: p, scope: scope, within: within, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
 		done: make(chan int, len(p.steps)), own: noStep}
 	l.scope.Steps = make([]refs.StepResult, len(p.steps))
 	l.index()
@@ -115,6 +121,7 @@ type loop struct {
 	*run
 	plan    *plan
 	scope   refs.Scope
+	within  *enclosing
 	steps   []stepRun
 	waiting []int // how many steps each step still waits for
 	next    []int // the steps that wait for step i stand from nextOf[i] to nextOf[i+1]
@@ -195,7 +202,7 @@ func (l *loop) start(ctx context.Context) {
 		l.ready = l.ready[1:]
 		l.report(i, false)
 		if inTurn {
-			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope)
+			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope, l.within)
 			l.finish(i)
 			continue
 		}
@@ -207,7 +214,7 @@ func (l *loop) start(ctx context.Context) {
 		go func() {
 			roomy()
 			defer release()
-			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope)
+			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope, l.within)
 			l.done <- i
 		}()
 	}
@@ -267,16 +274,21 @@ func (l *loop) finish(i int) {
 
 // skipRest gives a status to the steps that never started, and to the run the reason when it is not a failed step.
 func (l *loop) skipRest(ctx context.Context) {
-	reason := reasonStopped
-	switch {
-	case l.parent.Err() != nil:
-		reason = reasonCancelled
-	case ctx.Err() != nil || l.exhausted.Load():
-		reason = reasonBudget
-	}
+	reason := l.skipReason(ctx)
 	for i := range l.steps {
 		if l.steps[i].status == "" {
 			l.steps[i] = stepRun{status: statusSkipped, reason: reason, index: -1, count: -1}
 		}
 	}
+}
+
+// skipReason is why steps, or elements of a forEach, did not start.
+func (r *run) skipReason(ctx context.Context) string {
+	switch {
+	case r.parent.Err() != nil:
+		return reasonCancelled
+	case ctx.Err() != nil || r.exhausted.Load():
+		return reasonBudget
+	}
+	return reasonStopped
 }

@@ -24,6 +24,7 @@ type trim struct {
 	lost        bool   // probe is a preview of a result that is not kept
 	faults      int    // how many are told
 	elements    int    // likewise
+	writes      int    // likewise
 	longest     int    // characters of a message
 	noNearest   bool
 	label       int  // characters of the door's label
@@ -35,7 +36,7 @@ type trim struct {
 
 // nothing is the trim that gives up nothing of a draft.
 func (d *draft) nothing() *trim {
-	return &trim{faults: len(d.faults), elements: math.MaxInt, longest: math.MaxInt, label: math.MaxInt}
+	return &trim{faults: len(d.faults), elements: math.MaxInt, writes: math.MaxInt, longest: math.MaxInt, label: math.MaxInt}
 }
 
 type traceLevel int
@@ -81,7 +82,9 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
 	func(_ context.Context, _ *draft, t *trim) { t.noNotices = true },
 	func(_ context.Context, _ *draft, t *trim) { t.elements = 0 },
+	func(_ context.Context, d *draft, t *trim) { d.fewerWrites(t) },
 	func(_ context.Context, _ *draft, t *trim) { t.longest, t.noNearest = leastMessage, true },
+	func(_ context.Context, d *draft, t *trim) { d.fewerWrites(t) },
 	func(_ context.Context, d *draft, t *trim) { d.fewerFaults(t) },
 	func(_ context.Context, _ *draft, t *trim) { t.bare = true },
 	func(_ context.Context, d *draft, t *trim) { d.shorterMessage(t) },
@@ -285,7 +288,7 @@ func (d *draft) lost(f *fault.Error) *fault.Error {
 	own := f.Under("") // a copy
 	own.Message = fmt.Sprintf("%s, of about %d tokens, does not fit and is not kept. %s", what, d.meter.Estimate(d.result), tryAgain.ReplaceAllString(f.Message, "."))
 	switch {
-	case d.run != nil && d.run.wrote.Load():
+	case d.run != nil && d.run.unsafe.Load():
 		own.Message += " What was to be done is done: do not send it again."
 	case f.Code.Retryable():
 		own.Message += " Ask for less, or send it again later."

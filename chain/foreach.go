@@ -25,12 +25,12 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	}
 	defer r.spared(size)
 	s.count = len(items)
-	e := &each{run: r, step: p, scope: scope, items: items, results: make([][]byte, len(items)), most: int64(p.concurrency)}
+	e := &each{run: r, step: p, within: s.within, scope: scope, items: items, results: make([][]byte, len(items)), most: int64(p.concurrency)}
 	e.first.Store(int64(len(items)))
 	e.work(ctx)
 	e.workers.Wait()
 	s.calls, s.defaulted, s.truncated = e.calls.Load(), e.defaulted.Load(), e.truncated.Load()
-	e.end(s)
+	e.end(ctx, s)
 }
 
 // items resolves the array that forEach goes over; its bytes are held, size of them.
@@ -142,6 +142,7 @@ func membersInstead(text string, arrays iter.Seq[string]) string {
 type each struct {
 	*run
 	step      *plannedStep
+	within    *enclosing
 	scope     refs.Scope
 	items     [][]byte
 	results   [][]byte
@@ -157,7 +158,6 @@ type each struct {
 
 	mu     sync.Mutex
 	failed []elementFault
-	fn     *steps.Entry // that failed, of the lowest failed element
 }
 
 // work runs elements until there is none left or none may start. While there are goroutines to spare, and elements for
@@ -200,7 +200,7 @@ func (e *each) share(ctx context.Context) {
 // take runs element i and keeps what comes of it.
 func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 	scope.Item, scope.Index = e.items[i], i
-	var s stepRun
+	s := stepRun{within: e.within, index: i}
 	raw, f := e.one(ctx, scope, &s)
 	e.calls.Add(s.calls)
 	if s.truncated {
@@ -211,7 +211,7 @@ func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 		e.defaulted.Store(true)
 	}
 	if f != nil {
-		e.fail(i, f, s.fn)
+		e.fail(elementFault{i, f, s.outcome, s.fn})
 		return
 	}
 	e.results[i] = raw
@@ -240,19 +240,21 @@ func (e *each) stopped(ctx context.Context, i int) bool {
 	return e.plan.onError == "stop" && int64(i) > e.first.Load()
 }
 
-func (e *each) fail(i int, f *fault.Error, fn *steps.Entry) {
+func (e *each) fail(f elementFault) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.failed = append(e.failed, elementFault{i, f})
-	if int64(i) < e.first.Load() {
-		e.first.Store(int64(i))
-		e.fn = fn
-	}
+	e.failed = append(e.failed, f)
+	e.first.Store(min(e.first.Load(), int64(f.index)))
 }
 
 // end makes the step's result and status out of its elements'.
-func (e *each) end(s *stepRun) {
+func (e *each) end(ctx context.Context, s *stepRun) {
+	slices.SortFunc(e.failed, func(a, b elementFault) int { return a.index - b.index })
+	s.unstarted, s.skipped = e.unstarted(), e.skipReason(ctx)
 	failed := len(e.failed) > 0
+	if s.calls > 0 || failed {
+		e.leftOut(e.step, s)
+	}
 	if failed && e.plan.onError == "stop" {
 		e.lowest(s)
 		return
@@ -299,10 +301,24 @@ func joinArray(elements [][]byte, size int) []byte {
 
 // lowest makes the failure of the lowest element the step's.
 func (e *each) lowest(s *stepRun) {
-	slices.SortFunc(e.failed, func(a, b elementFault) int { return a.index - b.index })
-	s.index, s.fn = e.failed[0].index, e.fn
-	if e.plan.onError == "continue" {
-		s.elements = e.failed
+	first := e.failed[0]
+	s.index, s.fn, s.outcome, s.elements = first.index, first.fn, first.outcome, e.failed
+	if e.plan.onError == "stop" {
+		s.elements = e.failed[1:]
 	}
-	s.fail(e.step, e.failed[0].err)
+	s.fail(e.step, first.err)
+}
+
+// unstarted gives the elements that have neither a result nor a failure.
+func (e *each) unstarted() (list []interval) {
+	failed := e.failed
+	for i, raw := range e.results {
+		switch {
+		case len(failed) > 0 && failed[0].index == i:
+			failed = failed[1:]
+		case raw == nil:
+			list = appendInterval(list, interval{i, i})
+		}
+	}
+	return list
 }

@@ -22,6 +22,7 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	}
 	w.bool("ok", d.err == nil)
 	d.renderError(w, t)
+	d.renderWrites(w, t)
 	switch {
 	case d.result == nil || t.noResult && d.err != nil:
 	case t.probe != nil:
@@ -81,7 +82,7 @@ func (d *draft) renderWarnings(w *writer, t *trim) {
 	w.key("warnings")
 	w.b = append(w.b, '[')
 	for _, f := range told {
-		w.warning(f)
+		d.renderWarning(w, f)
 	}
 	w.close(']')
 }
@@ -110,13 +111,16 @@ func (d *draft) renderUsage(w *writer) {
 }
 
 func (d *draft) renderSteps(w *writer, t *trim) {
-	if d.run == nil || d.single != nil || d.trace == "none" || t.trace == traceNone {
+	if d.run == nil || d.single != nil || t.trace == traceNone {
 		return
 	}
 	some := false
 	for i := range d.run.steps {
 		s := &d.run.steps[i]
-		if t.trace == traceNotOK && s.status == statusOK {
+		switch {
+		case d.trace == "none" && (s.status != statusFailed || i == d.step): // a failure tells all that failed
+			continue
+		case t.trace == traceNotOK && s.status == statusOK:
 			continue
 		}
 		if !some {
@@ -125,7 +129,7 @@ func (d *draft) renderSteps(w *writer, t *trim) {
 			some = true
 		}
 		full := d.trace == "full" && t.trace == traceAsked
-		w.step(i, d.run.plan.steps[i], s, d.tokens[i], full, i == d.step)
+		w.ran(d.run.plan.steps[i], d.idOf(i), s, d.tokens[i], full, i == d.step)
 	}
 	if some {
 		w.close(']')
@@ -139,8 +143,11 @@ func (d *draft) renderError(w *writer, t *trim) {
 	w.key("error")
 	w.b = append(w.b, '{')
 	w.text("code", string(d.err.Code))
-	if d.step >= 0 {
-		w.int("step", int64(d.step))
+	switch {
+	case d.step >= 0 && t.bare:
+		w.step(d.step, "")
+	case d.step >= 0:
+		w.step(d.step, d.idOf(d.step))
 	}
 	if d.failed != nil && !t.bare {
 		w.text("fn", d.failed.Spec().Name)
@@ -154,9 +161,7 @@ func (d *draft) renderError(w *writer, t *trim) {
 	w.text("message", clip(d.err.Message, t.longest))
 	d.renderFaults(w, t)
 	d.renderElements(w, t)
-	if d.err.Outcome != "" {
-		w.text("outcome", string(d.err.Outcome))
-	}
+	w.outcome(d.outcome, d.err)
 	if d.err.Status > 0 {
 		w.int("status", int64(d.err.Status))
 	}
@@ -189,7 +194,7 @@ func (d *draft) renderFaults(w *writer, t *trim) {
 	w.key("faults")
 	w.b = append(w.b, '[')
 	for _, f := range d.faults[:t.faults] {
-		w.fault(f, t.longest, d.single != nil)
+		d.renderFault(w, f, t.longest)
 	}
 	w.close(']')
 	if more := len(d.faults) - t.faults + d.moreFaults; more > 0 {
@@ -198,11 +203,11 @@ func (d *draft) renderFaults(w *writer, t *trim) {
 }
 
 func (d *draft) renderElements(w *writer, t *trim) {
-	if len(d.more) == 0 {
+	if len(d.more) == 0 && len(d.unstarted) == 0 {
 		return
 	}
 	told := min(len(d.more), t.elements)
-	if told > 0 {
+	if t.elements > 0 {
 		w.key("elements")
 		w.b = append(w.b, '[')
 		for _, e := range d.more[:told] {
@@ -210,12 +215,24 @@ func (d *draft) renderElements(w *writer, t *trim) {
 			w.int("index", int64(e.index))
 			w.text("code", string(e.err.Code))
 			w.text("message", clip(e.err.Message, min(t.longest, 200)))
+			w.outcome(e.outcome, e.err)
+			w.close('}')
+		}
+		if len(d.unstarted) > 0 {
+			w.open('{')
+			w.text("elements", rangesOf(d.unstarted))
+			w.text("status", statusSkipped)
+			w.text("reason", d.skipped)
 			w.close('}')
 		}
 		w.close(']')
 	}
-	if told < len(d.more) {
-		w.int("more", int64(len(d.more)-told))
+	more := len(d.more) - told
+	if t.elements == 0 {
+		more += sizeOf(d.unstarted)
+	}
+	if more > 0 {
+		w.int("more", int64(more))
 	}
 }
 
@@ -241,5 +258,5 @@ func (d *draft) retryable() bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		passes = true
 	}
-	return passes && (d.run == nil || !d.run.wrote.Load())
+	return passes && (d.run == nil || !d.run.unsafe.Load())
 }

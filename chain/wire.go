@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -23,6 +24,14 @@ func (w *writer) key(name string) {
 func (w *writer) raw(name string, value []byte) {
 	w.key(name)
 	w.b = append(w.b, value...)
+}
+
+// step names a step of the outermost chain; id may be "".
+func (w *writer) step(number int, id string) {
+	w.int("step", int64(number))
+	if id != "" {
+		w.text("id", clip(id, maxRemedy))
+	}
 }
 
 func (w *writer) text(name, value string) {
@@ -69,11 +78,11 @@ func (w *writer) nearest(f *fault.Error) {
 }
 
 // fault writes one fault of a chain that does not compile, or of a single call, whose places name no steps.
-func (w *writer) fault(f *fault.Error, longest int, single bool) {
+func (d *draft) renderFault(w *writer, f *fault.Error, longest int) {
 	w.open('{')
 	w.text("code", string(f.Code))
-	if n := stepOf(f.At); n >= 0 && !single {
-		w.int("step", int64(n))
+	if n := stepOf(f.At); n >= 0 && d.single == nil {
+		w.step(n, d.idOf(n))
 	}
 	if f.At != "" {
 		w.text("at", clip(f.At, max(longest, 200)))
@@ -87,10 +96,13 @@ func (w *writer) fault(f *fault.Error, longest int, single bool) {
 	w.close('}')
 }
 
-// warning writes one warning.
-func (w *writer) warning(f *fault.Error) {
+// renderWarning writes one warning. Its place has the number of the step.
+func (d *draft) renderWarning(w *writer, f *fault.Error) {
 	w.open('{')
 	w.text("code", string(f.Code))
+	if n := stepOf(f.At); d.single == nil && d.idOf(n) != "" {
+		w.step(n, d.idOf(n))
+	}
 	if f.At != "" {
 		w.text("at", f.At)
 	}
@@ -98,10 +110,10 @@ func (w *writer) warning(f *fault.Error) {
 	w.close('}')
 }
 
-// step writes what is told of one step. brief leaves out the message of the failure that the answer's error tells.
-func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, brief bool) {
+// ran writes what is told of one step. brief leaves out the message of the failure that the answer's error tells.
+func (w *writer) ran(p *plannedStep, id string, s *stepRun, tokens int, full, brief bool) {
 	w.open('{')
-	w.int("step", int64(number))
+	w.step(p.number, id)
 	if p.inline != nil {
 		w.int("chain", int64(len(p.inline.steps)))
 	} else {
@@ -126,6 +138,7 @@ func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, 
 		w.text("code", string(s.err.Code))
 		if !brief {
 			w.text("message", clip(s.err.Message, 200))
+			w.outcome(s.outcome, s.err)
 		}
 		w.close('}')
 	}
@@ -145,6 +158,13 @@ func (w *writer) step(number int, p *plannedStep, s *stepRun, tokens int, full, 
 		w.details(p, s)
 	}
 	w.close('}')
+}
+
+// outcome writes the outcome of the call that failed, or of the last one before the failure.
+func (w *writer) outcome(last fault.Outcome, f *fault.Error) {
+	if o := cmp.Or(last, f.Outcome); o != "" {
+		w.text("outcome", string(o))
+	}
 }
 
 // details writes the arguments, as they may be shown, and the result.

@@ -104,14 +104,39 @@ func (c Code) HTTP() int {
 // Retryable tells whether the same request, sent again unchanged, may succeed.
 func (c Code) Retryable() bool { return table[c].retryable }
 
-// Outcome is what is known of the work of a call whose answer never came.
+// Outcome is what is known of the work of a call.
 type Outcome string
 
-// The outcomes of a call without an answer.
+// The outcomes of a call.
 const (
+	Applied     Outcome = "applied"      // it answered success, whatever failed then
+	Failed      Outcome = "failed"       // it answered that it failed
 	NotSent     Outcome = "not_sent"     // it never left: nothing was done, and it can be made again
 	SentUnknown Outcome = "sent_unknown" // it left, and nobody knows whether its work was done
 )
+
+// OutcomeOf is the outcome of a call of a function that writes, from the error that it ended with (nil: none): the one
+// that the error has; else SentUnknown if the call broke off or an HTTP service answered with a status of 500 and over.
+func OutcomeOf(err error) Outcome {
+	f, ok := As(err)
+	switch {
+	case err == nil:
+		return Applied
+	case !ok || f == nil:
+		return SentUnknown
+	case f.Outcome != "":
+		return f.Outcome
+	case f.Status >= 500:
+		return SentUnknown
+	}
+	switch f.Code {
+	case Timeout, Cancelled, Unavailable, Internal:
+		return SentUnknown
+	case NotRecorded:
+		return NotSent
+	}
+	return Failed
+}
 
 // Error is a coded error. The zero value of every field but Code and Message means "not known" or "does not apply".
 type Error struct {
@@ -137,8 +162,8 @@ type Error struct {
 	Status int
 	Body   []byte
 
-	// Outcome tells of a call that broke off whether its work may have been done; "" where the function itself said that
-	// it failed, or where it was never called.
+	// Outcome is what is known of the work of the call that failed; "" if the function itself said that it failed, and of
+	// reads.
 	Outcome Outcome
 
 	Err error // the cause, for errors.Is and errors.As; never shown to a caller by itself

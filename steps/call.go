@@ -30,11 +30,12 @@ const grace = 100 * time.Millisecond
 //   - the code that the function gave; function_failed where it gave an error without a code.
 func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 	args, f := e.accept(ctx, args)
-	if f != nil {
-		return nil, f
+	if f == nil && ctx.Err() != nil {
+		f = e.stopped(ctx)
 	}
-	if ctx.Err() != nil {
-		return nil, e.stopped(ctx)
+	if f != nil {
+		e.mark(f, fault.NotSent)
+		return nil, f
 	}
 	var result []byte
 	if ctx.Done() == nil || e.prompt {
@@ -77,10 +78,15 @@ func (e *Entry) watch(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 		return o.result, o.fault
 	case <-timer.C:
 		f := e.stopped(ctx)
-		if e.spec.Effect != Read {
-			f.Outcome = fault.SentUnknown // it goes on
-		}
+		e.mark(f, fault.SentUnknown) // it goes on
 		return nil, f
+	}
+}
+
+// mark says what became of a call of a function that writes.
+func (c *compiled) mark(f *fault.Error, outcome fault.Outcome) {
+	if c.spec.Effect != Read {
+		f.Outcome = outcome
 	}
 }
 
@@ -139,12 +145,14 @@ func (c *compiled) guard(raw Call) Call {
 		switch {
 		case f != nil:
 			f.Code, f.Message = fault.Internal, c.spec.Name+" answered what is not JSON: "+f.Message
-			return nil, f
 		case c.maxResult >= 0 && int64(len(compact)) > c.maxResult:
-			return nil, fault.New(fault.LimitExceeded, "%s answered %d bytes, the limit for a result is %d: ask for less or raise limits.maxResultBytes",
+			f = fault.New(fault.LimitExceeded, "%s answered %d bytes, the limit for a result is %d: ask for less or raise limits.maxResultBytes",
 				c.spec.Name, len(compact), c.maxResult)
+		default:
+			return compact, nil
 		}
-		return compact, nil
+		c.mark(f, fault.Applied)
+		return nil, f
 	}
 }
 

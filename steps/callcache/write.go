@@ -38,35 +38,11 @@ func (c *Cache) writing(f *function, next steps.Call) steps.Call {
 		w := &write{resource: f.resource, paths: f.paths(args)}
 		c.begin(f.source, w)
 		returned := false
-		defer func() { c.end(f.source, w, !returned || broken(err)) }()
+		defer func() { c.end(f.source, w, !returned || fault.OutcomeOf(err) == fault.SentUnknown) }()
 		result, err = next(ctx, args)
 		returned = true
 		return result, err
 	}
-}
-
-// broken tells whether a call broke off so that its work may still be done after it.
-func broken(err error) bool {
-	if err == nil {
-		return false
-	}
-	f, ok := fault.As(err)
-	if !ok || f == nil {
-		return true
-	}
-	switch f.Outcome {
-	case fault.NotSent:
-		return false
-	case fault.SentUnknown:
-		return true
-	}
-	switch f.Code {
-	case fault.Timeout, fault.Cancelled, fault.Unavailable, fault.Internal:
-		return true
-	case fault.FunctionFailed:
-		return f.Status >= 500 // a gateway may have given up on it
-	}
-	return false
 }
 
 // begin drops what the write may touch. Until its end no read that it may touch is kept, joined or answered from what is

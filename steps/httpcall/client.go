@@ -266,12 +266,13 @@ func (s *sending) watch(request *http.Request) *http.Request {
 func (s *sending) failed(err error) *fault.Error {
 	f := *egress.Failure(s.request, err)
 	switch writes := !egress.Safe(s.request.Method); {
+	case !writes && s.arrived.Load():
+		f.Outcome = ""
+	case f.Outcome == fault.Applied:
 	case writes && s.arrived.Load():
 		f.Outcome = fault.SentUnknown
 	case writes && s.sought.Load():
 		f.Outcome = fault.NotSent
-	case !writes && s.arrived.Load():
-		f.Outcome = ""
 	}
 	_, coded := fault.As(err)
 	if f.Code == fault.Unavailable && f.Outcome == fault.SentUnknown && !coded {

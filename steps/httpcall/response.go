@@ -35,7 +35,9 @@ func (s *Source) readReply(response *http.Response, host string) (whole *reply, 
 	case err != nil:
 		return nil, nil, err
 	case !fits:
-		return nil, nil, fault.New(fault.LimitExceeded, "the body of %s is larger than %d bytes: ask for less, by a page or a range", host, s.maxBody)
+		f := fault.New(fault.LimitExceeded, "the body of %s is larger than %d bytes: ask for less, by a page or a range", host, s.maxBody)
+		f.Outcome = fault.Applied
+		return nil, nil, f
 	}
 	body, _ := overhttp.Value(response.Header, data, false)
 	return &reply{response.StatusCode, response.Header, body}, nil, nil

@@ -30,7 +30,7 @@ func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 		if argument == "" && len(entry.Properties()) == 0 { // of any object as arguments
 			argument = l.subject
 		}
-		c.rungs[i] = rung{entry.Spec().Name, argument}
+		c.rungs[i] = rung{entry.Spec().Name, argument, entry.Spec().Effect != steps.Read}
 		places[entry.Spec().Name] = i
 	}
 	l.rungs.Store(&places)
@@ -52,7 +52,10 @@ type climb struct {
 
 // rung is a function, and its name of the subject's argument. The name is "" if the rung names no function, the argument
 // if the function declares none.
-type rung struct{ name, argument string }
+type rung struct {
+	name, argument string
+	writes         bool
+}
 
 // call calls the function of a rung, if it may be called now.
 func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) ([]byte, error) {
@@ -67,6 +70,9 @@ func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) (
 	}
 	if f := c.judge(ctx, memory, i, subjects, keys); f != nil {
 		if c.enforce {
+			if c.rungs[i].writes {
+				f.Outcome = fault.NotSent
+			}
 			return nil, f
 		}
 		c.warn(ctx, i, f)

@@ -180,7 +180,11 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 	}
 	switch {
 	case x.broken != nil:
-		return nil, x.broken
+		f := *x.broken
+		if f.Outcome == "" && f.Status == 0 && t.effect != steps.Read { // an answer that cannot be read
+			f.Outcome = fault.SentUnknown
+		}
+		return nil, &f
 	case x.result != nil:
 		if attendant.Verbatim != nil {
 			attendant.Verbatim(x.result)
@@ -252,6 +256,9 @@ func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err erro
 			n.cancel()
 		}
 		f.Code, f.Status = statusCode(x.status), x.status
+		if outcome == fault.SentUnknown && x.status < 500 {
+			outcome = "" // the server refused it
+		}
 		f.Message += s.refusalText(x.status)
 	case outcome == fault.NotSent && x.cause != nil:
 		f.Message += s.options.where() + " could not be reached: " + s.told(x.cause)

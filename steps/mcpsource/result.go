@@ -21,7 +21,11 @@ import (
 func (s *Source) value(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
 	result := gjson.ParseBytes(raw)
 	if problem := malformed(result); problem != "" {
-		return nil, fault.New(fault.FunctionFailed, "%s answered what is no result of a tool: %s. The server is at fault", t.function, problem)
+		f := fault.New(fault.FunctionFailed, "%s answered what is no result of a tool: %s. The server is at fault", t.function, problem)
+		if t.effect != steps.Read {
+			f.Outcome = fault.SentUnknown
+		}
+		return nil, f
 	}
 	if result.Get("isError").Type == gjson.True {
 		return nil, s.toolFailed(t, result)

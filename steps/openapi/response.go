@@ -37,10 +37,10 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 	return c.source.secrets.hide(result), nil
 }
 
-// answered marks the fault of an answer that cannot be used: what the call was to do may well have been done.
+// answered marks the fault of a success whose body cannot be used.
 func (c *call) answered(f *fault.Error) *fault.Error {
 	if !egress.Safe(c.op.method) {
-		f.Outcome = fault.SentUnknown
+		f.Outcome = fault.Applied
 	}
 	return f
 }

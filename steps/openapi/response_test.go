@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 		outcome              fault.Outcome
 	}{
 		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)", "404 Not Found", ""},
-		{"text", "POST", bearer, answer(500, "text/html", "<h1>no"), 500, `"<h1>no"`, "500 Internal Server Error", "", ""},
+		{"text", "POST", bearer, answer(500, "text/html", "<h1>no"), 500, `"<h1>no"`, "500 Internal Server Error", "", fault.SentUnknown},
 		{"a gateway, of a read", "GET", bearer, answer(504, "", ""), 504, `null`, "504", "", ""},
 		{"a gateway, of a write", "POST", bearer, answer(502, "", ""), 502, `null`, "502", "", fault.SentUnknown},
 		{"no body", "GET", bearer, answer(429, "", ""), 429, `null`, "429", "", ""},
@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 		{"with a wrong one", "GET", bearer, answer(401, "", ""), 401, `null`, "auth.bearer", "", ""},
 		{"a redirect", "GET", bearer, answer(302, "", ""), 302, `null`, "redirect", "", ""},
 		{"JSON that is none", "GET", bearer, answer(200, "application/json", `{"a":`), 200, `"{\"a\":"`, "not the JSON", "", ""},
-		{"JSON that is none, of a write", "POST", bearer, answer(201, "application/json", `oops`), 201, `"oops"`, "not the JSON", "", fault.SentUnknown},
+		{"JSON that is none, of a write", "POST", bearer, answer(201, "application/json", `oops`), 201, `"oops"`, "not the JSON", "", fault.Applied},
 		{"a credential given back", "GET", bearer, answer(400, "application/json", `{"got":"Bearer a-bearer-value"}`), 400, `{"got":"Bearer [redacted]"}`, "400", "", ""},
 	} {
 		_, err := answered(t, test.method, test.o, test.handler)
@@ -169,7 +169,7 @@ func TestBrokenConnections(t *testing.T) {
 		{server.URL, "/close", "GET", time.Minute, fault.Unavailable, ""},
 		{server.URL, "/half", "POST", time.Minute, fault.Unavailable, fault.SentUnknown},
 		{server.URL, "/endless", "GET", time.Minute, fault.LimitExceeded, ""},
-		{server.URL, "/endless", "DELETE", time.Minute, fault.LimitExceeded, fault.SentUnknown},
+		{server.URL, "/endless", "DELETE", time.Minute, fault.LimitExceeded, fault.Applied},
 		{server.URL, "/never", "GET", 50 * time.Millisecond, fault.Timeout, ""},
 		{server.URL, "/never", "PATCH", 50 * time.Millisecond, fault.Timeout, fault.SentUnknown},
 		{nobody, "/", "POST", time.Minute, fault.Unavailable, fault.NotSent},

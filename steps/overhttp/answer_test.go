@@ -78,9 +78,11 @@ func TestRefusal(t *testing.T) {
 		{"POST", "text/html", "<h1>", 502, "answered 502 Bad Gateway", `"<h1>"`, fault.SentUnknown},
 		{"DELETE", "", "", 504, "answered 504 Gateway Timeout", `null`, fault.SentUnknown},
 		{"GET", "", "", 504, "answered 504 Gateway Timeout", `null`, ""},
-		{"POST", "application/json", `{`, 599, "answered 599", `"{"`, ""},
-		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(MaxErrorBody-1)/2*2] + `…"`, ""},
-		{"POST", "image/png", strings.Repeat("\x00", MaxErrorBody+1), 500, "answered 500 Internal Server Error", ``, ""},
+		{"POST", "application/json", `{`, 599, "answered 599", `"{"`, fault.SentUnknown},
+		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(MaxErrorBody-1)/2*2] + `…"`, fault.SentUnknown},
+		{"POST", "image/png", strings.Repeat("\x00", MaxErrorBody+1), 500, "answered 500 Internal Server Error", ``, fault.SentUnknown},
+		{"POST", "", "", 302, "answered 302 Found", `null`, fault.SentUnknown},
+		{"POST", "", "", 409, "answered 409 Conflict", `null`, ""},
 	} {
 		response := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.contentType}}, Body: io.NopCloser(strings.NewReader(c.body))}
 		f := Refusal(c.method, response, true)

@@ -1,0 +1,288 @@
+package chain
+
+import (
+	"errors"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// enclosing is an inline chain under way: the step that it stands in, and the element of that step's forEach.
+type enclosing struct {
+	outer *enclosing // nil: the step is one of the outermost chain
+	step  int
+	index int // -1: the step has no forEach
+}
+
+// interval is a range of elements, both ends included.
+type interval struct{ first, last int }
+
+// appendInterval adds an interval that begins at or after the first element of the last one.
+func appendInterval(list []interval, s interval) []interval {
+	if n := len(list); n > 0 && s.first <= list[n-1].last+1 {
+		list[n-1].last = max(list[n-1].last, s.last)
+		return list
+	}
+	return append(list, s)
+}
+
+// write is one or more calls of a step, of adjacent elements if it has a forEach, with the same outcome.
+type write struct {
+	within  *enclosing
+	step    *plannedStep
+	of      interval // elements; -1 to -1 without forEach
+	calls   int
+	outcome fault.Outcome
+}
+
+// writeLog has the calls of functions that write, and the elements of a forEach that should have made one.
+type writeLog struct {
+	mu   sync.Mutex
+	list []write
+}
+
+// wrote logs the outcome of a call with its retries; "": it was not made, which only a forEach has to account for.
+func (r *run) wrote(p *plannedStep, s *stepRun, outcome fault.Outcome) {
+	if outcome == "" {
+		if p.forEach == nil {
+			return
+		}
+		outcome = fault.NotSent
+	}
+	s.outcome = outcome
+	r.writes.add(write{s.within, p, interval{s.index, s.index}, 1, outcome})
+}
+
+// leftOut logs the elements that never started.
+func (r *run) leftOut(p *plannedStep, s *stepRun) {
+	if p.effect == steps.Read {
+		return
+	}
+	for _, of := range s.unstarted {
+		r.writes.add(write{s.within, p, of, of.last - of.first + 1, fault.NotSent})
+	}
+}
+
+// add logs a write, with the last one if it goes on with it.
+func (l *writeLog) add(w write) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.list); n > 0 {
+		last := &l.list[n-1]
+		goesOn := w.of.first == last.of.last || w.of.first == last.of.last+1
+		if goesOn && last.step == w.step && last.within == w.within && last.outcome == w.outcome {
+			last.of.last = w.of.last
+			last.calls += w.calls
+			return
+		}
+	}
+	l.list = append(l.list, w)
+}
+
+// outcomeOfCall is the outcome of a call that ended so; "": it was refused before it was made.
+func outcomeOfCall(f *fault.Error) fault.Outcome {
+	switch {
+	case f == nil:
+		return fault.Applied
+	case errors.Is(f, errNoCalls):
+		return ""
+	}
+	return fault.OutcomeOf(f)
+}
+
+// outcomes in the order of what they say of a call that was made more than once: one success is enough, and what may have
+// been done is not undone by a later refusal.
+var outcomes = []fault.Outcome{fault.Applied, fault.SentUnknown, fault.Failed, fault.NotSent, ""}
+
+// combined is the outcome of a call that was made again.
+func combined(a, b fault.Outcome) fault.Outcome {
+	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
+}
+
+// writeEntry is what an answer says of the writes of one step with one outcome.
+type writeEntry struct {
+	step           int    // of the outermost chain
+	prefix, suffix string // the step's place around the elements: "3", ".1"
+	fn             string // "": an inline chain of which nothing began
+	outcome        fault.Outcome
+	inline         bool
+	elements       []interval
+	calls          int
+}
+
+// entries sums up the log in the order of the steps.
+func (l *writeLog) entries() []*writeEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	type located struct {
+		*write
+		path []int
+	}
+	sorted := make([]located, len(l.list))
+	for i := range l.list {
+		w := &l.list[i]
+		sorted[i] = located{w, append(w.within.path(), w.step.number, w.of.first)}
+	}
+	slices.SortStableFunc(sorted, func(a, b located) int { return slices.Compare(a.path, b.path) })
+	type key struct {
+		prefix, suffix string
+		outcome        fault.Outcome
+	}
+	var list []*writeEntry
+	known := map[key]*writeEntry{}
+	for _, w := range sorted {
+		prefix, of, suffix := split(w.path, w.of)
+		k := key{prefix, suffix, w.outcome}
+		e := known[k]
+		if e == nil {
+			e = &writeEntry{step: w.path[0], prefix: prefix, suffix: suffix, inline: w.within != nil, fn: w.step.name(), outcome: w.outcome}
+			known[k], list = e, append(list, e)
+		}
+		e.calls += w.calls
+		if of.first >= 0 {
+			e.elements = appendInterval(e.elements, of)
+		}
+	}
+	return list
+}
+
+// path gives the numbers and elements of the steps that an inline chain stands in, from the outermost on.
+func (n *enclosing) path() []int {
+	if n == nil {
+		return nil
+	}
+	return append(n.outer.path(), n.step, n.index)
+}
+
+// split writes a path of steps and their elements around its innermost element; of is that of the last step, -1 if it has
+// no forEach.
+func split(path []int, of interval) (prefix string, elements interval, suffix string) {
+	at := len(path) - 1
+	for at > 0 && path[at] < 0 {
+		at -= 2
+	}
+	switch {
+	case at < 0:
+		return placeOf(path), of, ""
+	case at < len(path)-1:
+		of, suffix = interval{path[at], path[at]}, "."+placeOf(path[at+1:])
+	}
+	return placeOf(append(slices.Clone(path[:at]), -1)), of, suffix
+}
+
+// placeOf writes a path as 3[7].1; an element below 0 is left out.
+func placeOf(path []int) string {
+	var text []byte
+	for i := 0; i < len(path); i += 2 {
+		if i > 0 {
+			text = append(text, '.')
+		}
+		text = strconv.AppendInt(text, int64(path[i]), 10)
+		if path[i+1] >= 0 {
+			text = append(strconv.AppendInt(append(text, '['), int64(path[i+1]), 10), ']')
+		}
+	}
+	return string(text)
+}
+
+// rangesOf writes elements as 0-41,43.
+func rangesOf(list []interval) string {
+	var text []byte
+	for i, s := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(s.first), 10)
+		if s.last > s.first {
+			text = strconv.AppendInt(append(text, '-'), int64(s.last), 10)
+		}
+	}
+	return string(text)
+}
+
+// sizeOf is the number of elements.
+func sizeOf(list []interval) (n int) {
+	for _, s := range list {
+		n += s.last - s.first + 1
+	}
+	return n
+}
+
+// written is what the answer can say of writes.
+func (d *draft) written() []*writeEntry {
+	if !d.summed {
+		d.summed, d.entries = true, d.writes.entries()
+	}
+	return d.entries
+}
+
+// renderWrites tells of a failure what was written: as many entries as t has, and of the others their number by outcome.
+func (d *draft) renderWrites(w *writer, t *trim) {
+	if d.err == nil || len(d.written()) == 0 {
+		return
+	}
+	w.key("writes")
+	w.b = append(w.b, '[')
+	listed := min(t.writes, len(d.entries))
+	for _, e := range d.entries[:listed] {
+		d.renderWrite(w, e)
+	}
+	counts := map[fault.Outcome]int{}
+	for _, e := range d.entries[listed:] {
+		counts[e.outcome] += e.calls
+	}
+	for _, outcome := range outcomes {
+		if n := counts[outcome]; n > 0 {
+			w.open('{')
+			w.int("count", int64(n))
+			w.text("outcome", string(outcome))
+			w.close('}')
+		}
+	}
+	w.close(']')
+}
+
+func (d *draft) renderWrite(w *writer, e *writeEntry) {
+	w.open('{')
+	places, elements := 1, rangesOf(e.elements)
+	if elements != "" {
+		places = sizeOf(e.elements)
+	}
+	if d.single == nil {
+		w.step(e.step, d.idOf(e.step))
+		switch {
+		case e.suffix != "":
+			w.text("in", e.prefix+"["+elements+"]"+e.suffix)
+		case e.inline:
+			w.text("in", e.prefix)
+		}
+		if elements != "" && e.suffix == "" {
+			w.text("elements", elements)
+		}
+	}
+	if e.fn != "" {
+		w.text("fn", e.fn)
+	}
+	if e.calls != places {
+		w.int("count", int64(e.calls))
+	}
+	w.text("outcome", string(e.outcome))
+	w.close('}')
+}
+
+// fewerWrites lists as many of the writes as fit.
+func (d *draft) fewerWrites(t *trim) {
+	if d.err == nil || len(d.written()) == 0 {
+		return
+	}
+	t.writes = sort.Search(len(d.entries), func(n int) bool {
+		with := *t
+		with.writes = n + 1
+		_, fits := d.render(&with)
+		return !fits
+	})
+}

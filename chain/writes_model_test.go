@@ -1,0 +1,257 @@
+package chain_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// storeLog is a store that logs what it did, by the place in the chain that the caller gives as key.
+type storeLog struct {
+	mu   sync.Mutex
+	done map[string]map[fault.Outcome]int
+}
+
+func (l *storeLog) put(_ context.Context, args []byte) ([]byte, error) {
+	key, what := gjson.GetBytes(args, "key").Str, fault.Outcome(gjson.GetBytes(args, "what").Str)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done[key] == nil {
+		l.done[key] = map[fault.Outcome]int{}
+	}
+	switch what {
+	case "garbled":
+		l.done[key][fault.Applied]++
+		return []byte("no JSON"), nil
+	case "panics":
+		l.done[key][fault.SentUnknown]++
+		panic("the store is broken")
+	}
+	l.done[key][what]++
+	switch what {
+	case fault.Failed:
+		return nil, fault.New(fault.FunctionFailed, "the store says no")
+	case fault.NotSent:
+		return nil, &fault.Error{Code: fault.Unavailable, Message: "the store is away", Outcome: fault.NotSent}
+	case fault.SentUnknown:
+		return nil, fault.New(fault.Timeout, "the store does not answer")
+	}
+	return fmt.Appendf(nil, `{"rounds":%d}`, l.done[key][fault.Applied]), nil
+}
+
+// drawnChain is a chain that writes to a storeLog, and the sizes of its forEach steps by their places.
+type drawnChain struct {
+	t     *rapid.T
+	sizes map[string]int
+}
+
+// steps draws the steps of a level, whose writes name themselves by keys that begin with prefix.
+func (d *drawnChain) steps(prefix string, depth int) string {
+	var list []string
+	for i := range rapid.IntRange(1, 4).Draw(d.t, "steps") {
+		list = append(list, d.step(fmt.Sprintf("%s%d", prefix, i), depth))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+func (d *drawnChain) step(place string, depth int) string {
+	extra, each := "", rapid.IntRange(0, 2).Draw(d.t, "each") == 0
+	what := rapid.SampledFrom([]string{"applied", "applied", "applied", "applied", "failed", "not_sent", "sent_unknown", "garbled", "panics"})
+	said := `"` + what.Draw(d.t, "what") + `"`
+	if each {
+		list := rapid.SliceOfN(what, 0, 12).Draw(d.t, "elements")
+		d.sizes[place] = len(list)
+		extra = fmt.Sprintf(`,"forEach":"['%s']","concurrency":%d`, strings.Join(list, "','"), rapid.IntRange(1, 4).Draw(d.t, "concurrency"))
+		if len(list) == 0 {
+			extra = `,"forEach":"[]"`
+		}
+		place, said = place+"[${$index}]", `"$item"`
+	}
+	kind := rapid.IntRange(0, 9).Draw(d.t, "kind")
+	switch {
+	case kind == 0:
+		return `{"fn":"test.get","args":{"value":1}}`
+	case kind == 1:
+		return `{"fn":"test.fail"}`
+	case kind <= 3 && depth < 2:
+		return fmt.Sprintf(`{"args":{"at":%q},"chain":{"steps":%s}%s}`, place, d.steps("${$input.at}.", depth+1), extra)
+	case kind == 4:
+		extra += `,"select":"$result.rounds.none"`
+	case kind == 5:
+		extra += `,"orElse":0`
+	case kind == 6:
+		extra += `,"repeat":{"until":"$result.rounds >= 3","max":2}`
+	case kind == 7 && each:
+		said = `"$item.none"`
+	}
+	return fmt.Sprintf(`{"fn":"store.put","args":{"key":%q,"what":%s}%s}`, place, said, extra)
+}
+
+var element = regexp.MustCompile(`^(.*)\[([\d,-]+)\](.*)$`)
+
+// expand gives the places that an entry of writes names.
+func expand(e gjson.Result) (places []string) {
+	place := e.Get("in").Str
+	if place == "" {
+		place = e.Get("step").Raw
+	}
+	prefix, ranges, suffix := place, e.Get("elements").Str, ""
+	if ranges == "" {
+		if m := element.FindStringSubmatch(place); m != nil {
+			prefix, ranges, suffix = m[1], m[2], m[3]
+		} else {
+			return []string{place}
+		}
+	}
+	for part := range strings.SplitSeq(ranges, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, _ := strconv.Atoi(from)
+		last, _ := strconv.Atoi(to)
+		for i := first; i <= last; i++ {
+			places = append(places, fmt.Sprintf("%s[%d]%s", prefix, i, suffix))
+		}
+	}
+	return places
+}
+
+// TestWritesAreTold: whatever a chain with failing writes was to do, a failure says of each write what the store's own log
+// says, of each element of a forEach that began what became of it, and within a small budget their number.
+func TestWritesAreTold(t *testing.T) {
+	t.Parallel()
+	published := compileSchema(t, chain.AnswerSchema(), "")
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		store := &storeLog{done: map[string]map[fault.Outcome]int{}}
+		put := steps.Function{Spec: steps.Spec{Name: "store.put", EffectDeclared: true}, Call: store.put}
+		e := engineOf(t, append((&world{}).functions(), put), chain.Options{}, true)
+		d := &drawnChain{t: rt, sizes: map[string]int{}}
+		limits := ""
+		if rapid.IntRange(0, 3).Draw(rt, "limited") == 0 {
+			limits = fmt.Sprintf(`,"maxCalls":%d`, rapid.IntRange(1, 12).Draw(rt, "maxCalls"))
+		}
+		most := rapid.SampledFrom([]int{150, 200, 300, 100_000}).Draw(rt, "budget")
+		request := fmt.Sprintf(`{"lite":%t,"onError":%q,"budget":{"maxTotalTokens":%d%s},"steps":%s}`, rapid.Bool().Draw(rt, "lite"),
+			rapid.SampledFrom([]string{"stop", "continue"}).Draw(rt, "onError"), most, limits, d.steps("", 0))
+		a := e.Run(t.Context(), []byte(request), nil)
+		if n := counter.Count(a.JSON, -1); n > most {
+			rt.Fatalf("%d tokens of %d: %s", n, most, a.JSON)
+		}
+		if a.OK {
+			return
+		}
+		validate(t, published, a.JSON)
+		if a.Error.Code == fault.Compile {
+			rt.Fatalf("%s\n%s", request, a.JSON)
+		}
+		told := gjson.GetBytes(a.JSON, "writes").Array()
+		sameTotals(rt, a.JSON, store.done, told)
+		if len(told) == 0 || told[len(told)-1].Get("step").Exists() {
+			samePlaces(rt, a.JSON, store.done, told)
+			allElements(rt, a.JSON, d.sizes, told)
+		}
+	})
+}
+
+// callsOf is how many calls an entry stands for.
+func callsOf(e gjson.Result) int {
+	switch {
+	case e.Get("count").Exists():
+		return int(e.Get("count").Int())
+	case e.Get("step").Exists():
+		return len(expand(e))
+	}
+	return 0
+}
+
+func sameTotals(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]int, told []gjson.Result) {
+	want, got := map[fault.Outcome]int{}, map[fault.Outcome]int{}
+	for _, outcomes := range done {
+		for o, n := range outcomes {
+			want[o] += n
+		}
+	}
+	for _, e := range told {
+		got[fault.Outcome(e.Get("outcome").Str)] += callsOf(e)
+	}
+	for _, o := range []fault.Outcome{fault.Applied, fault.Failed, fault.SentUnknown} {
+		if got[o] != want[o] {
+			rt.Fatalf("%d are %s, the log has %d: %s", got[o], o, want[o], answer)
+		}
+	}
+	if got[fault.NotSent] < want[fault.NotSent] {
+		rt.Fatalf("%d are not sent, the log has %d: %s", got[fault.NotSent], want[fault.NotSent], answer)
+	}
+}
+
+func samePlaces(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]int, told []gjson.Result) {
+	named := map[string]bool{}
+	for _, e := range told {
+		o, sum := fault.Outcome(e.Get("outcome").Str), 0
+		for _, place := range expand(e) {
+			named[place+" "+string(o)] = true
+			n := done[place][o]
+			if n == 0 && o != fault.NotSent {
+				rt.Fatalf("%s is not %s: %s", place, o, answer)
+			}
+			sum += n
+		}
+		if o != fault.NotSent && sum != callsOf(e) {
+			rt.Fatalf("%d calls of %s, the log has %d: %s", callsOf(e), e.Raw, sum, answer)
+		}
+	}
+	for place, outcomes := range done {
+		for o := range outcomes {
+			if !named[place+" "+string(o)] {
+				rt.Fatalf("%s is %s, which is not told: %s", place, o, answer)
+			}
+		}
+	}
+}
+
+// allElements: a forEach of the outermost chain is told whole, or not at all.
+func allElements(rt *rapid.T, answer []byte, sizes map[string]int, told []gjson.Result) {
+	seen := map[string]map[string]bool{}
+	for _, e := range told {
+		for _, place := range expand(e) {
+			if step, rest, isElement := strings.Cut(place, "["); isElement && !strings.Contains(rest, ".") {
+				if seen[step] == nil {
+					seen[step] = map[string]bool{}
+				}
+				seen[step][rest] = true
+			}
+		}
+	}
+	for step, elements := range seen {
+		if n, top := sizes[step]; top && callsFunction(told, step) && len(elements) != n {
+			rt.Fatalf("%d of %d elements of step %s are told: %s", len(elements), n, step, answer)
+		}
+	}
+}
+
+// callsFunction reports whether the step calls a function: of inline chains the writes within are told.
+func callsFunction(told []gjson.Result, step string) bool {
+	for _, e := range told {
+		if e.Get("step").Raw == step && !e.Get("fn").Exists() || strings.HasPrefix(e.Get("in").Str, step+"[") {
+			return false
+		}
+	}
+	return true
+}

@@ -106,6 +106,7 @@ func (c *cli) accounts(named string) ([]account, error) {
 	if len(faults) > 0 {
 		return nil, config.refused(faults)
 	}
+	c.redactor.learn(nil, config.secrets) // no app is open
 	var all []account
 	var names []string
 	for i := range config.MCPServers {

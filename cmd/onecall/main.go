@@ -27,6 +27,7 @@ func execute(args []string, in, out, err *os.File) int {
 	defer stop()
 
 	s := newStreams(in, out, err)
+	(&cli{streams: s}).newLogs(&serveFlags{}).takeOver()
 	root := newRoot(s)
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)
@@ -79,6 +80,8 @@ type streams struct {
 	outTerminal bool       // out is a terminal
 	errTerminal bool       // err is a terminal
 	errWidth    func() int // its width in columns
+
+	redactor redactor // of all that is logged
 }
 
 func newStreams(in, out, err *os.File) *streams {

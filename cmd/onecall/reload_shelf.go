@@ -21,7 +21,7 @@ import (
 type lasting struct {
 	shelf    shelf
 	caches   caches
-	redactor redactor
+	redactor *redactor
 	shares   *share.Shares  // of all callers, whatever the configuration that their chains began with
 	session  *steps.Session // of the one client that there is; nil: there may be several, who have their own
 }

@@ -126,6 +126,7 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 	c.err = lines
 	s := &instance{cli: c, flags: f, lines: lines, logs: c.newLogs(f), inform: notifier(), hangups: hangups, serving: make(chan struct{})}
 	lines.tell(s.logs)
+	s.logs.takeOver()
 	if s.in, err = s.open(ctx, cmd.Flags().Changed("http")); err != nil {
 		return err
 	}

@@ -70,9 +70,6 @@ func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 	if !a.use.serve {
 		return nil
 	}
-	if logs := a.use.logs; logs != nil {
-		logs.redactor.Store(&a.redactor) // from now on it may be told of what is in the configuration
-	}
 	if f := a.unguarded(&c.Access, before); f != nil && !c.half {
 		faults = append(faults, c.under("/access", f))
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/telemetry"
@@ -19,12 +19,12 @@ import (
 type logs struct {
 	handler  slog.Handler
 	json     bool
-	redactor atomic.Pointer[redactor] // nil: no configuration is open yet, and none of it is logged
+	redactor *redactor // knows nothing before a configuration is open, when none of it can be logged
 }
 
 // newLogs begins the logs. In JSON all else that the command writes to stderr is a record too, notes and warnings of any level.
 func (c *cli) newLogs(f *serveFlags) *logs {
-	l := &logs{}
+	l := &logs{redactor: &c.redactor}
 	options := &slog.HandlerOptions{Level: f.level(), ReplaceAttr: l.replace}
 	to := &wholeLines{l: l, w: c.err}
 	if f.logFormat != "json" {
@@ -36,6 +36,33 @@ func (c *cli) newLogs(f *serveFlags) *logs {
 	every.Level = slog.LevelDebug
 	c.err = &noted{slog.NewJSONHandler(to, &every)}
 	return l
+}
+
+// takeOver makes the loggers that libraries use by default write to these logs: net/http quotes what an upstream sent, and
+// upstreams repeat credentials. They are those of the process, so only main and serve call it.
+func (l *logs) takeOver() {
+	slog.SetDefault(slog.New(l.handler))
+	log.SetFlags(0)
+	log.SetOutput(libraryLines{slog.NewLogLogger(l.handler, slog.LevelWarn).Writer()})
+}
+
+// libraryLines are the lines of package log.
+type libraryLines struct{ io.Writer }
+
+// unsolicited is what net/http logs when a connection is not silent between two calls, up to the bytes that came. The last
+// of them may be the beginning of a secret, which no scrubber finds.
+const unsolicited = "Unsolicited response received on idle HTTP channel"
+
+// Write implements io.Writer.
+func (l libraryLines) Write(line []byte) (int, error) {
+	shown := line
+	if bytes.HasPrefix(line, []byte(unsolicited)) {
+		shown = []byte(unsolicited)
+	}
+	if _, err := l.Writer.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // logger logs with the chain and the step that a context is of.
@@ -61,12 +88,7 @@ func (l *logs) refused(err error) error {
 }
 
 // text is a text without secrets.
-func (l *logs) text(text string) string {
-	if r := l.redactor.Load(); r != nil {
-		return r.Text(text)
-	}
-	return text
-}
+func (l *logs) text(text string) string { return l.redactor.Text(text) }
 
 // replace takes secrets out of a value before it is quoted, which may change how they are spelt.
 func (l *logs) replace(_ []string, a slog.Attr) slog.Attr {

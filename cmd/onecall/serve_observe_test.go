@@ -187,12 +187,10 @@ func TestLogsAreScrubbed(t *testing.T) {
 		var b bytes.Buffer
 		c := &cli{streams: &streams{err: &b}}
 		l := c.newLogs(&serveFlags{logFormat: format, logLevel: "debug"})
-		var known redactor
-		known.learn(&app{}, []string{secret})
-		l.redactor.Store(&known)
+		c.redactor.learn(&app{}, []string{secret})
 		l.logger().With("with", secret).WithGroup("group").Debug("said "+secret, "text", secret, "error", errors.New("was "+secret),
 			"fault", fault.New(fault.Unavailable, "at %s", secret), "list", slog.GroupValue(slog.String("deep", secret)))
-		c.note("warning: %s", known.Text(secret))
+		c.note("warning: %s", c.redactor.Text(secret))
 		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {
 			t.Errorf("%s: %s", format, got)
 		}

@@ -85,7 +85,7 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 	if before != nil {
 		a.lasting = before.lasting
 	} else {
-		a.lasting = &lasting{shares: share.New(runtime.GOMAXPROCS(0))}
+		a.lasting = &lasting{shares: share.New(runtime.GOMAXPROCS(0)), redactor: &c.redactor}
 		if !u.serve || !u.anySurface {
 			a.session = &steps.Session{}
 		}

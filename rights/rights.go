@@ -18,7 +18,7 @@ import (
 type Rights struct {
 	Tier steps.Tier // the highest that it may use; TierDefault: TierRead
 	// Functions are patterns of the names of the functions that it may use, as steps.Fits reads them, separated by blanks
-	// (see Patterns): the names that onecall shows, after renaming. "": all functions of the tier.
+	// (see Patterns): the names that onecall shows, after renaming, or the functions' paths. "": all functions of the tier.
 	Functions string
 }
 
@@ -44,7 +44,7 @@ func (r Rights) Allows(spec *steps.Spec) bool {
 	}
 	prefix, sample := strings.CutSuffix(spec.Name, "\x00")
 	for pattern := range strings.FieldsSeq(r.Functions) {
-		if sample && couldFit(pattern, prefix) || !sample && steps.Fits(pattern, spec.Name) {
+		if sample && couldFit(pattern, prefix) || !sample && spec.Matches(pattern) {
 			return true
 		}
 	}

@@ -200,6 +200,17 @@ func TestAllows(t *testing.T) {
 }
 
 // TestCouldFit looks for a name behind a prefix that a pattern fits: each character of the pattern as it is, where it can be.
+// TestAllowsByPath: a pattern fits a function's name or its path.
+func TestAllowsByPath(t *testing.T) {
+	t.Parallel()
+	spec := &steps.Spec{Name: "net.list_devices", Path: "net.device.list", Effect: steps.Read}
+	for pattern, want := range map[string]bool{"net.device.*": true, "net.list_*": true, "net.device_*": false, "net.device.get": false} {
+		if got := (Rights{Functions: pattern}).Allows(spec); got != want {
+			t.Errorf("%s: %t", pattern, got)
+		}
+	}
+}
+
 func TestCouldFit(t *testing.T) {
 	t.Parallel()
 	letters := rapid.SampledFrom([]rune("ab.é"))

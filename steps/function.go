@@ -84,7 +84,10 @@ func unknownWord(what, word string, known []string) *fault.Error {
 
 // Spec is what is known of a function before it is called.
 type Spec struct {
-	Name        string          // canonical: source.tool or source.resource.action
+	Name string // canonical: source.tool or source.resource.action
+	// Path is the name as groups, help and patterns read it beside Name: source.resource.action of an MCP tool such as
+	// source.list_devices. "": Name.
+	Path        string
 	Description string          // a sentence or two for the agent
 	Keywords    []string        // more words that a search finds it by, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
@@ -136,6 +139,11 @@ func (s *Spec) Source() string {
 		return ""
 	}
 	return source
+}
+
+// Matches reports whether a pattern fits the name or the path, as Fits reads it.
+func (s *Spec) Matches(pattern string) bool {
+	return Fits(pattern, s.Name) || s.Path != "" && Fits(pattern, s.Path)
 }
 
 // MinimumTier is the tier that a caller needs: Tier, or what follows from the effect where that is TierDefault.

@@ -26,6 +26,7 @@ type Status struct {
 	Error   *fault.Error // why it is retrying or failed; nil in the other states
 	Retry   time.Time    // when it is tried again, while it is retrying; else zero
 	Since   time.Time    // since when it has not been there; zero where it is, and where the source does not know: a catalogue does
+	Names   string       // how an MCP source reads the names of its tools (resource_action, action_resource, whole), "" when unknown
 	Version string       // name and version as the source says them of itself, "" when unknown
 }
 

@@ -17,8 +17,8 @@ import (
 
 // Setting is what a configuration says of the functions whose names fit a pattern. A nil field says nothing.
 type Setting struct {
-	// Pattern is a function's canonical name, as its source gives it, in which each * stands for any characters, dots
-	// included, and each ? for one.
+	// Pattern is a function's canonical name or its path, as its source gives them, in which each * stands for any
+	// characters, dots included, and each ? for one.
 	Pattern string
 
 	Effect      *Effect
@@ -140,7 +140,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	}
 	var c Setting
 	for _, one := range s.list {
-		if Fits(one.Pattern, fn.Name) {
+		if fn.Matches(one.Pattern) {
 			s.mark(one)
 			c.fill(&one.Setting)
 		}
@@ -153,7 +153,9 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	set(&fn.Description, c.Description)
 	set(&fn.Timeout, c.Timeout)
 	set(&fn.CacheTTL, c.CacheTTL)
-	set(&fn.Name, c.Rename)
+	if c.Rename != nil {
+		fn.Name, fn.Path = *c.Rename, ""
+	}
 	if c.Defaults != nil {
 		fn.Defaults = c.Defaults
 	}

@@ -52,6 +52,32 @@ func TestSettingsTheMostExactSays(t *testing.T) {
 	}
 }
 
+// TestSettingsByPath: a pattern fits a name or a path, so that no rule stops to hold when names are read.
+func TestSettingsByPath(t *testing.T) {
+	t.Parallel()
+	s := mustSettings(t,
+		Setting{Pattern: "*.delete", Effect: ptr(Destroy)},
+		Setting{Pattern: "net.list_*", Heavy: ptr("always")},
+		Setting{Pattern: "net.device.get", Rename: ptr("net.one")},
+	)
+	for _, test := range []struct {
+		name, path string
+		want       Spec
+	}{
+		{"net.delete_devices", "net.device.delete", Spec{Name: "net.delete_devices", Path: "net.device.delete", Effect: Destroy, EffectDeclared: true}},
+		{"net.list_devices", "net.device.list", Spec{Name: "net.list_devices", Path: "net.device.list", Heavy: "always"}},
+		{"net.get_device", "net.device.get", Spec{Name: "net.one"}},
+	} {
+		got, _ := s.Apply(Function{Spec: Spec{Name: test.name, Path: test.path}})
+		if got.Name != test.want.Name || got.Path != test.want.Path || got.Effect != test.want.Effect || got.Heavy != test.want.Heavy {
+			t.Errorf("%s: %+v", test.name, got.Spec)
+		}
+	}
+	if unused := s.Unused(nil); len(unused) != 0 {
+		t.Errorf("unused: %v", unused)
+	}
+}
+
 // TestFits compares with the regular expression that says the same.
 func TestFits(t *testing.T) {
 	t.Parallel()

@@ -52,6 +52,7 @@ type mcpServerConfig struct {
 	IncludeTools []string `yaml:"includeTools" also:"enabledTools tools"`
 	ExcludeTools []string `yaml:"excludeTools" also:"disabledTools"`
 
+	Names          *string        `yaml:"names" validate:"omitnil,oneof=resource_action action_resource whole"`
 	Start          *string        `yaml:"start" validate:"omitnil,oneof=eager lazy"`
 	StartTimeoutMs *int           `yaml:"startTimeoutMs" validate:"omitnil,min=1"`
 	IdleStop       *time.Duration `yaml:"idleStop" validate:"omitnil,min=1s"`

@@ -145,7 +145,9 @@ func (a *app) unusedAllowed() []*fault.Error {
 		}
 	}
 	for _, entry := range a.catalog.Registry().All() {
-		names = append(names, entry.Spec().Name)
+		if names = append(names, entry.Spec().Name); entry.Spec().Path != "" {
+			names = append(names, entry.Spec().Path)
+		}
 	}
 	return a.config.unusedAllowed(names, absent)
 }

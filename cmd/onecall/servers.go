@@ -113,6 +113,7 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 		Name: name, Command: valueOr(c.Command, ""), Args: c.Args, Env: c.Env, Dir: valueOr(c.Cwd, ""),
 		URL: valueOr(c.URL, ""), Headers: c.Headers, SSE: valueOr(c.Type, "") == "sse",
 		Lazy: valueOr(c.Start, "") == "lazy", IdleStop: valueOr(c.IdleStop, 0), Protocol: valueOr(c.Protocol, ""),
+		Names:        valueOr(c.Names, ""),
 		Concurrency:  valueOr(c.Concurrency, 0),
 		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
 		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,

@@ -26,6 +26,7 @@ type toolSource struct {
 	State     steps.State `json:"state"`
 	Functions int         `json:"functions"`
 	Version   string      `json:"version,omitempty"` // name and version, as the source says them
+	Names     string      `json:"names,omitempty"`   // how the names of an MCP server's tools are read
 	Error     string      `json:"error,omitempty"`   // why it is not ready
 }
 
@@ -80,7 +81,7 @@ func (a *app) tools(ctx context.Context, query string) *toolList {
 	functions := steps.Await(ctx, a.catalog, nil)
 	source := map[string]string{} // by function
 	for _, info := range a.catalog.Sources() {
-		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Functions: len(info.Functions)}
+		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
 		if info.Error != nil {
 			one.Error = info.Error.Message
 		}
@@ -150,6 +151,9 @@ func (s *streams) writeTable(list *toolList) error {
 		fmt.Fprintf(table, "%s\t%s\t%d\n", printable(s.Name), s.State, s.Functions)
 		if s.Error != "" {
 			fmt.Fprintf(table, "\t%s\n", printable(s.Error))
+		}
+		if s.Names != "" && s.Names != "whole" {
+			fmt.Fprintf(table, "\tnames: %s\n", s.Names)
 		}
 	}
 	if err := table.Flush(); err != nil {

@@ -29,6 +29,9 @@ func (a *app) unusedSettings() []*fault.Error {
 		names = append(names, entry.Spec().Name)
 	}
 	unused := a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
+	for _, f := range a.dispatch.Renamed() {
+		unused = append(unused, a.config.under("", f))
+	}
 	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), a.config.unusedNames(registry), a.oddRungs(registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"

@@ -27,11 +27,11 @@ func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 	grouped := make([][]*function, len(d.groups))
 	byResource := map[string][]*function{} // by the source and the first part of the resource
 	for _, e := range view.All() {
-		full := e.Spec().Name
-		f := &function{entry: e, name: parse(full)}
-		group, callable := -1, whole(full) && !isHelp(full)
+		path := pathOf(e)
+		f := &function{entry: e, name: parse(path)}
+		group, callable := -1, whole(path) && !isHelp(path)
 		if callable {
-			group = d.groupOf(full)
+			group = d.groupOf(e)
 		}
 		switch {
 		case group >= 0:
@@ -44,7 +44,7 @@ func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 	}
 	for i, functions := range grouped {
 		if len(functions) > 0 {
-			a.add(newDispatcher(d.groups[i].Name, d.groups[i].Description, functions, d.hoist))
+			a.add(newDispatcher(d.groups[i].tool(), d.groups[i].Description, functions, d.hoist))
 		}
 	}
 	names := d.resourceTools(slices.Collect(maps.Keys(byResource)))
@@ -62,12 +62,12 @@ func (a *Arrangement) add(d *Dispatcher) {
 }
 
 // groupOf is the number of the group that a function belongs to, -1 when it belongs to none.
-func (d *Dispatch) groupOf(full string) int {
+func (d *Dispatch) groupOf(function *steps.Entry) int {
 	group, reached := -1, 0
 	var best *entry
 	for i := range d.entries {
 		e := &d.entries[i]
-		if n := e.reach(full); n > 0 && (best == nil || e.moreExact(n, best, reached)) {
+		if n := e.reach(function); n > 0 && (best == nil || e.moreExact(n, best, reached)) {
 			group, best, reached = e.group, e, n
 		}
 	}
@@ -86,7 +86,7 @@ func (f *function) top() string {
 func (d *Dispatch) resourceTools(tops []string) map[string]string {
 	n := newNamer(ownTools)
 	for _, g := range d.groups {
-		n.reserve(g.Name)
+		n.reserve(g.tool())
 	}
 	for _, top := range tops {
 		n.want(top, top[strings.IndexByte(top, '.')+1:])

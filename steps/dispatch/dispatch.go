@@ -3,9 +3,9 @@
 // registry view, reads their calls strictly, and writes their help; it runs nothing. What a view does not hold stands in
 // no description, help or fault.
 //
-// The last part of a function's name is its action, what stands before it its resource: netbox.device.list is the action
-// list of the resource device of the source netbox, and memory.read_graph the action read_graph of the resource memory,
-// as an MCP server is the one resource of its tools.
+// The last part of a function's path (steps.Spec.Path, else its name) is its action, what stands before it its resource:
+// netbox.device.list is the action list of the resource device of the source netbox. A tool of an MCP server whose name is
+// not read as a resource and an action is an action of the resource that its server is.
 package dispatch
 
 import (
@@ -27,10 +27,10 @@ type Config struct {
 
 // Group is a dispatcher by configuration: the functions that its resources fit.
 type Group struct {
-	Name        string // of the tool: [A-Za-z0-9_-], at most 64
+	Name        string // of the tool; characters that no tool's name may have become _ (Renamed)
 	Description string // for the agent; "": its resources alone
 
-	// Resources are beginnings of function names, part by part, with the source's name or without: "device" has
+	// Resources are beginnings of function names or paths, part by part, with the source's name or without: "device" has
 	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern each * stands for
 	// any characters, dots included, and each ? for one. A function belongs to the group whose entry reaches furthest into
 	// its name; of those that reach as far, to a plain one before a pattern, to the one with more characters of its own,
@@ -57,8 +57,8 @@ var (
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // New reads a configuration; nil is the zero Config. It gives all faults at once, each bad_request At a JSON Pointer:
-// /groups/NAME, /groups/NAME/resources/N or /hoist/N. Refused are names that no tool can have, names of onecall's own tools,
-// two groups whose names differ in case and separators only, groups and entries that are empty, an entry that stands
+// /groups/NAME, /groups/NAME/resources/N or /hoist/N. Refused are an empty name, names of onecall's own tools,
+// two groups whose tools' names differ in case and separators only, groups and entries that are empty, an entry that stands
 // twice, and hoisted names that are fields of a call.
 func New(c *Config) (*Dispatch, []*fault.Error) {
 	if c == nil {
@@ -73,16 +73,17 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		at := fault.Key("/groups", g.Name)
-		twin, taken := names[steps.FoldName(g.Name)]
+		tool := steps.FoldName(g.tool())
+		twin, taken := names[tool]
 		switch {
-		case !toolName.MatchString(g.Name):
-			refuse(at, "a group cannot have the name %s: a tool's name is 1 to 64 of the characters A-Z a-z 0-9 _ -", quote(g.Name))
-		case slices.Contains(ownTools, strings.ToLower(g.Name)):
+		case g.Name == "":
+			refuse(at, "a group needs a name: that of its tool")
+		case slices.Contains(ownTools, strings.ToLower(g.tool())):
 			refuse(at, "a group cannot have the name %s: it is a tool of onecall", g.Name)
 		case taken:
 			refuse(at, "the groups %s and %s cannot be told apart: rename one", quote(twin), quote(g.Name))
 		}
-		names[steps.FoldName(g.Name)] = g.Name
+		names[tool] = g.Name
 		if len(g.Resources) == 0 {
 			refuse(at, "the group %s has no resources: list some, as in [device, rack]", quote(g.Name))
 		}
@@ -110,17 +111,39 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 	return d, faults
 }
 
+// tool is the group's name as a tool can have it.
+func (g *Group) tool() string {
+	if toolName.MatchString(g.Name) {
+		return g.Name
+	}
+	if name := plain(g.Name); toolName.MatchString(name) {
+		return name
+	}
+	return hashed(g.Name, 0) // it is too long
+}
+
+// Renamed gives a warning for each group whose tool has another name, At /groups/NAME.
+func (d *Dispatch) Renamed() (warnings []*fault.Error) {
+	for i := range d.groups {
+		if g := &d.groups[i]; g.tool() != g.Name {
+			f := fault.New(fault.BadRequest, "the tool of the group %s is %s: a tool's name is 1 to 64 of the characters A-Z a-z 0-9 _ -",
+				quote(g.Name), g.tool())
+			warnings = append(warnings, f.Under(fault.Key("/groups", g.Name)))
+		}
+	}
+	return warnings
+}
+
 // Unmatched gives a warning for each entry that fits no function of a registry, bad_request with the nearest names, At
 // /groups/NAME/resources/N. It is for the start, when the sources are there: the registry is not that of a caller.
 func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 	used := make([]bool, len(d.entries))
 	var known []string
 	for _, e := range all.All() {
-		name := e.Spec().Name
 		for i := range d.entries {
-			used[i] = used[i] || d.entries[i].reach(name) > 0
+			used[i] = used[i] || d.entries[i].reach(e) > 0
 		}
-		p := parse(name)
+		p := parse(pathOf(e))
 		known = append(known, p.short(), p.source())
 	}
 	slices.Sort(known)

@@ -24,16 +24,15 @@ type folded struct{ label, short, prefix string }
 func newIndex(functions []*function) *index {
 	x := &index{functions: functions, ends: map[string][]*function{}, runs: map[string][]*function{}}
 	for _, f := range functions {
-		name := foldPath(f.entry.Spec().Name)
-		x.longest = max(x.longest, len(name))
 		x.folded = append(x.folded, folded{foldPath(f.label), foldPath(f.short()), foldPath(f.prefix)})
-		for end := name; ; {
-			x.ends[end] = append(x.ends[end], f)
-			_, rest, found := strings.Cut(end, ".")
-			if !found {
-				break
+		for _, name := range []string{pathOf(f.entry), f.entry.Spec().Name} {
+			name = foldPath(name)
+			x.longest = max(x.longest, len(name))
+			for end, found := name, true; found; _, end, found = strings.Cut(end, ".") {
+				if list := x.ends[end]; len(list) == 0 || list[len(list)-1] != f {
+					x.ends[end] = append(x.ends[end], f)
+				}
 			}
-			end = rest
 		}
 		var seen []string
 		for _, path := range []string{f.entry.Spec().Name, dotted(f.short(), f.action), dotted(f.label, f.action)} {
@@ -89,10 +88,10 @@ func (x *index) find(resource, action string) []*function {
 // two is left out: the resource stands in what is written before the action, or ends where the action begins.
 func (x *index) repeated(resource, action string) []*function {
 	resource, own := foldPath(resource), foldPath(parse(action).prefix)
-	if own == "" || len(resource) > x.longest {
+	if len(resource) > x.longest {
 		return nil
 	}
-	stated := within(own, dots(resource))
+	stated := own != "" && within(own, dots(resource))
 	var found []*function
 	for _, f := range x.ends[foldPath(action)] {
 		if stated || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode"
@@ -8,9 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
-// name is a function's name taken apart.
+// pathOf is a function's name as a resource and an action.
+func pathOf(e *steps.Entry) string { return cmp.Or(e.Spec().Path, e.Spec().Name) }
+
+// name is a function's path taken apart.
 type name struct {
 	prefix string // all before the action; "" where the name has no dot
 	action string
@@ -95,9 +100,13 @@ func newEntry(text string) (entry, *fault.Error) {
 	return e, nil
 }
 
-// reach is how many bytes of a function's name the entry covers, from its beginning or from behind its source; 0 when it
-// does not fit.
-func (e *entry) reach(full string) int {
+// reach is how many bytes of a function's name, or of its path, the entry covers; 0 if it fits neither.
+func (e *entry) reach(function *steps.Entry) int {
+	return max(e.reachOf(function.Spec().Name), e.reachOf(pathOf(function)))
+}
+
+// reachOf is how many bytes of a name the entry covers, from its beginning or from behind its source.
+func (e *entry) reachOf(full string) int {
 	reached := e.beginning(full)
 	if dot := strings.IndexByte(full, '.'); dot >= 0 {
 		if n := e.beginning(full[dot+1:]); n > 0 && (reached == 0 || dot+1+n < reached) {

@@ -42,6 +42,10 @@ type Options struct {
 	HTTPClient *http.Client
 	OAuth      auth.OAuthHandler
 
+	// Names says how the names of tools are read as a resource and an action (steps.Spec.Path): resource_action
+	// (device_list), action_resource (list_devices), whole. "": found out from the first list.
+	Names string
+
 	// Lazy: the server is started by the first call, if its list of tools is known from CacheFile; if not, it is started
 	// once to list them. CacheFile is rewritten after every start; "": nothing is kept between runs. It holds tool
 	// definitions, and of the options the names of variables and headers, never their values.
@@ -115,6 +119,8 @@ func (o *Options) checked() (Options, *fault.Error) {
 		return bad("", "needs either a command (stdio) or a url (HTTP)")
 	case c.URL == "" && (len(c.Headers) > 0 || c.SSE || c.OAuth != nil):
 		return bad("/command", "headers, SSE and OAuth belong to a url, not to a command")
+	case c.Names != "" && !slices.Contains(namings, c.Names):
+		return bad("/names", "names is resource_action, action_resource or whole, not %s", quoted(c.Names))
 	case c.Command == "" && (len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != ""):
 		return bad("/url", "args, env and a directory belong to a command, not to a url")
 	case c.SSE && c.OAuth != nil:

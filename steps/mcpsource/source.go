@@ -45,6 +45,7 @@ type Source struct {
 	status    steps.Status
 	tools     []tool
 	functions []steps.Function
+	names     string // how the names of tools are read; "": no tool was listed yet
 	session   *session
 	offered   *sdk.ServerCapabilities // by the last session; nil: not known
 	links     map[*Link]bool
@@ -88,6 +89,7 @@ func newSource(options Options) *Source {
 		changes: make(chan struct{}, 1),
 		moved:   make(chan struct{}),
 		status:  steps.Status{State: steps.StateStarting},
+		names:   options.Names,
 		links:   map[*Link]bool{},
 		rooms:   map[*room]bool{},
 	}
@@ -123,7 +125,9 @@ func (s *Source) Functions() []steps.Function {
 func (s *Source) Status() steps.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status
+	status := s.status
+	status.Names = s.names
+	return status
 }
 
 // Watch has changed called after changes of Functions or Status; several changes in a row may be one call. changed must

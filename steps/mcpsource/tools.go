@@ -254,18 +254,40 @@ func fitting(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// functionsOf makes the functions of tools.
+// functionsOf makes the functions of tools. It is called by one goroutine at a time.
 func (s *Source) functionsOf(tools []tool) []steps.Function {
 	functions := make([]steps.Function, 0, len(tools))
+	paths := s.paths(tools)
 	for i := range tools {
 		t := &tools[i]
+		spec := s.spec(t)
+		spec.Path = paths[t.function]
 		functions = append(functions, steps.Function{
-			Spec:   s.spec(t),
+			Spec:   spec,
 			Call:   func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, t, args) },
 			Prompt: s.prompt(),
 		})
 	}
 	return functions
+}
+
+// paths reads the names of tools as resources and actions, by the names of their functions. The first list decides how.
+func (s *Source) paths(tools []tool) map[string]string {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = strings.TrimPrefix(t.function, s.options.Name+".")
+	}
+	s.mu.Lock()
+	if s.names == "" && len(tools) > 0 {
+		s.names = formOf(names)
+	}
+	form := s.names
+	s.mu.Unlock()
+	paths := map[string]string{}
+	for name, path := range pathsOf(names, form, s.options.Names != "") {
+		paths[s.options.Name+"."+name] = s.options.Name + "." + path
+	}
+	return paths
 }
 
 // prompt tells whether calls always return soon after the end of their context, whatever the server does. Pipes of

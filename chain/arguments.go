@@ -69,7 +69,7 @@ func (c *compiler) produced(l *level, u *refs.Use) []string {
 	if f != nil {
 		f = f.Under("")
 		f.Code, f.At = fault.BadReference, u.At
-		if remedy := u.Remedy(); remedy != "" {
+		if remedy := u.Remedy(f.Available); remedy != "" {
 			f.Message += ". " + remedy
 		}
 		c.faults.add(f)

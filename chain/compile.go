@@ -127,8 +127,8 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 	if ret != nil {
 		place := l.place(p.retAt, len(l.steps))
 		place.Item = l.item
-		t, faults, warnings := refs.CompileTemplate(ret, place)
-		c.collect(l, faults, warnings)
+		t, faults := refs.CompileTemplate(ret, place)
+		c.collect(l, faults)
 		if t != nil {
 			p.ret = t
 			c.checkInputs(l, t.Uses())
@@ -164,7 +164,7 @@ func (l *level) stepAt(i int) string { return l.at + "/steps/" + strconv.Itoa(i)
 
 // place is where a text of step i stands.
 func (l *level) place(at string, i int) refs.Place {
-	return refs.Place{At: at, Step: i, Steps: len(l.steps), IDs: l.ids}
+	return refs.Place{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills}
 }
 
 // step plans one step.
@@ -172,9 +172,6 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	s := &l.steps[i]
 	p := &plannedStep{number: i, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
 	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
-	if s.Expr == nil {
-		c.arguments(l, s, p)
-	}
 	switch {
 	case s.Chain != nil:
 		c.inline(l, s, p)
@@ -182,6 +179,9 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 		c.function(s, p)
 	case s.Expr != nil:
 		c.expression(l, s, p)
+	}
+	if s.Expr == nil {
+		c.arguments(l, s, p)
 	}
 	c.conditions(l, s, p)
 	c.controls(s, p)
@@ -256,8 +256,11 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	}
 	place := l.place(p.at+"/args", p.number)
 	place.Item, place.Result = l.item || s.ForEach != nil, s.Repeat != nil
-	t, faults, warnings := refs.CompileTemplate(args, place)
-	c.collect(l, faults, warnings)
+	if p.fn != nil && p.fn.Spec().Expression != "" {
+		place.Expression = fault.Key(place.At, p.fn.Spec().Expression)
+	}
+	t, faults := refs.CompileTemplate(args, place)
+	c.collect(l, faults)
 	if t == nil {
 		return
 	}
@@ -309,7 +312,7 @@ func compileText[T interface {
 	Uses() []refs.Use
 }](c *compiler, l *level, p *plannedStep, text string, place refs.Place, compile func(string, refs.Place) (T, []*fault.Error)) T {
 	compiled, faults := compile(text, place)
-	c.collect(l, faults, nil)
+	c.collect(l, faults)
 	if len(faults) > 0 {
 		return nil
 	}
@@ -375,15 +378,12 @@ func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
 	c.checkInputs(l, uses)
 }
 
-func (c *compiler) collect(l *level, faults, warnings []*fault.Error) {
+func (c *compiler) collect(l *level, faults []*fault.Error) {
 	for _, f := range faults {
 		if l.depth > 0 && f.Code == fault.BadReference {
 			f = f.Under("") // a copy: what is compiled may be kept
 			f.Message += " An inline chain has step numbers of its own: hand outer values in by the step's args, and read them as $input."
 		}
 		c.faults.add(f)
-	}
-	for _, w := range warnings {
-		c.warn(w)
 	}
 }

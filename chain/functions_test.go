@@ -115,7 +115,7 @@ func (w *world) functions() []steps.Function {
 			return nil, &fault.Error{Code: fault.Denied, Message: "it is outside", At: "/path"}
 		}),
 		{Spec: steps.Spec{Name: "test.compute", Description: "For tests.", Effect: steps.Read, EffectDeclared: true, Input: schema(`"expression":{"type":"string"}`),
-			Check: func(args []byte, _ func(string) bool) *fault.Error {
+			Expression: "expression", Check: func(args []byte, _ func(string) bool) *fault.Error {
 				f := refs.CheckFree(gjson.GetBytes(args, "expression").Str, []string{})
 				if f != nil {
 					f = f.Under("/expression")

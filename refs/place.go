@@ -18,6 +18,13 @@ type Place struct {
 	Before bool           // the text is read once, before the step's forEach begins: for what is told of $item
 	Result bool           // $result is in scope
 
+	// Input reports whether $input has a key: a text with such a reference in it is a fault. Nil: it has none.
+	Input func(key string) bool
+
+	// Expression is the JSON Pointer of a string that is an expression over other names: it may mention references as text,
+	// because its function refuses them.
+	Expression string
+
 	// State and Secret admit $state and $secret; where they are false such a reference is a fault (not_supported).
 	State, Secret bool
 }

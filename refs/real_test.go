@@ -38,7 +38,7 @@ func TestRealChains(t *testing.T) {
 			seen++
 			scope := &Scope{}
 			for i, step := range c.Steps {
-				tpl, faults, _ := CompileTemplate(step.Args, Place{Step: i, Steps: len(c.Steps)})
+				tpl, faults := CompileTemplate(step.Args, Place{Step: i, Steps: len(c.Steps)})
 				if len(faults) > 0 {
 					t.Fatalf("%s step %d: %v", c.ID, i, faults[0])
 				}

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -50,18 +51,34 @@ func (p *referenceParser) computation() string {
 	return ""
 }
 
-// Remedy says what to write instead where nothing is at the use's path and a part of it looks like a computation; "" where
-// none does.
-func (u *Use) Remedy() string {
+// Remedy says what to write instead of a use with a key that is not among available; "" if nothing is known.
+func (u *Use) Remedy(available []string) string {
+	r := Reference{root: u.Root, step: u.Step, segments: u.Path}
 	for i := range u.Path {
-		if u.Path[i].Kind == Name && computes(u.Path[i].Key) {
-			return computeElsewhere
+		if remedy := r.remedy(i, available); remedy != "" {
+			return remedy
 		}
 	}
 	return ""
 }
 
-// computes tells whether a key that is not there looks like a part of an expression, as names may hold the characters of
+// remedy says what to write instead of a segment whose key is not there, if a part of it looks like a computation or a text.
+func (r Reference) remedy(segment int, available []string) string {
+	s := &r.segments[segment]
+	word, rest, spaced := strings.Cut(s.Key, " ")
+	switch {
+	case s.Kind != Name:
+		return ""
+	case computes(s.Key):
+		return computeElsewhere
+	case spaced && slices.Contains(available, word):
+		text, offsets := r.spell()
+		return "For a value with a text behind it, write ${" + clip(text[:offsets[segment]]) + "." + clip(word) + "} " + clip(rest) + "."
+	}
+	return ""
+}
+
+// computes reports whether a key that is not there looks like a part of an expression, as names may hold the characters of
 // some operators: `count - 1`, `trim()`.
 func computes(key string) bool {
 	return strings.HasSuffix(key, ")") && strings.Contains(key, "(") || strings.Contains(key, " - ") || strings.Contains(key, " / ")

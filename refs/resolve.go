@@ -322,8 +322,8 @@ func (b *bound) missing(doc string, gone *absence) *fault.Error {
 	}
 	offset := offsets[gone.segment]
 	e := describe(text[:offset], &b.segments[gone.segment], gone)
-	if s := b.segments[gone.segment]; s.Kind == Name && computes(s.Key) {
-		e.Message += " " + computeElsewhere
+	if remedy := b.remedy(gone.segment, e.Available); remedy != "" {
+		e.Message += " " + remedy
 	}
 	return atOffset(e, text, offset)
 }

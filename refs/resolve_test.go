@@ -104,7 +104,7 @@ func TestEveryNode(t *testing.T) {
 		s := scopeOf(doc.raw)
 		visit(t, doc, "$0", "$0", func(v node, reference, expression string) {
 			text, _ := json.Marshal(reference)
-			tpl, faults, _ := CompileTemplate(text, place())
+			tpl, faults := CompileTemplate(text, place())
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", reference, faults[0])
 			}
@@ -138,7 +138,7 @@ func TestNoOther(t *testing.T) {
 				segment = Segment{Kind: At, Index: rapid.SampledFrom([]int{len(v.children), -len(v.children) - 1, 1 << 40}).Draw(t, "far")}
 			}
 			text, _ := json.Marshal(reference + string(segment.append(nil)))
-			tpl, faults, _ := CompileTemplate(text, place())
+			tpl, faults := CompileTemplate(text, place())
 			if len(faults) > 0 {
 				t.Fatalf("%s: %v", text, faults[0])
 			}
@@ -171,7 +171,7 @@ func TestMaps(t *testing.T) {
 		}
 		for text, want := range map[string][]string{"$0[*]": each, "$0[**]": flat, "$0[*][**]": flat, "$0[*][*][**]": nil} {
 			value, _ := json.Marshal(text)
-			tpl, faults, _ := CompileTemplate(value, place())
+			tpl, faults := CompileTemplate(value, place())
 			if len(faults) > 0 {
 				t.Fatal(faults[0])
 			}

@@ -3,7 +3,6 @@ package refs
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -32,15 +31,14 @@ type hole struct {
 	within bool // inside a string, as text
 }
 
-// CompileTemplate compiles one JSON value. Strings at any depth may hold references, keys never do. It gives all faults
-// (bad_reference, not_supported; bad_json where value is no JSON, or nested deeper than 200 levels, and then t is nil) and
-// all warnings (bad_reference) at once. Where there are other faults t cannot be resolved: it serves to check the rest of
-// the value.
-func CompileTemplate(value []byte, p Place) (t *Template, faults, warnings []*fault.Error) {
+// CompileTemplate compiles one JSON value. Strings at any depth may hold references, keys never do. It gives all faults at
+// once: bad_reference, not_supported; bad_json where value is no JSON, or nested deeper than 200 levels, and then t is nil.
+// With other faults t cannot be resolved: it serves to check the rest of the value.
+func CompileTemplate(value []byte, p Place) (t *Template, faults []*fault.Error) {
 	if !gjson.ValidBytes(value) {
 		e := fault.New(fault.BadJSON, "The value is not valid JSON.")
 		e.At = p.At
-		return nil, []*fault.Error{e}, nil
+		return nil, []*fault.Error{e}
 	}
 	c := templateCompiler{place: p, source: string(value)}
 	room := make([]byte, 2*len(value))
@@ -49,9 +47,9 @@ func CompileTemplate(value []byte, p Place) (t *Template, faults, warnings []*fa
 		c.holes, c.uses = make([]hole, 0, n), make([]Use, 0, n)
 	}
 	if e := c.compile(); e != nil {
-		return nil, []*fault.Error{e}, nil
+		return nil, []*fault.Error{e}
 	}
-	return &c.Template, c.faults, c.warnings
+	return &c.Template, c.faults
 }
 
 // Uses lists the references in the order in which they stand.
@@ -117,11 +115,10 @@ func intoText(dst []byte, start int) []byte {
 // templateCompiler reads a valid JSON text once, from left to right.
 type templateCompiler struct {
 	Template
-	place    Place
-	source   string
-	open     []container
-	faults   []*fault.Error
-	warnings []*fault.Error
+	place  Place
+	source string
+	open   []container
+	faults []*fault.Error
 }
 
 // container is an object or array that is open at the place read.
@@ -223,16 +220,20 @@ func (c *templateCompiler) at() string {
 }
 
 func (c *templateCompiler) whole(text string) {
-	r, err := parseWhole(text, false)
+	p := referenceParser{text: text, pos: 1}
+	r, err := p.reference()
+	goesOn := err == nil && p.pos < len(text)
 	var b *bound
-	if err == nil {
+	if goesOn {
+		err = p.unexpected()
+	} else if err == nil {
 		if b, err = c.place.bind(r); err != nil {
 			err = atOffset(err, text, 0)
 		}
 	}
 	if err != nil {
 		if err.Code == fault.BadReference {
-			err.Message += " For a text that begins with a dollar, write $$."
+			err.Message += c.place.textRemedy(text, goesOn && p.computation() == "")
 		}
 		c.fault(err)
 		return
@@ -249,150 +250,4 @@ func (c *templateCompiler) fault(e *fault.Error) {
 	c.faults = append(c.faults, e)
 	c.broken = append(c.broken, e.At)
 	c.value = append(c.value, "null"...)
-}
-
-func (c *templateCompiler) warn(text string, offset int, format string, args ...any) {
-	e := atOffset(fault.New(fault.BadReference, format, args...), text, offset)
-	e.At = c.at()
-	c.warnings = append(c.warnings, e)
-}
-
-// interpolate compiles a string that is no whole reference; raw is its JSON.
-func (c *templateCompiler) interpolate(raw, text string) {
-	start, holes, at := len(c.text), len(c.holes), ""
-	changed := false
-	escaped := -1 // where the dollar of an escaped ${$ stands
-	c.text = append(c.text, '"')
-	for i := 0; i < len(text); {
-		j := strings.IndexByte(text[i:], '$')
-		if j < 0 {
-			c.text = appendEscaped(c.text, text[i:])
-			break
-		}
-		c.text = appendEscaped(c.text, text[i:i+j])
-		j += i
-		i = j + 1
-		for i < len(text) && text[i] == '$' {
-			i++
-		}
-		n := i - j
-		switch {
-		case opensReference(text[i:]):
-			changed = true
-			c.text = append(c.text, text[j:j+n/2]...)
-			if n%2 == 0 {
-				c.text = append(c.text, '{')
-				i++
-				escaped = i
-				continue
-			}
-			b, end, err := c.reference(text, i+1)
-			if err != nil {
-				err.Message += " For the text itself, write $${."
-				c.fault(err)
-				return
-			}
-			i = end
-			if at == "" {
-				at = c.at()
-			}
-			c.holes = append(c.holes, hole{len(c.text), b, at, true})
-			c.uses = append(c.uses, b.use(at, false))
-		case j == 0 && n > 1:
-			changed = true
-			c.text = append(c.text, text[1:n]...)
-		default:
-			c.text = append(c.text, text[j:i]...)
-			if n == 1 && j != escaped {
-				c.lookAlike(text, j)
-			}
-		}
-	}
-	c.text = append(c.text, '"')
-	if !changed {
-		c.text = append(c.text[:start], raw...)
-	}
-	if len(c.holes) > holes {
-		c.value = append(c.value, `""`...)
-	} else {
-		c.value = append(c.value, c.text[start:]...)
-	}
-}
-
-// opensReference tells whether rest, behind a dollar, begins an interpolation: {$, or { with a step number that . or [
-// follows.
-func opensReference(rest string) bool {
-	if len(rest) < 2 || rest[0] != '{' {
-		return false
-	}
-	if rest[1] == '$' {
-		return true
-	}
-	i := 1
-	for i < len(rest) && isDigit(rest[i]) {
-		i++
-	}
-	return i > 1 && i < len(rest) && (rest[i] == '.' || rest[i] == '[')
-}
-
-// reference parses and binds what stands from start, behind ${, up to the closing brace; end is behind that.
-func (c *templateCompiler) reference(text string, start int) (b *bound, end int, err *fault.Error) {
-	p := referenceParser{text: text, pos: start}
-	if p.peek() == '$' {
-		p.pos++
-	}
-	r, err := p.reference()
-	if err != nil {
-		return nil, 0, err
-	}
-	if p.pos == len(text) {
-		return nil, 0, p.malformed(p.pos, "The reference that begins with ${ is not closed with }.")
-	}
-	if p.peek() != '}' {
-		return nil, 0, p.unexpected()
-	}
-	if b, err = c.place.bind(r); err != nil {
-		return nil, 0, atOffset(err, text, start)
-	}
-	return b, p.pos + 1, nil
-}
-
-// lookAlike warns where plain text at the dollar looks like a reference that was meant: `see $0.name`, and `${name}`
-// with a step's id.
-func (c *templateCompiler) lookAlike(text string, dollar int) {
-	braced := strings.HasPrefix(text[dollar+1:], "{")
-	start := dollar + 1
-	if braced {
-		start++
-	}
-	end := start
-	for end < len(text) && isWord(text[end]) {
-		end++
-	}
-	word, rest := text[start:end], text[end:]
-	if word == "" {
-		return
-	}
-	if braced {
-		if _, ok := c.place.IDs[word]; ok && rest != "" && strings.IndexByte("}.[?", rest[0]) >= 0 {
-			c.warn(text, dollar, "${%s is plain text here, though a step has the id %s. To put its value there, write ${$%s…}.", word, word, word)
-		}
-		return
-	}
-	walks := len(rest) > 1 && (rest[0] == '[' || rest[0] == '.' && (isWord(rest[1]) && !isDigit(rest[1])))
-	p := referenceParser{text: word}
-	r, err := p.root()
-	if err != nil {
-		return
-	}
-	if _, id := c.place.IDs[word]; !walks && !id {
-		return
-	}
-	if _, _, err := c.place.resolve(r); err == nil {
-		sample := "$" + word
-		if walks {
-			sample += "…"
-		}
-		c.warn(text, dollar, "%s inside a text is plain text. To put the value there, write %s.", sample, fmt.Sprintf("${%s}", sample))
-	}
 }

@@ -40,7 +40,7 @@ func (s *Source) Functions() []steps.Function {
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["expression"],"properties":{` +
 					`"expression":{"type":"string"},"vars":{"type":"object","description":"the names that the expression may use"}}}`),
 				Effect: steps.Read, EffectDeclared: true, Computes: true,
-				Check: checkExpression,
+				Check: checkExpression, Expression: "expression",
 			},
 			Call: s.guard(eval),
 		},

@@ -243,7 +243,7 @@ func (c *endpointCompiler) hide(text []byte) {
 
 // template compiles JSON with references to $input, and notes the arguments that they name.
 func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
-	t, faults, _ := refs.CompileTemplate(text, refs.Place{At: c.at + field})
+	t, faults := refs.CompileTemplate(text, refs.Place{At: c.at + field, Input: func(string) bool { return true }})
 	for _, f := range faults {
 		if f.Source != "" { // the text that a caret would point into is the configuration's own
 			f.Source, f.Offset = "", 0

@@ -1,0 +1,239 @@
+package refs
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// interpolate compiles a string that is no whole reference; raw is its JSON.
+func (c *templateCompiler) interpolate(raw, text string) {
+	start, holes, at := len(c.text), len(c.holes), ""
+	changed := false
+	escaped := -1 // where the dollar of an escaped ${$ stands
+	c.text = append(c.text, '"')
+	for i := 0; i < len(text); {
+		j := strings.IndexByte(text[i:], '$')
+		if j < 0 {
+			c.text = appendEscaped(c.text, text[i:])
+			break
+		}
+		c.text = appendEscaped(c.text, text[i:i+j])
+		j += i
+		i = j + 1
+		for i < len(text) && text[i] == '$' {
+			i++
+		}
+		n := i - j
+		switch {
+		case opensReference(text[i:]):
+			changed = true
+			c.text = append(c.text, text[j:j+n/2]...)
+			if n%2 == 0 {
+				c.text = append(c.text, '{')
+				i++
+				escaped = i
+				continue
+			}
+			b, end, err := c.reference(text, i+1)
+			if err != nil {
+				err.Message += " For the text itself, write $${."
+				c.fault(err)
+				return
+			}
+			i = end
+			if at == "" {
+				at = c.at()
+			}
+			c.holes = append(c.holes, hole{len(c.text), b, at, true})
+			c.uses = append(c.uses, b.use(at, false))
+		case (n > 1 || j != escaped) && c.place.mention(text, i, false) > 0 && c.at() != c.place.Expression:
+			changed = true
+			c.text = append(c.text, text[j:j+n/2]...)
+			if n%2 == 1 {
+				c.fault(c.place.mentioned(text, i))
+				return
+			}
+		case j == 0 && n > 1:
+			changed = true
+			c.text = append(c.text, text[1:n]...)
+		default:
+			c.text = append(c.text, text[j:i]...)
+		}
+	}
+	c.text = append(c.text, '"')
+	if !changed {
+		c.text = append(c.text[:start], raw...)
+	}
+	if len(c.holes) > holes {
+		c.value = append(c.value, `""`...)
+	} else {
+		c.value = append(c.value, c.text[start:]...)
+	}
+}
+
+// opensReference tells whether rest, behind a dollar, begins an interpolation: {$, or { with a step number that . or [
+// follows.
+func opensReference(rest string) bool {
+	if len(rest) < 2 || rest[0] != '{' {
+		return false
+	}
+	if rest[1] == '$' {
+		return true
+	}
+	i := 1
+	for i < len(rest) && isDigit(rest[i]) {
+		i++
+	}
+	return i > 1 && i < len(rest) && (rest[i] == '.' || rest[i] == '[')
+}
+
+// reference parses and binds what stands from start, behind ${, up to the closing brace; end is behind that.
+func (c *templateCompiler) reference(text string, start int) (b *bound, end int, err *fault.Error) {
+	p := referenceParser{text: text, pos: start}
+	if p.peek() == '$' {
+		p.pos++
+	}
+	r, err := p.reference()
+	if err != nil {
+		return nil, 0, err
+	}
+	if p.pos == len(text) {
+		return nil, 0, p.malformed(p.pos, "The reference that begins with ${ is not closed with }.")
+	}
+	if p.peek() != '}' {
+		return nil, 0, p.unexpected()
+	}
+	if b, err = c.place.bind(r); err != nil {
+		return nil, 0, atOffset(err, text, start)
+	}
+	return b, p.pos + 1, nil
+}
+
+// mention gives the end of what reads as a reference behind the dollar before start, though it is none where it stands: of
+// `$0.name`, `$item`, `${input.who}` within a text. It is 0 where there is none: where nothing has that name here, the name
+// is but the beginning of a word, or it might as well be a price, a group of a regular expression or a script's variable
+// ($5, $0.50, $1, ${HOME}); a number that no segment follows counts if numbers is set.
+func (p *Place) mention(text string, start int, numbers bool) int {
+	q := referenceParser{text: text, pos: start, plain: true}
+	braced := q.peek() == '{'
+	if braced {
+		q.pos++
+	}
+	r, err := q.root()
+	if err != nil || q.peek() >= utf8.RuneSelf || !p.knows(r) {
+		return 0
+	}
+	bare := q.pos
+	var first Segment
+	for n := 0; n < maxSegments; n++ {
+		end := q.pos
+		s, more, err := q.segment()
+		if err != nil || !more {
+			q.pos = end
+			break
+		}
+		if n == 0 {
+			first = s
+		}
+	}
+	walks := q.pos > bare
+	closed := braced && (q.peek() == '}' || strings.HasPrefix(strings.TrimLeft(text[q.pos:], " "), "??"))
+	ok := walks || closed
+	switch {
+	case r.root == RootInput:
+		ok = walks && first.Kind <= Quoted && p.Input != nil && p.Input(first.Key)
+	case r.root == RootStep && r.id == "":
+		ok = !braced && (walks && (first.Kind != Name || !isDigit(first.Key[0])) || numbers)
+	case r.root == RootStep || r.root == RootItem || r.root == RootIndex:
+		ok = ok || !braced
+	}
+	if !ok {
+		return 0
+	}
+	return q.pos
+}
+
+// knows reports whether r names something here.
+func (p *Place) knows(r Reference) bool {
+	switch r.root {
+	case RootStep:
+		n, ok := r.step, true
+		if r.id != "" {
+			n, ok = p.IDs[r.id]
+		}
+		return ok && n < p.Step
+	case RootPrev:
+		return p.Step > 0
+	case RootItem, RootIndex:
+		return p.Item
+	case RootResult:
+		return p.Result
+	case RootState:
+		return p.State
+	case RootSecret:
+		return p.Secret
+	}
+	return true
+}
+
+// mentioned is the fault of a text with a mention behind the dollar before start.
+func (p *Place) mentioned(text string, start int) *fault.Error {
+	end := p.mention(text, start, false)
+	name := clip(strings.TrimPrefix(text[start:end], "{"))
+	written, escaped := "$"+name, "$$"+name
+	if text[start] == '{' {
+		written, escaped = "${"+name+"}", "$${"+name+"}"
+	}
+	e := fault.New(fault.BadReference, "%s is not replaced inside a text. Write ${$%s} to insert the value, %s for the text itself; "+
+		"or put the text into input, which is never read for references.", written, name, escaped)
+	return atOffset(e, text, start-1)
+}
+
+// textRemedy says how a text is written that was read as one reference; goesOn reports that it begins with one.
+func (p *Place) textRemedy(text string, goesOn bool) string {
+	const escape = " For a text that begins with a dollar, write $$."
+	q := referenceParser{text: text, pos: 1, plain: true}
+	r, err := q.root()
+	switch {
+	case err != nil || !p.exists(r):
+		return escape
+	case goesOn && p.knows(r):
+		return " To insert values into a text, write " + clip(p.inserted(text)) + "." + escape
+	}
+	return "" // a reference is meant
+}
+
+// exists reports whether r names something of the chain, though perhaps not here.
+func (p *Place) exists(r Reference) bool {
+	if r.root != RootStep {
+		return true
+	}
+	if _, ok := p.IDs[r.id]; ok {
+		return true
+	}
+	return r.id == "" && r.step < p.Steps
+}
+
+// inserted is text with its mentions as interpolations.
+func (p *Place) inserted(text string) string {
+	var b strings.Builder
+	for {
+		before, after, ok := strings.Cut(text, "$")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		end := 0
+		if !strings.HasPrefix(after, "{") {
+			end = p.mention(after, 0, true)
+		}
+		if end > 0 {
+			b.WriteString("${$" + after[:end] + "}")
+		} else {
+			b.WriteByte('$')
+		}
+		text = after[end:]
+	}
+}

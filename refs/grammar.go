@@ -269,7 +269,7 @@ func (p *referenceParser) quoted(quote byte) (string, *fault.Error) {
 			p.pos++
 			literal = append(literal, '\\', p.text[p.pos])
 		default:
-			literal = appendEscaped(literal, p.text[p.pos:p.pos+1])
+			literal = AppendEscaped(literal, p.text[p.pos:p.pos+1])
 		}
 	}
 	if p.pos == len(p.text) {

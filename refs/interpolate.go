@@ -16,10 +16,10 @@ func (c *templateCompiler) interpolate(raw, text string) {
 	for i := 0; i < len(text); {
 		j := strings.IndexByte(text[i:], '$')
 		if j < 0 {
-			c.text = appendEscaped(c.text, text[i:])
+			c.text = AppendEscaped(c.text, text[i:])
 			break
 		}
-		c.text = appendEscaped(c.text, text[i:i+j])
+		c.text = AppendEscaped(c.text, text[i:i+j])
 		j += i
 		i = j + 1
 		for i < len(text) && text[i] == '$' {

@@ -84,7 +84,7 @@ func visit(t *rapid.T, v node, reference, expression string, check func(v node, 
 		if slices.Index(v.keys, key) < i {
 			continue // the first of duplicate keys wins
 		}
-		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)), "?['" + strings.ReplaceAll(string(appendEscaped(nil, key)), "'", `\'`) + "']"}
+		spellings := []string{string(Segment{Key: key, Kind: Quoted}.append(nil)), "?['" + strings.ReplaceAll(string(AppendEscaped(nil, key)), "'", `\'`) + "']"}
 		if r, err := Parse("$0." + key); err == nil && len(r.segments) == 1 && r.segments[0].Kind == Name && r.fallback == "" {
 			spellings = append(spellings, "."+key)
 		}

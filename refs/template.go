@@ -107,7 +107,7 @@ func intoText(dst []byte, start int) []byte {
 		n := copy(dst[start:], dst[start+1:len(dst)-1])
 		return dst[:start+n]
 	case '{', '[':
-		return appendEscaped(dst[:start], string(dst[start:]))
+		return AppendEscaped(dst[:start], string(dst[start:]))
 	}
 	return dst
 }

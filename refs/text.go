@@ -11,11 +11,11 @@ const hex = "0123456789abcdef"
 
 // appendString appends s as a JSON string with the fewest escapes; bytes that are not UTF-8 become U+FFFD.
 func appendString(dst []byte, s string) []byte {
-	return append(appendEscaped(append(dst, '"'), strings.ToValidUTF8(s, "\uFFFD")), '"')
+	return append(AppendEscaped(append(dst, '"'), strings.ToValidUTF8(s, "\uFFFD")), '"')
 }
 
-// appendEscaped appends s as it stands inside a JSON string.
-func appendEscaped(dst []byte, s string) []byte {
+// AppendEscaped appends s, which is UTF-8, as it stands inside a JSON string.
+func AppendEscaped(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -2,7 +2,8 @@ package exprs
 
 import (
 	"context"
-	"regexp"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -14,6 +15,7 @@ import (
 const (
 	maxWork    = 1 << 30  // bytes of text × instructions of the compiled pattern
 	maxMatches = 100_000  // that one call answers or replaces
+	maxGroups  = 100_000  // that a replacement names
 	maxResult  = 64 << 20 // bytes
 )
 
@@ -22,7 +24,8 @@ type search struct {
 	refs.Search
 	ctx     context.Context
 	turn    *share.Turn
-	heavy   bool // it has a turn
+	heavy   bool     // it has a turn
+	names   []string // of groups, sorted
 	matches int
 	size    int // of the result
 }
@@ -38,6 +41,12 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 		return nil, fault.New(fault.LimitExceeded, "the pattern is too large for a text of %d bytes: use fewer repetitions or a shorter text", len(text))
 	}
 	s := &search{ctx: ctx}
+	for _, name := range p.SubexpNames() {
+		if name != "" {
+			s.names = append(s.names, name)
+		}
+	}
+	slices.Sort(s.names)
 	s.Search = refs.Search{Pattern: p, Text: text, Heavy: s.wait}
 	return s, nil
 }
@@ -67,38 +76,77 @@ func (s *search) found(size int) error {
 	s.matches++
 	grown := size - s.size
 	s.size = size
-	switch {
-	case s.ctx.Err() != nil:
-		return s.ctx.Err()
-	case s.matches > maxMatches:
+	if s.matches > maxMatches {
 		return fault.New(fault.LimitExceeded, "more than %d matches: use a narrower pattern or a shorter text", maxMatches)
-	case size > maxResult:
-		return fault.New(fault.LimitExceeded, "the result is larger than %d bytes: use a narrower pattern or a shorter text", maxResult)
+	}
+	if err := s.bounded(size); err != nil {
+		return err
 	}
 	return s.Worked(perMatch + grown)
 }
 
-// found is one match as text.match answers it; a group that took no part is null.
-type found struct {
-	Match  string             `json:"match"`
-	Groups []*string          `json:"groups"`
-	Named  map[string]*string `json:"named"`
+// bounded looks at the context and at the size of the result.
+func (s *search) bounded(size int) error {
+	if size > maxResult {
+		return fault.New(fault.LimitExceeded, "the result is larger than %d bytes: use a narrower pattern or a shorter text", maxResult)
+	}
+	return s.ctx.Err()
 }
 
-func newFound(re *regexp.Regexp, text string, indexes []int) found {
-	f := found{Match: text[indexes[0]:indexes[1]], Groups: []*string{}, Named: map[string]*string{}}
-	for i, name := range re.SubexpNames()[1:] {
-		var group *string
-		if start, end := indexes[2*i+2], indexes[2*i+3]; start >= 0 {
-			part := text[start:end]
-			group = &part
+// appendString appends text as a JSON string, piece by piece: a match may be as long as the text, and stand in the result as
+// often as its pattern has groups.
+func (s *search) appendString(out []byte, text string) ([]byte, error) {
+	out, err := s.appendText(append(out, '"'), text)
+	return append(out, '"'), err
+}
+
+// appendText appends text as it stands inside a JSON string. The error is the context's, or that of a bound.
+func (s *search) appendText(out []byte, text string) ([]byte, error) {
+	const piece = 64 << 10
+	for from := 0; from < len(text); {
+		to := min(from+piece, len(text))
+		for to < len(text) && !utf8.RuneStart(text[to]) {
+			to++
 		}
-		f.Groups = append(f.Groups, group)
-		if name != "" {
-			f.Named[name] = group
+		out = refs.AppendEscaped(out, text[from:to])
+		from = to
+		if err := s.bounded(len(out)); err != nil {
+			return out, err
 		}
 	}
-	return f
+	return out, nil
+}
+
+// appendMatch appends one match as text.match answers it; a group that took no part is null.
+func (s *search) appendMatch(out []byte, indexes []int) ([]byte, error) {
+	var err error
+	group := func(i int) {
+		start, end := indexes[2*i], indexes[2*i+1]
+		switch {
+		case err != nil:
+		case start < 0:
+			out = append(out, "null"...)
+		default:
+			out, err = s.appendString(out, s.Text[start:end])
+		}
+	}
+	out = append(out, `{"match":`...)
+	group(0)
+	out = append(out, `,"groups":[`...)
+	for i := range s.Pattern.NumSubexp() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		group(i + 1)
+	}
+	out = append(out, `],"named":{`...)
+	separator := ""
+	for _, name := range s.names {
+		out = append(append(append(append(out, separator...), '"'), name...), `":`...)
+		group(s.Pattern.SubexpIndex(name))
+		separator = ","
+	}
+	return append(out, "}}"...), err
 }
 
 func match(ctx context.Context, args []byte) ([]byte, error) {
@@ -124,20 +172,19 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 	// Each match is written at once: many small ones take several times their length where they are kept.
 	out := []byte{'['}
 	for indexes := range s.All() {
-		one, err := marshal(newFound(s.Pattern.Regexp, s.Text, indexes))
+		if s.matches > 0 {
+			out = append(out, ',')
+		}
+		out, err = s.appendMatch(out, indexes)
 		if err == nil {
-			err = s.found(len(out) + len(one))
+			err = s.found(len(out))
 		}
 		if err != nil {
 			return nil, err
 		}
 		if !a.All {
-			return one, nil
+			return out[1:], nil
 		}
-		if s.matches > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, one...)
 	}
 	switch {
 	case s.Err() != nil:

@@ -34,26 +34,45 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out strings.Builder
+	out := []byte{'"'}
 	copied := 0
 	for indexes := range s.All() {
-		out.WriteString(s.Text[copied:indexes[0]])
-		for _, part := range parts {
-			out.WriteString(part.literal)
-			if start := indexes[2*part.group]; part.isGroup && start >= 0 {
-				out.WriteString(s.Text[start:indexes[2*part.group+1]])
-			}
+		if out, err = s.appendText(out, s.Text[copied:indexes[0]]); err == nil {
+			out, err = s.appendParts(out, parts, indexes)
 		}
 		copied = indexes[1]
-		if err := s.found(out.Len()); err != nil {
+		if err == nil {
+			err = s.found(len(out))
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	if err := s.Err(); err != nil {
+	if err = s.Err(); err == nil {
+		out, err = s.appendText(out, s.Text[copied:])
+	}
+	if err != nil {
 		return nil, err
 	}
-	out.WriteString(s.Text[copied:])
-	return marshal(out.String())
+	return append(out, '"'), nil
+}
+
+// appendParts appends what stands in the place of one match.
+func (s *search) appendParts(out []byte, parts []part, indexes []int) (_ []byte, err error) {
+	for _, part := range parts {
+		if out, err = s.appendText(out, part.literal); err != nil {
+			break
+		}
+		if start := indexes[2*part.group]; part.isGroup && start >= 0 {
+			if out, err = s.appendText(out, s.Text[start:indexes[2*part.group+1]]); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil {
+		err = s.Worked(len(parts))
+	}
+	return out, err
 }
 
 // part of a replacement: a literal, then a group where isGroup.
@@ -89,6 +108,10 @@ func parseReplacement(with string, names []string) ([]part, error) {
 			group, after, err := parseGroup(tail, names)
 			if err != nil {
 				return nil, err
+			}
+			if len(parts) == maxGroups {
+				f := fault.New(fault.LimitExceeded, "the replacement names more than %d groups", maxGroups)
+				return nil, f.Under("/with")
 			}
 			parts = append(parts, part{literal: literal.String(), group: group, isGroup: true})
 			literal.Reset()

@@ -3,10 +3,11 @@
 package exprs
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"sync/atomic"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -108,9 +109,7 @@ func eval(ctx context.Context, args []byte) ([]byte, error) {
 // decode reads arguments strictly. The registry has checked them against the schema; a source that is called without
 // one answers with a coded error all the same.
 func decode(args []byte, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader(args))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
+	if err := jsonv2.Unmarshal(args, into, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + err.Error(), Err: err}
 	}
 	return nil
@@ -118,15 +117,4 @@ func decode(args []byte, into any) error {
 
 func missing(name string) error {
 	return fault.New(fault.BadArguments, "the argument %s is missing", name)
-}
-
-// marshal encodes v without the escapes for HTML, which would make a text longer for whoever reads it.
-func marshal(v any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }

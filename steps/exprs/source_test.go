@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,11 +132,11 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 			t.Fatalf("%q: %v", source, err)
 		}
 		re := regexp.MustCompile(source)
-		want := []found{}
+		want := []matched{}
 		for _, indexes := range re.FindAllStringSubmatchIndex(text, -1) {
-			want = append(want, newFound(re, text, indexes))
+			want = append(want, newMatched(re, text, indexes))
 		}
-		if all, err := marshal(want); err != nil || string(all) != result {
+		if all, err := json.Marshal(want); err != nil || string(all) != result {
 			t.Fatalf("%q in %.50q: got %.200s, want %.200s, %v", source, text, result, all, err)
 		}
 	})
@@ -326,4 +327,68 @@ func BenchmarkMatchAll(b *testing.B) {
 			}
 		})
 	}
+}
+
+// matched is one match as text.match answers it.
+type matched struct {
+	Match  string             `json:"match"`
+	Groups []*string          `json:"groups"`
+	Named  map[string]*string `json:"named"`
+}
+
+func newMatched(re *regexp.Regexp, text string, indexes []int) matched {
+	m := matched{Match: text[indexes[0]:indexes[1]], Groups: []*string{}, Named: map[string]*string{}}
+	for i, name := range re.SubexpNames()[1:] {
+		var group *string
+		if start, end := indexes[2*i+2], indexes[2*i+3]; start >= 0 {
+			value := text[start:end]
+			group = &value
+		}
+		m.Groups = append(m.Groups, group)
+		if name != "" {
+			m.Named[name] = group
+		}
+	}
+	return m
+}
+
+// TestHostileText: what a small request can make of text.* stays within bounds also in one match, and says so.
+func TestHostileText(t *testing.T) { //nolint:paralleltest // it measures what the process allocates
+	for name, test := range map[string]struct{ fn, text, pattern, with string }{
+		"a long match many times":    {"text.replace", strings.Repeat("a", 200_000), "a*", strings.Repeat(`\0`, 10_000)},
+		"escapes":                    {"text.replace", strings.Repeat("\x01", 1<<20), `(?s).*`, strings.Repeat(`\0`, 100)},
+		"many groups":                {"text.replace", "a", "a", strings.Repeat(`\0`, 2_000_000)},
+		"a match in every group":     {"text.match", strings.Repeat("a", 1<<20), strings.Repeat("(", 200) + "a*" + strings.Repeat(")", 200), ""},
+		"a match in every name":      {"text.match", strings.Repeat("a", 1<<20), namedGroups(150), ""},
+		"a long literal every match": {"text.replace", strings.Repeat("a", 50_000), "a", strings.Repeat("b", 1<<20)},
+	} {
+		args := map[string]string{"text": test.text, "pattern": test.pattern}
+		if test.fn == "text.replace" {
+			args["with"] = test.with
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = invoke(t.Context(), New(), test.fn, string(raw))
+		runtime.ReadMemStats(&after)
+		if fault.CodeOf(err) != fault.LimitExceeded {
+			t.Errorf("%s: %v, want %s", name, err, fault.LimitExceeded)
+		}
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 400 {
+			t.Errorf("%s: %d MiB were allocated", name, mib)
+		} else {
+			t.Logf("%s: %d MiB: %v", name, mib, err)
+		}
+	}
+}
+
+func namedGroups(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "(?P<g%d>", i)
+	}
+	return b.String() + "a*" + strings.Repeat(")", n)
 }

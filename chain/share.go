@@ -123,6 +123,22 @@ func (h *holding) holdKept(n int) error {
 	return nil
 }
 
+// maxWorkBytes is what the evaluations of a chain may hold beside MaxChainBytes of results.
+const maxWorkBytes = 64 << 20
+
+// holdWork is hold for the values of evaluations that run; a negative n gives back.
+func (s *exchange) holdWork(n int) error {
+	if n < 0 {
+		s.spared(-n)
+		return nil
+	}
+	if s.used.Load()+int64(n) > s.o.MaxChainBytes+maxWorkBytes {
+		return fault.New(fault.LimitExceeded, "the expressions and results of this chain hold more than %d bytes at once (limits.maxChainBytes): select less of the results",
+			s.o.MaxChainBytes+maxWorkBytes)
+	}
+	return s.holdKept(n)
+}
+
 // spared tells that n bytes are not needed any more; the next that are wanted take their place.
 func (h *holding) spared(n int) { h.used.Add(int64(-n)) }
 

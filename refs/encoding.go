@@ -34,8 +34,11 @@ func (e *evaluation) decode(raw string) (any, error) {
 	if e.decoded == nil {
 		e.decoded, e.origins = map[identity]any{}, map[identity]string{}
 	}
-	d := decoder{raw: raw, origins: e.origins}
+	d := decoder{raw: raw, origins: e.origins, take: e.take}
 	value, err := d.value(0)
+	if err == nil {
+		err = e.take(d.cost)
+	}
 	if err == nil {
 		e.decoded[id] = value
 	}
@@ -47,15 +50,24 @@ type decoder struct {
 	raw     string
 	pos     int
 	origins map[identity]string
+	take    func(n int) error
+	cost    int // bytes of memory that take was not told of
 }
 
 func (d *decoder) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fault.New(fault.BadExpression, "A value is nested deeper than %d levels.", maxDepth)
 	}
+	if d.cost += elementBytes; d.cost > freeMemory/4 {
+		if err := d.take(d.cost); err != nil {
+			return nil, err
+		}
+		d.cost = 0
+	}
 	start := d.pos
 	switch d.raw[d.pos] {
 	case '{':
+		d.cost += objectBytes + containerBytes
 		object := map[string]any{}
 		for d.pos++; d.raw[d.pos] != '}'; {
 			if d.raw[d.pos] == ',' {
@@ -68,6 +80,9 @@ func (d *decoder) value(depth int) (any, error) {
 				return nil, err
 			}
 			if _, ok := object[key]; !ok {
+				if len(object) >= 8 {
+					d.cost += memberBytes
+				}
 				object[key] = member
 			}
 		}
@@ -75,6 +90,7 @@ func (d *decoder) value(depth int) (any, error) {
 		d.remember(reflect.ValueOf(object), start)
 		return object, nil
 	case '[':
+		d.cost += containerBytes
 		array := []any{}
 		for d.pos++; d.raw[d.pos] != ']'; {
 			if d.raw[d.pos] == ',' {
@@ -107,7 +123,11 @@ func (d *decoder) remember(v reflect.Value, start int) {
 func (d *decoder) string() string {
 	start := d.pos
 	d.pos = stringEnd(d.raw, start)
-	return decodeString(d.raw[start:d.pos])
+	if raw := d.raw[start:d.pos]; strings.IndexByte(raw, '\\') >= 0 {
+		d.cost += 3 * len(raw)
+		return unquote(raw)
+	}
+	return d.raw[start+1 : d.pos-1]
 }
 
 func decodeString(raw string) string {
@@ -139,7 +159,7 @@ func decodeScalar(raw string) any {
 // appendValue appends a value as compact JSON. Objects and arrays of the data keep their text; objects that were made
 // have their keys sorted.
 func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, error) {
-	if depth > maxDepth || len(dst) > maxMemory {
+	if depth > maxDepth || len(dst) > maxOutput {
 		return dst, fault.New(fault.BadExpression, "The value is too large, or nested too deeply.")
 	}
 	switch v := value.(type) {

@@ -17,7 +17,9 @@ import (
 // Bounds of one evaluation.
 const (
 	maxIterations = 1_000_000
-	maxMemory     = 64 << 20  // bytes of values made, and of results read
+	maxMemory     = 128 << 20 // bytes of values made, and of results read, as they lie in memory
+	maxOutput     = 64 << 20  // bytes of JSON that an evaluation gives
+	freeMemory    = 1 << 20   // bytes that are not taken of the context's
 	maxWork       = 200 << 20 // bytes and elements that functions look at
 	memoryBudget  = 1_000_000 // expr-lang's own: elements of collections made
 	maxWall       = 10 * time.Second
@@ -47,6 +49,7 @@ type evaluation struct {
 	uniform bool                // appendValue spells equal values equally
 
 	iterations, memory, work, looked int
+	reserved                         int // bytes of the context's memory that are held
 
 	walked int         // bytes of values in which lookups were made, since the clock was looked at
 	turn   *share.Turn // nil: it has none
@@ -75,6 +78,7 @@ func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 
 // end gives back what the evaluation took.
 func (e *evaluation) end() {
+	_ = share.Hold(e.ctx, -e.reserved) // giving back never fails
 	e.turn.Done()
 }
 
@@ -105,6 +109,9 @@ func (e *evaluation) run() (any, error) {
 // tick counts an iteration.
 func (e *evaluation) tick() error {
 	e.iterations++
+	if err := e.take(elementBytes); err != nil {
+		return err
+	}
 	if e.iterations > maxIterations {
 		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.", maxIterations)
 	}
@@ -151,13 +158,38 @@ func (e *evaluation) spend(n int) error {
 	return nil
 }
 
-// hold counts bytes of a value that is made.
-func (e *evaluation) hold(n int) error {
+// take counts bytes of memory.
+func (e *evaluation) take(n int) error {
 	e.memory += n
+	if e.memory <= freeMemory+e.reserved && n >= 0 {
+		return nil
+	}
 	if n < 0 || e.memory > maxMemory {
 		return fault.New(fault.BadExpression, "The expression holds more than %d MiB of values. Take less of the results.", maxMemory>>20)
 	}
+	more := e.memory - e.reserved // and freeMemory in advance
+	if err := share.Hold(e.ctx, more); err != nil {
+		return err
+	}
+	e.reserved += more
+	return nil
+}
+
+// hold counts bytes of a value that is made.
+func (e *evaluation) hold(n int) error {
+	if err := e.take(n); err != nil {
+		return err
+	}
 	return e.spend(n)
+}
+
+// made counts an array or object that the expression writes out.
+func (e *evaluation) made(value any) (any, error) {
+	n := containerBytes + size(value)*elementBytes
+	if _, ok := value.(map[string]any); ok {
+		n = objectBytes + size(value)*memberBytes
+	}
+	return value, e.take(n)
 }
 
 // fetch gives a lookup's value, decoded.

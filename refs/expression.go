@@ -18,7 +18,7 @@ import (
 // null is an error. A number is an integer where it fits 64 bits, else a floating point number; objects and arrays that
 // come out as they were in the data, and an expression that is nothing but a path, keep their bytes.
 //
-// It is bounded: source 4 KB, 1,000,000 iterations, 64 MiB of values made or read, and the context's deadline (at most
+// It is bounded: source 4 KB, 1,000,000 iterations, 128 MiB of memory for values made or read, and the context's deadline (at most
 // 10 seconds; one second where it has none). reduce and repeat are not available. Past a bound it fails with
 // bad_expression, past the context's end with timeout or cancelled.
 type Expression struct {

@@ -26,44 +26,48 @@ var refused = map[string]string{
 // native are those that run as they are: their cost and what they make are small, or bounded by what is there already.
 // A test holds that every function of expr-lang is in native, in guarded, in refused, or takes a predicate, in which
 // iterations are counted.
-var native = []string{"len", "type", "abs", "ceil", "floor", "round", "int", "float", "indexOf", "lastIndexOf", "hasPrefix",
-	"hasSuffix", "now", "duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
+var native = []string{"type", "abs", "ceil", "floor", "round", "int", "float", "hasPrefix", "hasSuffix",
+	"now", "duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
 	"bitshl", "bitshr", "bitushr", "bitnot"}
 
 // function is a guarded function of expressions: it counts what it costs before it does it.
 type function func(e *evaluation, args []any) (any, error)
 
-// Bytes that an element of an array or object takes, for hold.
-const elementBytes, memberBytes = 16, 64
+// Bytes that an element of an array, a member of an object, and an array or object itself take, with what is lost while they
+// grow. An object of up to eight members takes as much as one of eight.
+const elementBytes, memberBytes, containerBytes, objectBytes = 40, 96, 96, 320
 
 var guarded = map[string]function{
-	"trim":       counted(0, "trim"),
-	"trimPrefix": counted(0, "trimPrefix"),
-	"trimSuffix": counted(0, "trimSuffix"),
-	"upper":      counted(1, "upper"),
-	"lower":      counted(1, "lower"),
-	"toBase64":   counted(2, "toBase64"),
-	"fromBase64": counted(1, "fromBase64"),
-	"keys":       members("keys", func(key string, _ any) any { return key }),
-	"values":     members("values", func(_ string, value any) any { return value }),
-	"toPairs":    members("toPairs", func(key string, value any) any { return []any{key, value} }),
-	"fromPairs":  counted(memberBytes, "fromPairs"),
-	"reverse":    counted(elementBytes, "reverse"),
-	"concat":     counted(elementBytes, "concat"),
-	"split":      splitter("split"),
-	"splitAfter": splitter("splitAfter"),
-	"replace":    replace,
-	"join":       join,
-	"sort":       sorted,
-	"flatten":    deep("flatten"),
-	"min":        deep("min"),
-	"max":        deep("max"),
-	"mean":       deep("mean"),
-	"median":     deep("median"),
-	"uniq":       uniq,
-	"string":     text,
-	"toJSON":     toJSON,
-	"fromJSON":   fromJSON,
+	"len":         length,
+	"indexOf":     counted(0, "indexOf"),
+	"lastIndexOf": counted(0, "lastIndexOf"),
+	"trim":        counted(0, "trim"),
+	"trimPrefix":  counted(0, "trimPrefix"),
+	"trimSuffix":  counted(0, "trimSuffix"),
+	"upper":       counted(3, "upper"),
+	"lower":       counted(3, "lower"),
+	"toBase64":    counted(4, "toBase64"),
+	"fromBase64":  counted(2, "fromBase64"),
+	"keys":        members("keys", func(key string, _ any) any { return key }),
+	"values":      members("values", func(_ string, value any) any { return value }),
+	"toPairs":     members("toPairs", func(key string, value any) any { return []any{key, value} }),
+	"fromPairs":   counted(memberBytes, "fromPairs"),
+	"reverse":     counted(elementBytes, "reverse"),
+	"concat":      counted(3*elementBytes, "concat"),
+	"split":       splitter("split"),
+	"splitAfter":  splitter("splitAfter"),
+	"replace":     replace,
+	"join":        join,
+	"sort":        sorted,
+	"flatten":     deep("flatten"),
+	"min":         deep("min"),
+	"max":         deep("max"),
+	"mean":        deep("mean"),
+	"median":      deep("median"),
+	"uniq":        uniq,
+	"string":      text,
+	"toJSON":      toJSON,
+	"fromJSON":    fromJSON,
 }
 
 // guardFunctions is what the guard's calls name, for expr-lang.
@@ -71,15 +75,20 @@ var guardFunctions = makeGuardFunctions()
 
 func makeGuardFunctions() map[string]*builtin.Function {
 	all := map[string]function{
-		"tick":    func(e *evaluation, _ []any) (any, error) { return nil, e.tick() },
-		"fetch":   func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
-		"status":  func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
-		"add":     func(e *evaluation, a []any) (any, error) { return e.add(a[0], a[1]) },
-		"equal":   func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
-		"in":      func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
-		"range":   func(e *evaluation, a []any) (any, error) { return e.span(a[0], a[1]) },
-		"matches": matches,
-		"keep":    func(e *evaluation, a []any) (any, error) { return a[0], e.hold(size(a[0])) },
+		"tick":     func(e *evaluation, _ []any) (any, error) { return nil, e.tick() },
+		"fetch":    func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
+		"status":   func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
+		"add":      func(e *evaluation, a []any) (any, error) { return e.add(a[0], a[1]) },
+		"equal":    func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
+		"in":       func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
+		"range":    func(e *evaluation, a []any) (any, error) { return e.span(a[0], a[1]) },
+		"matches":  matches,
+		"made":     func(e *evaluation, a []any) (any, error) { return e.made(a[0]) },
+		"contains": contains,
+		"group": func(e *evaluation, a []any) (any, error) {
+			return a[0], e.hold(size(a[0]) * (containerBytes + memberBytes))
+		},
+		"keep": func(e *evaluation, a []any) (any, error) { return a[0], e.hold(size(a[0])) },
 		"scan": func(e *evaluation, a []any) (any, error) {
 			n := size(a[0])
 			return a[0], e.spend(n * bits.Len(uint(n)))
@@ -164,7 +173,7 @@ func deep(name string) function {
 // order is a new one each time.
 func members(name string, item func(key string, value any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
-		if err := e.hold(size(args[0]) * memberBytes); err != nil {
+		if err := e.hold(size(args[0]) * (containerBytes + memberBytes)); err != nil {
 			return nil, err
 		}
 		object, ok := args[0].(map[string]any)
@@ -197,6 +206,28 @@ func keyOrder(raw string, n int) []string {
 	return names
 }
 
+// length is len(x), which counts the characters of a text.
+func length(e *evaluation, args []any) (any, error) {
+	if s, ok := args[0].(string); ok {
+		if err := e.spend(len(s)); err != nil {
+			return nil, err
+		}
+	}
+	return call("len", args)
+}
+
+// contains looks for a text in a text.
+func contains(e *evaluation, args []any) (any, error) {
+	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
+		return false, nil
+	}
+	s, part := args[0].(string), args[1].(string)
+	if err := e.spend(len(s)); err != nil {
+		return nil, err
+	}
+	return strings.Contains(s, part), nil
+}
+
 func splitter(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		s, separator := args[0].(string), args[1].(string)
@@ -222,7 +253,7 @@ func replace(e *evaluation, args []any) (any, error) {
 }
 
 func join(e *evaluation, args []any) (any, error) {
-	n := size(args[0]) * elementBytes
+	n := size(args[0]) * elementBytes // expr-lang makes a list of strings first
 	if len(args) > 1 {
 		n += size(args[0]) * len(args[1].(string))
 	}
@@ -285,7 +316,7 @@ func (e *evaluation) spelled(value any, uniform bool) ([]byte, error) {
 	raw, err := e.appendValue(nil, value, 0)
 	e.uniform = before
 	if err == nil {
-		err = e.hold(len(raw))
+		err = e.hold(3 * len(raw)) // with what it grew from, and the text that is made of it
 	}
 	return raw, err
 }
@@ -307,7 +338,7 @@ func toJSON(e *evaluation, args []any) (any, error) {
 // fromJSON reads a text; like results, what it holds keeps its bytes.
 func fromJSON(e *evaluation, args []any) (any, error) {
 	s := args[0].(string)
-	if err := e.hold(len(s)); err != nil {
+	if err := e.hold(3 * len(s)); err != nil {
 		return nil, err
 	}
 	var compact bytes.Buffer

@@ -71,6 +71,12 @@ func (g *guard) Visit(node *ast.Node) {
 		g.builtin(node, n)
 	case *ast.BinaryNode:
 		g.binary(node, n)
+	case *ast.ArrayNode:
+		if slices.ContainsFunc(n.Nodes, func(e ast.Node) bool { return !isScalarLiteral(e) }) {
+			g.made(node)
+		}
+	case *ast.MapNode:
+		g.made(node)
 	case *ast.PredicateNode:
 		tick := guardCall("tick")
 		tick.SetLocation(n.Location())
@@ -87,6 +93,13 @@ func guardCall(name string, arguments ...ast.Node) *ast.CallNode {
 		Callee:    &ast.IdentifierNode{Value: " " + name},
 		Arguments: append([]ast.Node{&ast.IdentifierNode{Value: evaluationName}}, arguments...),
 	}
+}
+
+// made counts what an array or object that is written out takes.
+func (g *guard) made(node *ast.Node) {
+	call := guardCall("made", *node)
+	call.SetLocation((*node).Location())
+	ast.Patch(node, call)
 }
 
 func (g *guard) lookup(node *ast.Node, l *lookup) {
@@ -228,6 +241,10 @@ func (g *guard) builtin(node *ast.Node, n *ast.BuiltinNode) {
 			return
 		}
 		ast.Patch(node, guardCall(n.Name, n.Arguments...))
+	case n.Name == "groupBy":
+		counted := guardCall("group", n.Arguments[0])
+		counted.SetLocation(n.Arguments[0].Location())
+		n.Arguments[0] = counted
 	case n.Name == "sortBy" || len(n.Arguments) == 1 && (n.Name == "count" || n.Name == "sum"):
 		// These go through the whole collection by themselves.
 		counted := guardCall("scan", n.Arguments[0])
@@ -316,6 +333,8 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 		if a, ok := n.Right.(*ast.ArrayNode); !ok || slices.ContainsFunc(a.Nodes, func(e ast.Node) bool { return !isScalarLiteral(e) }) {
 			ast.Patch(node, guardCall("in", n.Left, n.Right))
 		}
+	case "contains":
+		ast.Patch(node, guardCall("contains", n.Left, n.Right))
 	case "matches":
 		pattern := n.Right
 		if s, ok := pattern.(*ast.StringNode); ok {

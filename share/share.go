@@ -274,3 +274,19 @@ func From(ctx context.Context) Part {
 	p, _ := ctx.Value(key{}).(Part)
 	return p
 }
+
+type memoryKey struct{}
+
+// WithMemory bounds the memory of the work that a context is for: hold takes n bytes, or refuses them with an error, and gives
+// back -n bytes if n is negative.
+func WithMemory(ctx context.Context, hold func(n int) error) context.Context {
+	return context.WithValue(ctx, memoryKey{}, hold)
+}
+
+// Hold takes n bytes of the memory that the context's work may hold, or gives back -n; without a bound it does nothing.
+func Hold(ctx context.Context, n int) error {
+	if hold, ok := ctx.Value(memoryKey{}).(func(n int) error); ok && n != 0 {
+		return hold(n)
+	}
+	return nil
+}

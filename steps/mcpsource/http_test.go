@@ -218,10 +218,10 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		outcome fault.Outcome
 		want    string
 	}{
-		{"too long", answer("application/json", `{"result":{"content":[{"type":"text","text":"`+big+`"}]},"id":ID,"jsonrpc":"2.0"}`), fault.LimitExceeded, "", "limits.maxResultBytes"},
-		{"too long an event", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, "", "limits.maxResultBytes"},
-		{"no JSON", answer("application/json", `{"result":`), fault.FunctionFailed, "", "not JSON"},
-		{"HTML", answer("text/html", `<html>`), fault.FunctionFailed, "", "HTTP status 200"},
+		{"too long", answer("application/json", `{"result":{"content":[{"type":"text","text":"`+big+`"}]},"id":ID,"jsonrpc":"2.0"}`), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
+		{"too long an event", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
+		{"no JSON", answer("application/json", `{"result":`), fault.FunctionFailed, fault.SentUnknown, "not JSON"},
+		{"HTML", answer("text/html", `<html>`), fault.FunctionFailed, fault.SentUnknown, "HTTP status 200"},
 		{"a stream that ends", answer("text/event-stream", ": nothing\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
 		{"a stream of garbage", answer("text/event-stream", "garbage\ndata: {\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
 		{"400", status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad header"}}`), fault.FunctionFailed, "", "bad header"},

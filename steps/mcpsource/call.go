@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// call calls a tool. A call that the server certainly has not seen, because its session had ended, is made once more in
-// the next session.
+// call calls a tool. A call that the server certainly has not seen because its session had ended, or that only reads
+// and was lost, is made once more.
 func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error) {
 	if f := checkArguments(args); f != nil {
 		return nil, f
@@ -42,10 +42,21 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 		switch {
 		case f == nil:
 			return result, nil
-		case again || f.Outcome != fault.NotSent || f.Code != fault.Unavailable || n.ctx.Err() == nil:
+		case again || ctx.Err() != nil || !t.mayRepeat(f, n.ctx.Err() != nil):
 			return nil, f
 		}
 	}
+}
+
+// mayRepeat reports whether a call that failed may be made again; ended: its session has ended.
+func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
+	switch {
+	case f.Code != fault.Unavailable:
+		return false
+	case f.Outcome == fault.NotSent:
+		return ended
+	}
+	return t.effect == steps.Read && f.Status == 0
 }
 
 // sessions gives the session that a call is made in, which is given back after it.
@@ -181,6 +192,9 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 	switch {
 	case x.broken != nil:
 		f := *x.broken
+		if t.effect == steps.Read {
+			f.Outcome = ""
+		}
 		if f.Outcome == "" && f.Status == 0 && t.effect != steps.Read { // an answer that cannot be read
 			f.Outcome = fault.SentUnknown
 		}
@@ -229,13 +243,13 @@ func noContent(gjson.Result) []byte { return []byte(`{"content":[]}`) }
 func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err error) *fault.Error {
 	s := n.source
 	outcome := fault.NotSent
-	if x.reached {
+	switch {
+	case x.reached && t.effect == steps.Read:
+		outcome = "" // nothing can have been applied
+	case x.reached:
 		outcome = fault.SentUnknown
 	}
 	if ctx.Err() != nil {
-		if t.effect == steps.Read {
-			outcome = "" // nothing can have been applied
-		}
 		return stopped(ctx, t.function+" had not answered", outcome)
 	}
 	given, coded := fault.As(errors.Join(err, x.cause))
@@ -267,7 +281,13 @@ func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err erro
 		n.cancel()
 		f.Message += "the connection was lost before it was sent"
 	default:
-		f.Message += "the connection was lost before the answer came: it is not known whether its work was done"
+		if n.process != nil {
+			n.cancel() // it has no other connection
+		}
+		f.Message += "the connection was lost before the answer came"
+		if t.effect != steps.Read {
+			f.Message += ": it is not known whether its work was done"
+		}
 	}
 	f.Err, f.Outcome = nil, outcome
 	return f

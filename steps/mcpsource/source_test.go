@@ -2,8 +2,11 @@ package mcpsource
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -256,6 +259,24 @@ func TestCrashInACall(t *testing.T) {
 	}
 	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
 		t.Errorf("after the crash: %s", got)
+	}
+}
+
+// TestReadAfterACrash: a call that only reads is sent again when its server has died of it, once.
+func TestReadAfterACrash(t *testing.T) {
+	t.Parallel()
+	s := open(t, child(t, "good"))
+	await(t, s, steps.StateReady)
+	mark := filepath.Join(t.TempDir(), "mark")
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args, _ := json.Marshal(map[string]string{"name": mark})
+	if got := do(t, s, "shelf.fragile", string(args)); got != `"whole"` {
+		t.Errorf("the read gives %s", got)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the server did not die")
 	}
 }
 

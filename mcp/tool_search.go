@@ -261,9 +261,14 @@ type functionShown struct {
 	Effect       string          `json:"effect"`
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Seen         json.RawMessage `json:"seen,omitempty"` // the shape of the results so far, where no output schema is declared
 }
 
 func schemaOf(entry *steps.Entry) functionShown {
 	spec := entry.Spec()
-	return functionShown{Name: spec.Name, Description: spec.Description, Effect: spec.Effect.String(), InputSchema: spec.Input, OutputSchema: spec.Output}
+	shown := functionShown{Name: spec.Name, Description: spec.Description, Effect: spec.Effect.String(), InputSchema: spec.Input, OutputSchema: spec.Output}
+	if seen := entry.Seen(); seen != nil {
+		shown.Seen = seen.Schema
+	}
+	return shown
 }

@@ -42,6 +42,7 @@ type config struct {
 	Session sessionConfig `yaml:"session"`
 	Tokens  tokensConfig  `yaml:"tokens"`
 	Ladder  ladderConfig  `yaml:"ladder"`
+	Shapes  *string       `yaml:"shapes" validate:"omitnil,oneof=on off"`
 }
 
 // groupConfig is a dispatcher; a list stands for its resources.

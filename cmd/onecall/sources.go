@@ -48,6 +48,9 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 	if a.scrubber != nil {
 		scrubber = a.scrubber
 	}
+	if err := o.openShapes(); err != nil {
+		return nil, err
+	}
 	a.cache = callcache.New(nil)
 	a.caches.add(a.cache)
 	a.closers = append(a.closers, closer(func() error { a.caches.remove(a.cache); return nil }))
@@ -347,6 +350,7 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 	if a.use.telemetry != nil {
 		r = a.use.telemetry.Wrap(r)
 	}
+	r = a.learn(r)
 	switch {
 	case a.cassette != nil:
 		a.cassette.Unknown = a.settings.Recorded

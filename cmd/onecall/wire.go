@@ -25,6 +25,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/mcpsource"
 	"github.com/onecall-mcp/onecall/steps/openapi"
 	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/steps/shape"
 	"github.com/onecall-mcp/onecall/telemetry"
 )
 
@@ -41,8 +42,10 @@ type app struct {
 	cache           *callcache.Cache
 	counter         budget.Counter
 	dispatch        *dispatch.Dispatch
-	ladder          *ladder.Ladder // nil: calls come in any order
-	callers         *callers       // over HTTP, by their tokens; nil: nobody has one
+	ladder          *ladder.Ladder    // nil: calls come in any order
+	shapes          *shape.Store      // nil: turned off
+	identities      map[string]string // by source: what the shapes of its results belong to
+	callers         *callers          // over HTTP, by their tokens; nil: nobody has one
 	results         *budget.Results
 	engine          *chain.Engine
 	maxRequestBytes int64

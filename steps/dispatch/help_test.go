@@ -392,3 +392,27 @@ func duplicateKeys(text []byte) string {
 	}
 	return ""
 }
+
+// TestHelpShowsShapes: help shows the shape of results where a function declares none, and with its schema the shape's.
+func TestHelpShowsShapes(t *testing.T) {
+	t.Parallel()
+	shape := &steps.Seen{Schema: []byte(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)}
+	view := registryOf(t, spec("net.rack.list", ""), spec("net.rack.get", "")).Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
+		if spec.Name != "net.rack.list" {
+			return nil, nil
+		}
+		return call, func() *steps.Seen { return shape }
+	})
+	d := mustNew(t, &Config{Groups: []Group{{Name: "dcim", Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
+	for call, want := range map[string]string{
+		`{"action":"help"}`: `"list":"(…) seen: {id: integer} // Does net.rack.list"`,
+		`{"action":"help","params":{"action":"list","schema":true}}`: `"seen":` + string(shape.Schema),
+	} {
+		if answer, _ := helpOf(t, d, call, HelpOptions{}); !strings.Contains(answer, want) {
+			t.Errorf("%s: %s", call, answer)
+		}
+	}
+	if answer, _ := helpOf(t, d, `{"action":"help"}`, HelpOptions{Limit: 90}); strings.Contains(answer, "seen") {
+		t.Errorf("what does not fit is shown: %s", answer)
+	}
+}

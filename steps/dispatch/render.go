@@ -99,6 +99,9 @@ func lossless(f *function, signature string) []byte {
 	if len(spec.Output) > 0 {
 		text = append(append(text, `,"outputSchema":`...), spec.Output...)
 	}
+	if seen := f.entry.Seen(); seen != nil {
+		text = append(append(text, `,"seen":`...), seen.Schema...)
+	}
 	return append(text, '}')
 }
 

@@ -72,7 +72,7 @@ func (f *function) join(section fileSection) {
 	pending, _ := base64.StdEncoding.DecodeString(section.Pending)
 	for one := range slices.Chunk(pending, sightingBytes) {
 		if len(one) < sightingBytes || len(f.pending) >= maxPending {
-			return
+			break
 		}
 		path := hash(binary.BigEndian.Uint64(append([]byte{0, 0}, one[:6]...)))
 		theirs := sighting{min(one[6], enoughCalls-1), types(one[7]), binary.BigEndian.Uint16(one[8:])}
@@ -83,6 +83,23 @@ func (f *function) join(section fileSection) {
 		}
 		theirs.calls = max(theirs.calls, mine.calls)
 		f.pending[path] = theirs
+	}
+	if f.root != nil {
+		f.dropKept(f.root, f.step(0, ""))
+	}
+}
+
+// dropKept stops counting what is kept at a path and below it.
+func (f *function) dropKept(n *node, at hash) {
+	delete(f.pending, at)
+	for _, m := range n.members {
+		f.dropKept(m.node, f.step(at, m.name))
+	}
+	if n.others != nil {
+		f.dropKept(n.others, f.step(at, keyStep))
+	}
+	if n.items != nil {
+		f.dropKept(n.items, f.step(at, itemStep))
 	}
 }
 
@@ -104,7 +121,7 @@ func (s *Store) read() {
 	defer s.mu.Unlock()
 	s.salt = form.Salt
 	for key, section := range form.Shapes {
-		f := &function{salt: s.salt, pending: map[hash]sighting{}}
+		f := newFunction(key, s.salt)
 		f.join(section)
 		s.functions[key] = f
 	}
@@ -172,14 +189,18 @@ func (s *Store) into(form *fileForm) {
 	if form.Salt == nil {
 		form.Salt = s.salt
 	}
-	same := string(form.Salt) == string(s.salt)
-	s.salt = form.Salt
-	for key := range s.touched {
+	if string(form.Salt) != string(s.salt) {
+		s.salt = form.Salt
+		for _, f := range s.functions {
+			f.mu.Lock()
+			f.salt = s.salt
+			clear(f.pending) // counted with another salt
+			f.mu.Unlock()
+		}
+	}
+	for key := range s.learnt {
 		f := s.functions[key]
 		f.mu.Lock()
-		if f.salt = s.salt; !same {
-			clear(f.pending) // counted with another salt
-		}
 		if section, ok := form.Shapes[key]; ok {
 			f.join(section)
 		}

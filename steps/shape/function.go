@@ -34,6 +34,7 @@ const several = 0
 
 // function is the shape of one function's results.
 type function struct {
+	key   string
 	calls atomic.Int64
 	quiet atomic.Int64               // readings without a change
 	seen  atomic.Pointer[steps.Seen] // nil: nothing is kept
@@ -44,6 +45,10 @@ type function struct {
 	root     *node // nil: not kept yet
 	pending  map[hash]sighting
 	full     bool // no more names are kept
+}
+
+func newFunction(key string, salt []byte) *function {
+	return &function{key: key, salt: salt, pending: map[hash]sighting{}}
 }
 
 // due reports whether the result of this call is read.

@@ -59,7 +59,7 @@ func value(t *rapid.T, depth int) any {
 func TestNoValueIsKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		f := newFunction()
+		f := newFunction("", []byte("salt"))
 		var results [][]byte
 		for range rapid.IntRange(1, 8).Draw(t, "calls") {
 			result, err := json.Marshal(value(t, 5))
@@ -87,7 +87,7 @@ func TestNoValueIsKept(t *testing.T) {
 				}
 			}
 		}
-		again := newFunction()
+		again := newFunction("", []byte("salt"))
 		again.join(f.section())
 		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) || len(again.pending) != len(f.pending) {
 			t.Fatalf("%s became %s", f.root.schema(nil, true), again.root.schema(nil, true))

@@ -8,13 +8,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-func newFunction() *function {
-	return &function{salt: []byte("salt"), pending: map[hash]sighting{}}
-}
-
 // learnt is what a function has learnt from results, each of them seen by two callers.
 func learnt(results ...string) *function {
-	f := newFunction()
+	f := newFunction("", []byte("salt"))
 	for _, result := range results {
 		f.observe([]byte(result), "ann")
 		f.observe([]byte(result), "bob")
@@ -74,7 +70,7 @@ func TestManyNames(t *testing.T) {
 	if got := schemaOf(learnt("{" + b.String()[1:] + "}")); got != want {
 		t.Errorf("at once: %s", got)
 	}
-	f := newFunction()
+	f := newFunction("", []byte("salt"))
 	for i := range 200 {
 		f.observe(fmt.Appendf(nil, `{"%s":1}`, word(i)), "ann")
 	}
@@ -92,14 +88,14 @@ func word(i int) string {
 func TestKept(t *testing.T) {
 	t.Parallel()
 	const result = `{"items":[{"id":1}]}`
-	f := newFunction()
+	f := newFunction("", []byte("salt"))
 	for n := 1; n <= 5; n++ {
 		f.observe([]byte(result), "ann")
 		if has := strings.Contains(schemaOf(f), `"id"`); has != (n == 5) {
 			t.Errorf("after %d calls of one caller: %q", n, schemaOf(f))
 		}
 	}
-	f = newFunction()
+	f = newFunction("", []byte("salt"))
 	f.observe([]byte(result), "")
 	f.observe([]byte(`{"other":[]}`), "bob")
 	if got := schemaOf(f); got != `{"type":"object"}` {
@@ -193,7 +189,7 @@ func TestIsData(t *testing.T) {
 // TestDue: once nothing new is found, few results are read.
 func TestDue(t *testing.T) {
 	t.Parallel()
-	f := newFunction()
+	f := newFunction("", []byte("salt"))
 	read := 0
 	for range 10_000 {
 		if f.due() {

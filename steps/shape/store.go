@@ -34,7 +34,7 @@ type Store struct {
 	mu        sync.Mutex
 	salt      []byte
 	functions map[string]*function // by key
-	touched   map[string]bool      // keys of the functions that this process has
+	learnt    map[string]bool      // keys of the functions whose results this process has read
 	timer     *time.Timer          // nil: nothing waits to be written
 	warned    bool
 	closed    bool
@@ -42,7 +42,7 @@ type Store struct {
 
 // Open makes a store. Its file is read when the first function is wrapped.
 func Open(o *Options) *Store {
-	s := &Store{functions: map[string]*function{}, touched: map[string]bool{}, salt: make([]byte, 8)}
+	s := &Store{functions: map[string]*function{}, learnt: map[string]bool{}, salt: make([]byte, 8)}
 	if o != nil {
 		s.options = *o
 	}
@@ -61,9 +61,6 @@ func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *ste
 			return nil, nil
 		}
 		f := s.function(id)
-		if f == nil {
-			return nil, nil
-		}
 		return s.learning(f, call), f.seen.Load
 	})
 }
@@ -72,30 +69,34 @@ func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *ste
 func (s *Store) learning(f *function, call steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		result, err := call(ctx, args)
-		if err == nil && f.due() && f.observe(result, steps.AttendantOf(ctx).Caller) {
+		if err == nil && f.due() && s.admits(f) && f.observe(result, steps.AttendantOf(ctx).Caller) {
 			s.changed()
 		}
 		return result, err
 	}
 }
 
-// function is that of an identity; nil when there are too many.
+// function is that of an identity.
 func (s *Store) function(identity string) *function {
 	s.load()
 	sum := sha256.Sum256([]byte(identity))
 	key := hex.EncodeToString(sum[:16])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.functions[key]
-	if f == nil {
-		if len(s.touched) >= maxFunctions {
-			return nil
-		}
-		f = &function{salt: s.salt, pending: map[hash]sighting{}}
-		s.functions[key] = f
+	if s.functions[key] == nil {
+		s.functions[key] = newFunction(key, s.salt)
 	}
-	s.touched[key] = true
-	return f
+	return s.functions[key]
+}
+
+// admits reports whether the function is one of those that this process learns of.
+func (s *Store) admits(f *function) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.learnt) < maxFunctions {
+		s.learnt[f.key] = true
+	}
+	return s.learnt[f.key]
 }
 
 // changed has the file be written soon.

@@ -60,7 +60,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 			o.Warn(odd)
 		}
 	}
-	c.signature = sync.OnceValue(func() string { return signature(&spec) })
+	c.signature = sync.OnceValue(func() string { return signature(&spec, ": ", spec.Output) })
 	c.output = sync.OnceValue(func() *validators {
 		compiled, _ := compileSchema(spec.Output)
 		return compiled
@@ -74,17 +74,17 @@ func (e *Entry) Spec() *Spec { return e.spec }
 
 // Signature is one line that tells an agent how to call the function and what it gets, in the manner of TypeScript:
 //
-//	fs.grep(pattern: string, path?: string = ".", limit?: integer = 100): {count: integer, files: {path: string}[]}
+//	fs.grep(pattern: string, path?: string = ".", limit?: integer = 100): {count, files: {path, matches: {line, text}[]}[]}
 //
-// Required arguments come first. It is about 400 characters at most: what is deeper or longer is "…". The result is left
-// out where it is not known.
+// Required arguments come first. It takes at most 120 tokens, some 390 bytes: what is deeper or longer is "…", and of the
+// result the names of members come before their types (TypeText). The result is left out where it is not known.
 //
 // A function that declares no result has the shape of its results so far in that place, once it is known: seen: {…}.
 func (e *Entry) Signature() string {
 	if e.seen == nil {
 		return e.signature()
 	}
-	return e.seen.withSeen(e.signature())
+	return e.seen.withSeen(e.spec, e.signature)
 }
 
 // Declares tells whether the input schema declares this top-level property, in any of its branches.

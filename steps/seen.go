@@ -3,7 +3,6 @@ package steps
 import (
 	"encoding/json"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -69,28 +68,15 @@ func (e *Entry) Unseen(path []Element) *fault.Error {
 }
 
 // withSeen is the signature with the shape of the results so far.
-func (s *seen) withSeen(signature string) string {
+func (s *seen) withSeen(spec *Spec, unseen func() string) string {
 	known := s.now()
 	if known == nil {
-		return signature
+		return unseen()
 	}
 	if last := s.signature.Load(); last != nil && last.of == known {
 		return last.text
 	}
-	text := signature + seenText(known.Schema)
+	text := signature(spec, " seen: ", known.Schema)
 	s.signature.Store(&seenSignature{known, text})
 	return text
-}
-
-// maxSeen bounds the length in characters of the shape in a signature.
-const maxSeen = 300
-
-// seenText writes the shape of results so far, as deep as its length allows.
-func seenText(schema []byte) string {
-	w := writer{walker: newWalker(schema)}
-	for depth := signatureDepth; ; depth-- {
-		if text := w.result(depth); depth == 0 || utf8.RuneCountInString(text) <= maxSeen {
-			return " seen" + text
-		}
-	}
 }

@@ -10,8 +10,10 @@ const maxSummary = 120
 
 // Summary is the first sentence of the function's description on one line, at most 120 characters; "" where there is no
 // description.
-func (e *Entry) Summary() string {
-	text := strings.Join(strings.Fields(e.spec.Description), " ")
+func (e *Entry) Summary() string { return summary(e.spec.Description) }
+
+func summary(description string) string {
+	text := strings.Join(strings.Fields(description), " ")
 	for i := 0; i < len(text); i++ {
 		next := strings.IndexAny(text[i:], ".!?")
 		if next < 0 {

@@ -63,8 +63,9 @@ func typesNamed(names []string) typeSet {
 // walker reads a schema's own bytes, so that the order in which it was written stays.
 type walker struct {
 	root    gjson.Result
-	targets map[string]gjson.Result // what references lead to
-	inner   []span                  // inner schemas with ids of their own, which references in them are relative to
+	targets map[string]gjson.Result            // what references lead to
+	defined map[string]map[string]gjson.Result // the members of the objects at the root that hold definitions, such as $defs
+	inner   []span                             // inner schemas with ids of their own, which references in them are relative to
 }
 
 // span is where a value stands in a text.
@@ -177,11 +178,38 @@ func (w *walker) target(reference string) gjson.Result {
 	if !ok || fragment != "" && fragment[0] != '/' {
 		return gjson.Result{}
 	}
-	at := w.root
-	for _, token := range tokens(unescaped(fragment)) {
+	path, at := tokens(unescaped(fragment)), w.root
+	if len(path) > 1 {
+		at, path = w.definition(path[0], path[1]), path[2:]
+	}
+	for _, token := range path {
 		at = child(at, token)
 	}
 	return at
+}
+
+// definition is a member of an object at the root, which is read once for all references into it.
+func (w *walker) definition(container, name string) gjson.Result {
+	members, known := w.defined[container]
+	if !known {
+		members = map[string]gjson.Result{}
+		position := 0
+		for k, v := range each(child(w.root, container)) {
+			key := k.Str
+			if k.Type != gjson.String {
+				key = strconv.Itoa(position)
+			}
+			if _, twice := members[key]; !twice {
+				members[key] = v
+			}
+			position++
+		}
+		if w.defined == nil {
+			w.defined = map[string]map[string]gjson.Result{}
+		}
+		w.defined[container] = members
+	}
+	return members[name]
 }
 
 // unescaped undoes the percent-encoding of a reference's fragment; one that is not encoded well stays as it is.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,9 +23,15 @@ func newCallCommand(c *cli) *cobra.Command {
 		Use:   "call FN [key=value]...",
 		Short: "Call one function",
 		Long: "Call one function. A value is JSON if it parses as JSON, else text; where the function declares a string it is\n" +
-			"always text. Nothing in a value is read as a reference.",
+			"always text. Nothing in a value is read as a reference. FN --help shows what a function takes and gives.",
 		Args: cobra.MinimumNArgs(1),
 	}
+	standard := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.Flags().NArg() == 0 || c.describe(cmd.Context(), cmd.Flags().Arg(0)) != nil {
+			standard(cmd, args)
+		}
+	})
 	f.add(cmd)
 	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
 	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
@@ -56,6 +64,27 @@ func newCallCommand(c *cli) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// describe shows a function with all that it takes and gives.
+func (c *cli) describe(ctx context.Context, name string) (err error) {
+	a, err := c.open(use{})
+	if err != nil {
+		return err
+	}
+	defer a.closeInto(&err)
+	fn, err := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
+	if err != nil {
+		c.note("%s", printable(message(err)))
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintln(&b, printable(fn.Signature()))
+	if text := fn.Spec().Description; text != "" {
+		fmt.Fprintf(&b, "\n%s\n", printable(text))
+	}
+	writeOutlines(&b, fn)
+	return c.writeText(b.Bytes())
 }
 
 // argument is one argument of a call: a name and JSON.

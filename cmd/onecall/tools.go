@@ -38,6 +38,8 @@ type toolFunction struct {
 	Signature   string `json:"signature"`
 	Tokens      int    `json:"tokens"` // of signature and description
 	Description string `json:"description"`
+
+	entry *steps.Entry // if it was asked for by its name
 }
 
 func newToolsCommand(c *cli) *cobra.Command {
@@ -45,8 +47,9 @@ func newToolsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools [QUERY]",
 		Short: "Show the functions, their signatures and what they cost in tokens",
-		Long: "Show the functions that QUERY finds, best first: by words of what they do, or by the name of a function or of a\n" +
-			"source. Without it, all. It waits until each source has started, or has failed to.",
+		Long: "Show the functions that QUERY finds, best first: by words of what they do, or by the name of a source. Without it,\n" +
+			"all. The name of a function shows that one, with all that it takes and gives. It waits until each source has\n" +
+			"started, or has failed to.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			a, err := c.open(use{detail: true})
 			if err != nil {
@@ -89,6 +92,12 @@ func (a *app) tools(ctx context.Context, query string) *toolList {
 		for name := range info.Functions {
 			source[name] = info.Name
 		}
+	}
+	if entry, err := functions.Resolve(query); err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
+		one := a.tool(entry, source[entry.Spec().Name])
+		one.entry = entry
+		list.Functions = append(list.Functions, one)
+		return list
 	}
 	for _, entry := range matching(functions, query, source) {
 		list.Functions = append(list.Functions, a.tool(entry, source[entry.Spec().Name]))
@@ -171,7 +180,30 @@ func (s *streams) writeTable(list *toolList) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	for _, fn := range list.Functions {
+		if fn.entry != nil {
+			writeOutlines(&b, fn.entry)
+		}
+	}
 	return s.writeText(b.Bytes())
+}
+
+// writeOutlines writes what a function takes and gives, where that is known.
+func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
+	write := func(what string, schema []byte) {
+		fmt.Fprintf(b, "\n%s: ", what)
+		for line := range strings.Lines(steps.Outline(schema)) {
+			fmt.Fprintln(b, printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if input := fn.Spec().Input; len(input) > 0 {
+		write("arguments", input)
+	}
+	if output := fn.Spec().Output; len(output) > 0 {
+		write("result", output)
+	} else if seen := fn.Seen(); seen != nil {
+		write("seen", seen.Schema)
+	}
 }
 
 // writeValue answers a value as JSON.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -22,14 +21,14 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	uses := p.args.Uses()
 	holes := make([]steps.Hole, 0, len(uses))
 	for _, u := range uses {
-		hole := steps.Hole{At: strings.TrimPrefix(u.At, argsAt)}
-		if u.Whole {
-			hole.Types = c.produced(l, &u)
-		} else {
-			hole.Types = []string{"string"}
-			c.produced(l, &u)
+		v, f := c.produced(l, p, &u)
+		if f != nil {
+			c.faults.add(f)
 		}
-		holes = append(holes, hole)
+		if !u.Whole {
+			v.types = []string{"string"}
+		}
+		holes = append(holes, steps.Hole{At: strings.TrimPrefix(u.At, argsAt), Types: v.types})
 	}
 	for _, at := range p.args.Broken() {
 		holes = append(holes, steps.Hole{At: strings.TrimPrefix(at, argsAt)})
@@ -40,57 +39,6 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	for _, f := range p.fn.Check(withCommon(p.args.Value(), p.common), holes) {
 		c.faults.add(f.Under(argsAt))
 	}
-}
-
-// produced gives the types that a reference can have by the output schema of the function that it reads from; nil when
-// they are not known. A path that the schema forbids is a fault.
-func (c *compiler) produced(l *level, u *refs.Use) []string {
-	if u.Root != refs.RootStep || u.Lenient || u.Step >= len(l.planned) || l.planned[u.Step] == nil {
-		return nil
-	}
-	from, written := l.planned[u.Step], &l.steps[u.Step]
-	if from.fn == nil || len(from.fn.Spec().Output) == 0 || written.Select != nil || written.OrElse != nil || written.When != nil {
-		return nil // the result has another shape than the function's, or may be null
-	}
-	path, mapped := u.Path, false
-	if written.ForEach != nil {
-		if len(path) == 0 || path[0].Kind != refs.At && path[0].Kind != refs.Each {
-			return nil
-		}
-		mapped = path[0].Kind == refs.Each
-		path = path[1:]
-	}
-	for _, segment := range path {
-		if segment.Kind == refs.Flat || mapped && segment.Kind == refs.Each {
-			return nil
-		}
-	}
-	types, f := from.fn.Produces(elementsOf(path))
-	if f != nil {
-		f = f.Under("")
-		f.Code, f.At = fault.BadReference, u.At
-		if remedy := u.Remedy(f.Available); remedy != "" {
-			f.Message += ". " + remedy
-		}
-		c.faults.add(f)
-		return nil
-	}
-	if mapped {
-		return []string{"array"}
-	}
-	return types
-}
-
-// elementsOf writes a reference's path, without [**], as steps take it.
-func elementsOf(path []refs.Segment) []steps.Element {
-	elements := make([]steps.Element, len(path))
-	for i, segment := range path {
-		elements[i] = steps.Element{Key: segment.Key, Index: segment.Kind == refs.At, Each: segment.Kind == refs.Each, Optional: segment.Optional}
-		if segment.Kind == refs.At {
-			elements[i].Key = itoa(segment.Index)
-		}
-	}
-	return elements
 }
 
 // commonFor gives the members of `common` that the function declares and the step does not set, as `"k":v,"k2":v2`, each

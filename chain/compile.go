@@ -30,7 +30,8 @@ type level struct {
 	depth   int
 	ids     map[string]int
 	steps   []step
-	item    bool // $item and $index of an outer forEach are in scope
+	item    bool   // $item and $index of an outer forEach are in scope
+	element origin // of $item of that forEach
 	planned []*plannedStep
 	fills   func(key string) bool // whether $input.key can be there
 }
@@ -132,7 +133,12 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 		if t != nil {
 			p.ret = t
 			c.checkInputs(l, t.Uses())
+			if v := c.check(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.retAt {
+				p.gives = v.origin
+			}
 		}
+	} else if n := len(p.steps); n > 0 {
+		p.gives = p.steps[n-1].gives
 	}
 	p.order()
 	if c.o.Rung != nil {
@@ -172,6 +178,8 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	s := &l.steps[i]
 	p := &plannedStep{number: i, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
 	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
+	p.element = l.element
+	c.before(l, s, p)
 	switch {
 	case s.Chain != nil:
 		c.inline(l, s, p)
@@ -183,11 +191,8 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	if s.Expr == nil {
 		c.arguments(l, s, p)
 	}
-	c.conditions(l, s, p)
+	c.after(l, s, p)
 	c.controls(s, p)
-	if p.fn != nil && (p.args != nil || p.literal != nil) {
-		c.checkArguments(l, p)
-	}
 	return p
 }
 
@@ -206,6 +211,9 @@ func (c *compiler) function(s *step, p *plannedStep) {
 		return
 	}
 	p.fn = entry
+	if len(entry.Spec().Output) > 0 {
+		p.result.fn = entry
+	}
 	if own := entry.Spec().Timeout; own > 0 {
 		p.timeout = own
 	}
@@ -224,9 +232,10 @@ func (c *compiler) inline(l *level, s *step, p *plannedStep) {
 		c.fault(fault.LimitExceeded, at, "inline chains nest deeper than %d", maxDepth)
 		return
 	}
-	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil,
+	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil, element: p.element,
 		fills: func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
 	p.effect, p.repeatable = p.inline.effect()
+	p.result = p.inline.gives
 }
 
 // effect is the strongest effect of a plan's steps, and whether all of them may be repeated.
@@ -252,6 +261,9 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	}
 	if s.literal {
 		p.literal = args
+		if p.fn != nil {
+			c.checkArguments(l, p)
+		}
 		return
 	}
 	place := l.place(p.at+"/args", p.number)
@@ -266,58 +278,11 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	}
 	p.args = t
 	c.use(l, p, t.Uses())
-}
-
-// expression compiles what the step computes: it reads what select reads, but for $result.
-func (c *compiler) expression(l *level, s *step, p *plannedStep) {
-	place := l.place(p.at+"/expr", p.number)
-	place.Item = l.item || s.ForEach != nil
-	p.expr = compileText(c, l, p, *s.Expr, place, refs.CompileExpression)
-	p.effect, p.repeatable = steps.Read, true
-}
-
-// conditions compiles the step's expressions and selectors.
-func (c *compiler) conditions(l *level, s *step, p *plannedStep) {
-	before := l.place("", p.number)
-	before.Item, before.Before = l.item, s.ForEach != nil
-	if s.When != nil {
-		before.At = p.at + "/when"
-		p.when = compileText(c, l, p, *s.When, before, refs.CompileExpression)
+	if p.fn != nil {
+		c.checkArguments(l, p)
+	} else {
+		c.check(l, p, t.Uses())
 	}
-	if s.ForEach != nil {
-		before.At = p.at + "/forEach"
-		if p.forEach = compileText(c, l, p, *s.ForEach, before, refs.CompileSelector); p.forEach != nil {
-			c.checkForEach(l, p)
-		}
-	}
-	after := l.place("", p.number)
-	after.Item, after.Result = l.item || s.ForEach != nil, true
-	if s.Select != nil {
-		after.At = p.at + "/select"
-		p.selects = compileText(c, l, p, *s.Select, after, refs.CompileSelector)
-	}
-	if s.Repeat != nil && s.Repeat.Until != "" {
-		after.At = p.at + "/repeat/until"
-		p.until = compileText(c, l, p, s.Repeat.Until, after, refs.CompileExpression)
-	}
-	if s.Repeat != nil && s.Repeat.Collect != nil {
-		after.At = p.at + "/repeat/collect"
-		p.collect = compileText(c, l, p, *s.Repeat.Collect, after, refs.CompileSelector)
-	}
-}
-
-// compileText compiles one expression or selector and takes note of what it refers to.
-func compileText[T interface {
-	*refs.Expression | *refs.Selector
-	Uses() []refs.Use
-}](c *compiler, l *level, p *plannedStep, text string, place refs.Place, compile func(string, refs.Place) (T, []*fault.Error)) T {
-	compiled, faults := compile(text, place)
-	c.collect(l, faults)
-	if len(faults) > 0 {
-		return nil
-	}
-	c.use(l, p, compiled.Uses())
-	return compiled
 }
 
 // controls checks the numbers that say how often, how long and how many at once.

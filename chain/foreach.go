@@ -12,7 +12,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // forEach runs the step once for each element, in order of the elements as far as its concurrency allows, and gives the
@@ -55,46 +54,6 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer", r.o.MaxElements).Under(at)
 	}
 	return items, len(raw), nil
-}
-
-// checkForEach finds fault with a forEach over what the producing function never gives as an array.
-func (c *compiler) checkForEach(l *level, p *plannedStep) {
-	uses := p.forEach.Uses()
-	if len(uses) != 1 || !uses[0].Whole {
-		return
-	}
-	types := c.produced(l, &uses[0])
-	if types == nil || slices.Contains(types, "array") {
-		return
-	}
-	remedy := ""
-	switch text := p.forEach.String(); {
-	case slices.Contains(types, "string"):
-		remedy = splitInstead(text)
-	case slices.Contains(types, "object"):
-		from := l.planned[uses[0].Step].fn
-		remedy = membersInstead(text, func(yield func(string) bool) {
-			gjson.GetBytes(from.Spec().Output, "properties").ForEach(func(name, _ gjson.Result) bool {
-				types, _ := from.Produces(append(elementsOf(uses[0].Path), steps.Element{Key: name.String()}))
-				return !slices.Equal(types, []string{"array"}) || yield(name.String())
-			})
-		})
-	}
-	for i, name := range types {
-		types[i] = withArticle(name)
-	}
-	c.fault(fault.BadArguments, p.at+"/forEach", "forEach needs an array, and %s gives %s%s", clip(p.forEach.String(), maxRemedy), strings.Join(types, " or "), remedy)
-}
-
-// withArticle is a JSON Schema type in a sentence.
-func withArticle(name string) string {
-	switch name {
-	case "null":
-		return name
-	case "object", "integer":
-		return "an " + name
-	}
-	return "a " + name
 }
 
 // arrayInstead tells how an array is had of a value that is none; text is what gave it.

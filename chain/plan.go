@@ -14,6 +14,7 @@ type plan struct {
 	ret   *refs.Template // nil: the last step's result
 	retAt string
 
+	gives       origin // of the value of return, or of the last step
 	input       []byte // what $input names; nil for an inline chain, which gets it from its step's args
 	onError     string // stop or continue; an inline chain follows the outermost
 	dryRun      bool
@@ -49,6 +50,9 @@ type plannedStep struct {
 
 	effect     steps.Effect
 	repeatable bool
+	element    origin // of $item
+	result     origin // of $result: what the call gives, then what collect joins
+	gives      origin // of what references to the step see
 	needs      []int  // steps whose results it refers to: it is skipped when one of them has none
 	after      []int  // steps that must have ended before it starts: needs, status(), and the order of writes
 	room       [4]int // for the first of both, as most steps have one or two

@@ -46,7 +46,7 @@ func TestUsesOfExpressions(t *testing.T) {
 			if u.Status {
 				text += " status"
 			}
-			if !u.Expression || u.Whole || u.At != "/args" {
+			if whole := source == `$result.file`; !u.Expression || u.Whole != whole || u.At != "/args" {
 				t.Errorf("%s: a use is %+v", source, u)
 			}
 			got = append(got, text)

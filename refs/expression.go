@@ -98,7 +98,7 @@ func (x *Expression) Uses() []Use {
 	var uses []Use
 	for i, l := range x.lookups {
 		s := x.sources[i]
-		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Lenient: l.lenient(), Status: l.status, Expression: true})
+		uses = append(uses, Use{At: x.at, Root: s.root, Step: s.number, Path: l.segments, Whole: x.direct, Lenient: l.lenient(), Status: l.status, Expression: true})
 	}
 	for _, r := range x.elements {
 		s := x.sources[r.of.index]

@@ -35,7 +35,7 @@ type Use struct {
 	Root    Root   // never RootPrev: that is turned into RootStep
 	Step    int    // of RootStep
 	Path    []Segment
-	Whole   bool // the value keeps its type; false where it is put into a text, and in expressions
+	Whole   bool // the value keeps its type: false where it is put into a text, or is a part of an expression
 	Lenient bool // a missing value is expected: the path has a default (??) or a ?
 	Status  bool // status(n) of an expression: it needs the step's end, not its success
 

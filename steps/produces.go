@@ -12,22 +12,28 @@ import (
 // Element is one element of a walk into a result.
 type Element struct {
 	Key      string // an object's key; of digits, an array's index too, unless Index is false and the value is an object
-	Index    bool   // Key is an array's index only; it may be negative, from the end
+	Index    bool   // Key is an array's index only; it may be negative, from the end, or "*" for any one element
 	Each     bool   // every element of an array; Key is empty
 	Optional bool   // where there is nothing, the walk ends in null
 }
 
-// Produces walks the output schema: types are the JSON Schema types of what may stand at path, nil when that is not
-// known. Code reference_missing when the schema forbids that there ever is a value, with the keys that there are. Where
-// the schema is silent, everything is possible. A walk over each element is forbidden when no element can have the rest.
+// Produces walks the function's output schema; see TypesAt.
 func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
-	if len(e.spec.Output) == 0 {
+	return TypesAt(e.spec.Name, e.spec.Output, path)
+}
+
+// TypesAt walks a compact schema of what a function of that name gives: types are the JSON Schema types of what may stand at path,
+// nil when that is not known. Code reference_missing if the schema forbids that there ever is a value, with the keys that there are
+// and the nearest. If the schema is empty or silent, everything is possible. A walk over each element is forbidden if no element can
+// have the rest.
+func TypesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
+	if len(schema) == 0 {
 		return nil, nil
 	}
-	p := producer{walker: newWalker(e.spec.Output), path: path, known: map[situation]typeSet{}}
+	p := producer{walker: newWalker(schema), path: path, known: map[situation]typeSet{}, deepest: -1}
 	found := p.walk(p.root, 0)
 	if found == 0 {
-		return nil, p.missing(e.spec.Name)
+		return nil, p.missing(name)
 	}
 	return found.names(), nil
 }
@@ -39,7 +45,7 @@ type producer struct {
 	path  []Element
 	known map[situation]typeSet
 
-	deepest   int // the position in path of the deepest fault
+	deepest   int // the position in path of the deepest fault; -1: none
 	available []string
 	scalar    typeSet // what stood there, when it had neither keys nor elements
 }
@@ -102,10 +108,24 @@ func (p *producer) own(schema gjson.Result, position int) typeSet {
 	if element.Optional {
 		found |= typeNull
 	}
-	if types&(typeObject|typeArray) == 0 && found == noType {
+	if found == noType && p.deepest < position {
+		if types&element.container() != 0 {
+			types = noType // it has members or elements, but not this one
+		}
 		p.fail(position, nil, types)
 	}
 	return found
+}
+
+// container is what an element can be taken of.
+func (e Element) container() typeSet {
+	switch _, err := strconv.Atoi(e.Key); {
+	case e.Index, e.Each:
+		return typeArray
+	case err == nil:
+		return typeObject | typeArray
+	}
+	return typeObject
 }
 
 // member walks on into an object's key.
@@ -148,7 +168,7 @@ func (p *producer) element(schema gjson.Result, element Element, position int) t
 	}
 	index, err := strconv.Atoi(element.Key)
 	switch {
-	case element.Each, err == nil && index < 0:
+	case element.Each, element.Index && element.Key == "*", err == nil && index < 0:
 		// Any element may be meant.
 		found := p.walk(rest, position+1)
 		for _, item := range each(first) {
@@ -181,6 +201,7 @@ func (p *producer) fail(position int, available []string, scalar typeSet) {
 
 func (p *producer) missing(name string) *fault.Error {
 	var before strings.Builder
+	p.deepest = max(p.deepest, 0)
 	for _, element := range p.path[:p.deepest] {
 		before.WriteString(element.String())
 	}

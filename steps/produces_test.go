@@ -77,6 +77,9 @@ func TestProduces(t *testing.T) {
 		"files.[0].nme": "test.call: no member \"nme\": files[0] in its result has path, lines",
 		"pair.[2]":      "test.call: no element [2]: pair in its result has none such",
 		"never":         "test.call: no member \"never\": its result has none such",
+		"files.path":    "test.call: no member \"path\": files in its result is array",
+		"maybe.[0]":     "test.call: no element [0]: maybe in its result is null or object",
+		"files.[*].nme": "test.call: no member \"nme\": files[*] in its result has path, lines",
 	} {
 		_, f := e.Produces(path(text))
 		if !strings.HasPrefix(f.Message, want) {

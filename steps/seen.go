@@ -60,11 +60,11 @@ func (e *Entry) Unseen(path []Element) *fault.Error {
 	if known == nil {
 		return nil
 	}
-	p := producer{walker: newWalker(known.Schema), path: path, known: map[situation]typeSet{}}
-	if p.walk(p.root, 0) != noType || known.Rare(path) {
+	_, f := TypesAt(e.spec.Name, known.Schema, path)
+	if f == nil || known.Rare(path) {
 		return nil
 	}
-	return p.missing(e.spec.Name)
+	return f
 }
 
 // withSeen is the signature with the shape of the results so far.

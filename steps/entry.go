@@ -32,6 +32,7 @@ type compiled struct {
 	properties func() []string
 	signature  func() string
 	output     func() *validators // nil: any result
+	walked     walkedPaths        // of the output schema
 }
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {

@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/gjson"
 
@@ -17,9 +19,63 @@ type Element struct {
 	Optional bool   // where there is nothing, the walk ends in null
 }
 
-// Produces walks the function's output schema; see TypesAt.
+// Produces walks the function's output schema; see TypesAt. It keeps the types of some paths, as the same ones are asked for again and
+// again.
 func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
-	return TypesAt(e.spec.Name, e.spec.Output, path)
+	if len(e.spec.Output) == 0 {
+		return nil, nil
+	}
+	var room [128]byte
+	key := room[:0]
+	for _, element := range path {
+		key = append(append(key, element.kind()), element.Key...)
+	}
+	types, ok := e.walked.get(key)
+	if !ok {
+		if types, f = TypesAt(e.spec.Name, e.spec.Output, path); f == nil {
+			e.walked.put(key, types)
+		}
+	}
+	return types, f
+}
+
+// kind tells elements apart whose keys are the same; no key has such a byte.
+func (e Element) kind() byte {
+	kind := byte(0xF8)
+	for i, is := range []bool{e.Index, e.Each, e.Optional} {
+		if is {
+			kind |= 1 << i
+		}
+	}
+	return kind
+}
+
+// walkedPaths are the types of what stands at some paths.
+type walkedPaths struct {
+	mu    sync.RWMutex
+	types map[string][]string
+}
+
+// Bounds of what is kept of a function: paths, and bytes of each.
+const maxWalked, maxWalkedPath = 64, 128
+
+func (w *walkedPaths) get(key []byte) (types []string, ok bool) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	types, ok = w.types[string(key)]
+	return types, ok
+}
+
+func (w *walkedPaths) put(key []byte, types []string) {
+	if len(key) > maxWalkedPath {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.types == nil || len(w.types) >= maxWalked {
+		w.types = map[string][]string{}
+	}
+	w.types[string(key)] = slices.Clip(types)
 }
 
 // TypesAt walks a compact schema of what a function of that name gives: types are the JSON Schema types of what may stand at path,

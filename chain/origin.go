@@ -33,10 +33,7 @@ func (o origin) at(path []steps.Element) origin {
 	if len(path) == 0 {
 		return o
 	}
-	if len(o.path) == 0 {
-		return origin{fn: o.fn, path: path}
-	}
-	full := slices.Grow(slices.Clone(o.path), len(path))
+	full := append(make([]steps.Element, 0, len(o.path)+len(path)), o.path...)
 	for i := range full {
 		if full[i].Each && len(path) > 0 {
 			full[i], path = path[0], path[1:]
@@ -111,7 +108,8 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 	if from.fn == nil && from.arrays == 0 {
 		return value{}, nil
 	}
-	path, flat := elementsOf(u.Path)
+	var room [8]steps.Element
+	path, flat := elementsOf(room[:0], u.Path)
 	v.origin = from.at(path)
 	if v.types, f = v.origin.types(); f != nil {
 		f = f.Under("")
@@ -146,9 +144,8 @@ func (c *compiler) origin(l *level, p *plannedStep, u *refs.Use) origin {
 	return origin{}
 }
 
-// elementsOf writes a reference's path as steps take it, up to [**], whose elements are not known.
-func elementsOf(path []refs.Segment) (elements []steps.Element, flat bool) {
-	elements = make([]steps.Element, 0, len(path))
+// elementsOf appends a reference's path as steps take it, up to [**], whose elements are not known.
+func elementsOf(elements []steps.Element, path []refs.Segment) (all []steps.Element, flat bool) {
 	for _, segment := range path {
 		switch segment.Kind {
 		case refs.Flat:

@@ -192,3 +192,23 @@ func BenchmarkExpression(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkArithmetic: sums and products over a list.
+func BenchmarkArithmetic(b *testing.B) {
+	ctx := context.Background()
+	doc := string(megabyte(b))
+	for name, source := range map[string]string{
+		"map": `len(map($0.items, .id * 2 + 1))`, "sum": `sum($0.items, .id)`, "filter": `len(filter($0.items, .id - 1 > 0))`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			x := compileExpression(b, source)
+			s := scopeOf(doc)
+			for b.Loop() {
+				if _, err := x.Eval(ctx, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -22,7 +22,7 @@ func (e *evaluation) decode(raw string) (any, error) {
 		if err := e.hold(len(raw)); err != nil {
 			return nil, err
 		}
-		return decodeScalar(raw), nil
+		return e.decodeScalar(raw), nil
 	}
 	id := identity{unsafe.Pointer(unsafe.StringData(raw)), len(raw)}
 	if value, ok := e.decoded[id]; ok {
@@ -34,7 +34,7 @@ func (e *evaluation) decode(raw string) (any, error) {
 	if e.decoded == nil {
 		e.decoded, e.origins = map[identity]any{}, map[identity]string{}
 	}
-	d := decoder{raw: raw, origins: e.origins, take: e.take}
+	d := decoder{raw: raw, evaluation: e}
 	value, err := d.value(0)
 	if err == nil {
 		err = e.take(d.cost)
@@ -47,11 +47,10 @@ func (e *evaluation) decode(raw string) (any, error) {
 
 // decoder reads a valid compact JSON text once, from left to right.
 type decoder struct {
-	raw     string
-	pos     int
-	origins map[identity]string
-	take    func(n int) error
-	cost    int // bytes of memory that take was not told of
+	*evaluation
+	raw  string
+	pos  int
+	cost int // bytes of memory that take was not told of
 }
 
 func (d *decoder) value(depth int) (any, error) {
@@ -111,7 +110,7 @@ func (d *decoder) value(depth int) (any, error) {
 	for d.pos < len(d.raw) && strings.IndexByte(",]}", d.raw[d.pos]) < 0 {
 		d.pos++
 	}
-	return decodeScalar(d.raw[start:d.pos]), nil
+	return d.decodeScalar(d.raw[start:d.pos]), nil
 }
 
 func (d *decoder) remember(v reflect.Value, start int) {
@@ -137,7 +136,7 @@ func decodeString(raw string) string {
 	return unquote(raw)
 }
 
-func decodeScalar(raw string) any {
+func (e *evaluation) decodeScalar(raw string) any {
 	switch raw[0] {
 	case '"':
 		return decodeString(raw)
@@ -153,6 +152,9 @@ func decodeScalar(raw string) any {
 	}
 	// Out of range it is an infinity, which cannot be answered, but compared.
 	f, _ := strconv.ParseFloat(raw, 64)
+	if math.Abs(f) >= 1<<63 && !math.IsInf(f, 0) && strings.IndexAny(raw, ".eE") < 0 {
+		e.noteRounded(raw, f)
+	}
 	return f
 }
 
@@ -172,6 +174,12 @@ func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, erro
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case float64:
+		switch raw, ok := e.rounded[v]; {
+		case ok && raw == "":
+			return dst, fault.New(fault.BadExpression, "Two integers of more than 64 bits are rounded to the same number. Pass them on by references.")
+		case ok:
+			return append(dst, raw...), nil
+		}
 		return appendFloat(dst, v)
 	case time.Time:
 		return appendString(dst, v.Format(time.RFC3339Nano)), nil

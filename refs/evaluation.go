@@ -46,6 +46,7 @@ type evaluation struct {
 	decoded map[identity]any    // decoded objects and arrays, by their text
 	origins map[identity]string // the text of decoded objects and arrays, by value
 	weights map[identity]int    // of values weighed before
+	rounded map[float64]string  // the text of integers of more than 64 bits, by the number that they are read as; "" of several
 	uniform bool                // appendValue spells equal values equally
 
 	iterations, memory, work, looked int
@@ -349,18 +350,6 @@ func (e *evaluation) spendDeep(values ...any) error {
 		}
 	}
 	return nil
-}
-
-// add is + where a side may be a string.
-func (e *evaluation) add(a, b any) (any, error) {
-	if s, ok := a.(string); ok {
-		if t, ok := b.(string); ok {
-			if err := e.hold(len(s) + len(t)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return runtime.Add(a, b), nil
 }
 
 // span is the range first..last, which expr-lang makes before it counts.

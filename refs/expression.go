@@ -15,7 +15,8 @@ import (
 )
 
 // Expression is a compiled expression of expr-lang over the names of references. A missing key is null, a walk into
-// null is an error. A number is an integer where it fits 64 bits, else a floating point number; objects and arrays that
+// null is an error. A number is an integer where it fits 64 bits, else a floating point number; an integer that
+// is longer can be compared and passed on, and arithmetic whose result would overflow or be rounded is an error; objects and arrays that
 // come out as they were in the data, and an expression that is nothing but a path, keep their bytes.
 //
 // It is bounded: source 4 KB, 1,000,000 iterations, 128 MiB of memory for values made or read, and the context's deadline (at most

@@ -26,7 +26,7 @@ var refused = map[string]string{
 // native are those that run as they are: their cost and what they make are small, or bounded by what is there already.
 // A test holds that every function of expr-lang is in native, in guarded, in refused, or takes a predicate, in which
 // iterations are counted.
-var native = []string{"type", "abs", "ceil", "floor", "round", "int", "float", "hasPrefix", "hasSuffix",
+var native = []string{"type", "hasPrefix", "hasSuffix",
 	"now", "duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
 	"bitshl", "bitshr", "bitushr", "bitnot"}
 
@@ -59,11 +59,17 @@ var guarded = map[string]function{
 	"replace":     replace,
 	"join":        join,
 	"sort":        sorted,
-	"flatten":     deep("flatten"),
-	"min":         deep("min"),
-	"max":         deep("max"),
-	"mean":        deep("mean"),
-	"median":      deep("median"),
+	"flatten":     deep(4*elementBytes, "flatten"),
+	"min":         deep(elementBytes, "min"),
+	"max":         deep(elementBytes, "max"),
+	"mean":        average("mean"),
+	"median":      average("median"),
+	"abs":         absolute,
+	"ceil":        rounding("ceil"),
+	"floor":       rounding("floor"),
+	"round":       rounding("round"),
+	"int":         integer,
+	"float":       rounding("float"),
 	"uniq":        uniq,
 	"string":      text,
 	"toJSON":      toJSON,
@@ -78,7 +84,13 @@ func makeGuardFunctions() map[string]*builtin.Function {
 		"tick":     func(e *evaluation, _ []any) (any, error) { return nil, e.tick() },
 		"fetch":    func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
 		"status":   func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
-		"add":      func(e *evaluation, a []any) (any, error) { return e.add(a[0], a[1]) },
+		"add":      add,
+		"subtract": arithmetic(subtractIntegers, runtime.Subtract),
+		"multiply": arithmetic(multiplyIntegers, runtime.Multiply),
+		"divide":   arithmetic(divideIntegers, func(a, b any) any { return runtime.Divide(a, b) }),
+		"power":    arithmetic(powerOfIntegers, func(a, b any) any { return runtime.Exponent(a, b) }),
+		"negate":   negate,
+		"sum":      sum,
 		"equal":    func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
 		"in":       func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
 		"range":    func(e *evaluation, a []any) (any, error) { return e.span(a[0], a[1]) },
@@ -153,15 +165,15 @@ func counted(each int, name string) function {
 	}
 }
 
-// deep is expr-lang's function, which walks through the whole of its arguments.
-func deep(name string) function {
+// deep is expr-lang's function, which walks through the whole of its arguments and takes so many bytes for each value in them.
+func deep(each int, name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
 			w := e.weigh(a)
 			if err := e.spend(w); err != nil {
 				return nil, err
 			}
-			if err := e.hold(w * elementBytes); err != nil {
+			if err := e.hold(w * each); err != nil {
 				return nil, err
 			}
 		}

@@ -71,6 +71,10 @@ func (g *guard) Visit(node *ast.Node) {
 		g.builtin(node, n)
 	case *ast.BinaryNode:
 		g.binary(node, n)
+	case *ast.UnaryNode:
+		if n.Operator == "-" && !isNumber(n.Node) {
+			ast.Patch(node, guardCall("negate", n.Node))
+		}
 	case *ast.ArrayNode:
 		if slices.ContainsFunc(n.Nodes, func(e ast.Node) bool { return !isScalarLiteral(e) }) {
 			g.made(node)
@@ -245,7 +249,14 @@ func (g *guard) builtin(node *ast.Node, n *ast.BuiltinNode) {
 		counted := guardCall("group", n.Arguments[0])
 		counted.SetLocation(n.Arguments[0].Location())
 		n.Arguments[0] = counted
-	case n.Name == "sortBy" || len(n.Arguments) == 1 && (n.Name == "count" || n.Name == "sum"):
+	case n.Name == "sum":
+		list := n.Arguments[0]
+		if len(n.Arguments) == 2 {
+			list = &ast.BuiltinNode{Name: "map", Arguments: n.Arguments}
+			list.SetLocation(n.Location())
+		}
+		ast.Patch(node, guardCall("sum", list))
+	case n.Name == "sortBy" || len(n.Arguments) == 1 && n.Name == "count":
 		// These go through the whole collection by themselves.
 		counted := guardCall("scan", n.Arguments[0])
 		counted.SetLocation(n.Arguments[0].Location())
@@ -306,11 +317,14 @@ func literalType(n ast.Node) reflect.Type {
 }
 
 func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
-	switch n.Operator {
-	case "+":
-		if !isNumber(n.Left) && !isNumber(n.Right) {
-			ast.Patch(node, guardCall("add", n.Left, n.Right))
+	if operator := operators[n.Operator]; operator != "" {
+		if isScalarLiteral(n.Left) && isScalarLiteral(n.Right) && isNumber(n.Left) != isNumber(n.Right) {
+			return // expr-lang's check finds fault with it
 		}
+		ast.Patch(node, guardCall(operator, n.Left, n.Right))
+		return
+	}
+	switch n.Operator {
 	case "..":
 		for _, side := range []ast.Node{n.Left, n.Right} {
 			if t := literalType(side); t == reflect.TypeFor[string]() || t == reflect.TypeFor[bool]() {

@@ -1,0 +1,222 @@
+package refs
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"reflect"
+
+	"github.com/expr-lang/expr/vm/runtime"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// exactFloat is up to where every integer is a floating point number.
+const exactFloat = 1 << 53
+
+// operators are the arithmetic of expressions by their guard functions. Integers have 64 bits: a result that has more is an
+// error, and so is one that floating point would round.
+var operators = map[string]string{"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "^": "power"}
+
+// integers computes with two integers, or leaves them to floating point: nil.
+type integers func(a, b int) (any, error)
+
+// arithmetic is an operator: exact on integers, on all else what expr-lang's is.
+func arithmetic(exact integers, other func(a, b any) any) function {
+	return func(e *evaluation, args []any) (any, error) {
+		a, isInt := args[0].(int)
+		b, both := args[1].(int)
+		if isInt && both {
+			if n, err := exact(a, b); n != nil || err != nil {
+				return n, err
+			}
+		}
+		if err := e.precise(args...); err != nil {
+			return nil, err
+		}
+		return other(args[0], args[1]), nil
+	}
+}
+
+// precise reports an operand whose number is rounded, or would be beside a floating point number.
+func (e *evaluation) precise(operands ...any) error {
+	for _, operand := range operands {
+		switch n := operand.(type) {
+		case int:
+			if magnitude(n) > exactFloat {
+				return fault.New(fault.BadExpression, "%d is too large for floating point, which would round it. Compute with integers, or pass it on by a reference.", n)
+			}
+		case float64:
+			if raw, ok := e.rounded[n]; ok {
+				return fault.New(fault.BadExpression, "%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference.", clip(raw))
+			}
+		}
+	}
+	return nil
+}
+
+func overflow() error {
+	return fault.New(fault.BadExpression, "The result is an integer of more than 64 bits, with which expressions cannot compute.")
+}
+
+func magnitude(n int) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+func addIntegers(a, b int) (any, error) {
+	if n := a + b; (n > a) == (b > 0) {
+		return n, nil
+	}
+	return nil, overflow()
+}
+
+func subtractIntegers(a, b int) (any, error) {
+	if n := a - b; (n < a) == (b > 0) {
+		return n, nil
+	}
+	return nil, overflow()
+}
+
+func multiplyIntegers(a, b int) (any, error) {
+	high, low := bits.Mul64(magnitude(a), magnitude(b))
+	if negative := (a < 0) != (b < 0); high > 0 || low > math.MaxInt64 && !(negative && low == 1<<63) {
+		return nil, overflow()
+	}
+	return a * b, nil
+}
+
+// divideIntegers divides integers that floating point would round, if there is no rest.
+func divideIntegers(a, b int) (any, error) {
+	switch {
+	case magnitude(a) <= exactFloat && magnitude(b) <= exactFloat || b == 0 || a%b != 0:
+		return nil, nil
+	case b == -1 && a == math.MinInt:
+		return nil, overflow()
+	}
+	return a / b, nil
+}
+
+func powerOfIntegers(a, b int) (any, error) {
+	switch {
+	case b < 0:
+		return nil, nil
+	case magnitude(a) > 1 && b > 63:
+		return nil, overflow()
+	}
+	n := new(big.Int).Exp(big.NewInt(int64(a)), big.NewInt(int64(b)), nil)
+	if !n.IsInt64() {
+		return nil, overflow()
+	}
+	return int(n.Int64()), nil
+}
+
+var addNumbers = arithmetic(addIntegers, runtime.Add)
+
+// add is + of numbers, texts, dates.
+func add(e *evaluation, args []any) (any, error) {
+	if s, ok := args[0].(string); ok {
+		if t, ok := args[1].(string); ok {
+			if err := e.hold(len(s) + len(t)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return addNumbers(e, args)
+}
+
+// negate is unary minus.
+func negate(_ *evaluation, args []any) (any, error) {
+	if args[0] == math.MinInt {
+		return nil, overflow()
+	}
+	return runtime.Negate(args[0]), nil
+}
+
+// sum adds the elements of a list.
+func sum(e *evaluation, args []any) (any, error) {
+	list := reflect.ValueOf(args[0])
+	if k := list.Kind(); k != reflect.Slice && k != reflect.Array {
+		return nil, fault.New(fault.BadExpression, "sum takes an array; this is %s.", typeName(args[0]))
+	}
+	if err := e.spend(list.Len()); err != nil {
+		return nil, err
+	}
+	var total any = 0
+	for i := range list.Len() {
+		var err error
+		if total, err = add(e, []any{total, list.Index(i).Interface()}); err != nil {
+			return nil, err
+		}
+	}
+	return total, nil
+}
+
+// rounding is a function of expr-lang's that makes a floating point number of an integer.
+func rounding(name string) function {
+	return func(e *evaluation, args []any) (any, error) {
+		if err := e.precise(args...); err != nil {
+			return nil, err
+		}
+		return call(name, args)
+	}
+}
+
+// absolute is abs.
+func absolute(_ *evaluation, args []any) (any, error) {
+	if args[0] == math.MinInt {
+		return nil, overflow()
+	}
+	return call("abs", args)
+}
+
+// integer is int, of a number or a text.
+func integer(e *evaluation, args []any) (any, error) {
+	if f, ok := args[0].(float64); ok {
+		if err := e.precise(f); err != nil {
+			return nil, err
+		}
+		if math.IsNaN(f) || f < math.MinInt64 || f >= math.MaxInt64 {
+			return nil, overflow()
+		}
+	}
+	return call("int", args)
+}
+
+// average is mean or median.
+func average(name string) function {
+	walk := deep(elementBytes, name)
+	return func(e *evaluation, args []any) (any, error) {
+		for _, a := range args {
+			list, ok := a.([]any)
+			if !ok {
+				list = []any{a}
+			}
+			if err := e.precise(list...); err != nil {
+				return nil, err
+			}
+		}
+		return walk(e, args)
+	}
+}
+
+// noteRounded remembers the text of an integer that f, a floating point number, is not. Of two that are the same f it keeps
+// none.
+func (e *evaluation) noteRounded(raw string, f float64) {
+	n, ok := new(big.Int).SetString(raw, 10)
+	if !ok {
+		return
+	}
+	if exact, accuracy := big.NewFloat(f).Int(nil); accuracy == big.Exact && exact.Cmp(n) == 0 {
+		return
+	}
+	if known, ok := e.rounded[f]; ok && known != raw {
+		raw = ""
+	}
+	if e.rounded == nil {
+		e.rounded = map[float64]string{}
+	}
+	e.rounded[f] = raw
+}

@@ -71,6 +71,11 @@ func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults
 		return s.failure(ctx, ended)
 	case len(faults.list) > 0:
 		return s.refuse(ctx, text, p, faults)
+	}
+	if s.o.Planned != nil {
+		s.o.Planned(p.functions(nil))
+	}
+	switch {
 	case s.override.Check:
 		return s.checked(text)
 	case p.dryRun:

@@ -129,7 +129,7 @@ func ExampleEngine_Run_replay() {
 		log.Fatal(err)
 	}
 	var tape bytes.Buffer
-	recorder := replay.NewRecorder(&tape)
+	recorder := replay.NewRecorder(&tape, nil)
 	request := []byte(`{"lite":true,"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[1].total"}`)
 
 	engine, err := chain.New(&chain.Options{Functions: registry.Observe(recorder.Observe)})

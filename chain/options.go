@@ -82,6 +82,10 @@ type Options struct {
 	// Observer is told of every request and its steps. nil: nobody is.
 	Observer Observer
 
+	// Planned is told the functions that a chain names, each once, after the chain was compiled and before any of it runs. It
+	// may be called by many goroutines. nil: nobody is told.
+	Planned func([]*steps.Entry)
+
 	// Lite is the answer's form where the request does not say it.
 	Lite bool
 

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/refs"
@@ -110,4 +111,16 @@ func appendNew(list []int, n int) []int {
 		}
 	}
 	return append(list, n)
+}
+
+// functions appends the functions that the plan names, those of inline chains too.
+func (p *plan) functions(list []*steps.Entry) []*steps.Entry {
+	for _, s := range p.steps {
+		if s.inline != nil {
+			list = s.inline.functions(list)
+		} else if s.fn != nil && !slices.Contains(list, s.fn) {
+			list = append(list, s.fn)
+		}
+	}
+	return list
 }

@@ -37,6 +37,9 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 		e.mark(f, fault.NotSent)
 		return nil, f
 	}
+	if len(e.observers) > 0 {
+		ctx = withStatus(ctx)
+	}
 	var result []byte
 	if ctx.Done() == nil || e.prompt {
 		result, f = e.perform(ctx, args)

@@ -111,7 +111,7 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 	}
 	var err error
 	registry := c.options.Registry
-	registry.Warn = func(f *fault.Error) { c.warn(f) }
+	registry.Warn, registry.Scrubber = func(f *fault.Error) { c.warn(f) }, c.options.Scrubber
 	if c.base, err = NewRegistry(nil, &registry); err != nil {
 		return nil, err
 	}

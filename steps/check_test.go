@@ -95,7 +95,7 @@ func TestCheckBounds(t *testing.T) {
 			}
 		}
 	}
-	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: e.Spec().Input, Redact: func([]byte) []byte { return nil }}, Call: echo}}, nil)
+	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: e.Spec().Input, Redact: func([]byte, func([]byte) []byte) []byte { return nil }}, Call: echo}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,11 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
 	spec.Defaults, _ = compactJSON(spec.Defaults, maxArgsDepth)
-	spec.Input = withDefaults(spec.Input, spec.Defaults)
+	shown := spec.Defaults
+	if o.Scrubber != nil {
+		shown = o.Scrubber.JSON(shown)
+	}
+	spec.Input = withDefaults(spec.Input, shown)
 	var notes string
 	if spec.Output, notes = soundSchema(spec.Output); notes != "" {
 		warn("output", notes)

@@ -121,12 +121,10 @@ type Spec struct {
 	// wherever the object that holds them is. Check must neither change nor keep the arguments, and do little work.
 	Check func(args []byte, known func(at string) bool) *fault.Error
 
-	// Redact gives the arguments as recordings, logs and errors may show them; nil: there is nothing to hide. It must not
-	// change the bytes it is given.
-	Redact func(args []byte) []byte
-	// RedactResult gives the result of a call as a recording may show it, without what Redact hides of its arguments and
-	// the result repeats; nil: nothing is repeated. It must not change the bytes it is given.
-	RedactResult func(args, result []byte) []byte
+	// Redact returns a copy of the arguments as recordings, logs and errors may show them: hide is given each secret as a
+	// JSON value, and returns the JSON value that stands in its place; within a text that value's text stands there, its
+	// content if it is a string. nil: there is nothing to hide.
+	Redact func(args []byte, hide func(value []byte) []byte) []byte
 }
 
 // Repeatable tells whether a call may be made again by itself after a failure: it reads, or is declared idempotent.

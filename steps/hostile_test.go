@@ -144,7 +144,7 @@ func TestSecretArguments(t *testing.T) {
 	schema := `{"properties":{"user":{"properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false},
 		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"mode":{"enum":["a","b"]},"list":{"items":{"properties":{"id":{"type":"integer"}}}},
 		"one":{"anyOf":[{"additionalProperties":{"type":"integer"}},{"additionalProperties":false}]}}}`
-	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: []byte(schema), Redact: func([]byte) []byte { return nil }}, Call: echo}}, nil)
+	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: []byte(schema), Redact: func([]byte, func([]byte) []byte) []byte { return nil }}, Call: echo}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -88,4 +89,28 @@ func AttendantOf(ctx context.Context) *Attendant {
 		return a
 	}
 	return &Attendant{}
+}
+
+type statusKey struct{}
+
+// withStatus gives the context of a call whose observers are told the HTTP status of a success.
+func withStatus(ctx context.Context) context.Context {
+	a, status := *AttendantOf(ctx), new(atomic.Int32)
+	tell := a.Status
+	a.Status = func(code int) {
+		status.Store(int32(code))
+		if tell != nil {
+			tell(code)
+		}
+	}
+	return context.WithValue(WithAttendant(ctx, &a), statusKey{}, status)
+}
+
+// AnsweredStatus is the HTTP status of a success, which an observer of the call (Registry.Observe) finds in its context; 0
+// if the source did not tell one.
+func AnsweredStatus(ctx context.Context) int {
+	if status, ok := ctx.Value(statusKey{}).(*atomic.Int32); ok {
+		return int(status.Load())
+	}
+	return 0
 }

@@ -218,7 +218,7 @@ func declaredHoles(holes []Hole, given map[string]string) []Hole {
 }
 
 // withDefaults is a function's input schema as an agent should read it: what has a default need not be given. It changes
-// the root alone; a schema that is no object, or has no such properties, stays as it is.
+// the root alone; a schema that is no object, or has no such properties, stays as it is. A default that is redacted stays so.
 func withDefaults(schema, defaults json.RawMessage) json.RawMessage {
 	if len(defaults) == 0 || !gjson.ValidBytes(schema) {
 		return schema
@@ -234,7 +234,7 @@ func withDefaults(schema, defaults json.RawMessage) json.RawMessage {
 			return string(mapElements(value, func(name gjson.Result) bool { return values[name.String()] == "" }))
 		case key == "properties":
 			return string(mapMembers([]byte(value.Raw), func(name string, property gjson.Result) string {
-				if values[name] == "" || !property.IsObject() {
+				if values[name] == "" || !property.IsObject() || property.Get("default").Str == redacted {
 					return property.Raw
 				}
 				return withDefault(property, values[name])

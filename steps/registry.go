@@ -17,6 +17,9 @@ type RegistryOptions struct {
 	// -1: no bound.
 	MaxResultBytes int64
 
+	// Scrubber takes secrets out of default arguments where input schemas show them; nil: there are none. A catalogue sets it.
+	Scrubber Scrubber
+
 	// Warn gets what is odd but stops nothing: a schema of which a part is not checked (once per function and
 	// registration, bad_request), names that differ only in case and separators. nil: nobody listens. It is called
 	// during NewRegistry and With only, by one goroutine.

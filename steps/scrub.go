@@ -14,6 +14,9 @@ type Scrubber interface {
 	JSON(value []byte) []byte
 }
 
+// redacted stands where a secret was.
+const redacted = "[redacted]"
+
 // ScrubFault returns f without the secrets that s takes out; nil: f itself.
 func ScrubFault(s Scrubber, f *fault.Error) *fault.Error {
 	if s == nil || f == nil {
@@ -83,7 +86,7 @@ func (r *Registry) Scrub(s Scrubber) *Registry {
 // Shown gives the arguments of a call as traces, recordings and logs may show them.
 func (e *Entry) Shown(args []byte) []byte {
 	if e.spec.Redact != nil {
-		args = e.spec.Redact(args)
+		args = e.spec.Redact(args, func([]byte) []byte { return []byte(`"` + redacted + `"`) })
 	}
 	if e.scrubber != nil {
 		args = e.scrubber.JSON(args)

@@ -44,3 +44,21 @@ func TestScrubbedCalls(t *testing.T) {
 		t.Errorf("told %s", all)
 	}
 }
+
+// TestSecretDefaults: a default argument that is a secret of the configuration is in no schema and no signature.
+func TestSecretDefaults(t *testing.T) {
+	t.Parallel()
+	const hidden = "hunter2hunter"
+	r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.echo", Input: []byte(`{"properties":{"key":{"type":"string"}}}`),
+		Defaults: []byte(`{"key":"` + hidden + `"}`)}, Call: echo}}, &RegistryOptions{Scrubber: secret.New([]string{hidden})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := r.All()[0]
+	if shown := string(entry.Spec().Input) + entry.Signature(); strings.Contains(shown, hidden) || !strings.Contains(shown, "[redacted]") {
+		t.Error(shown)
+	}
+	if got, err := entry.Call(t.Context(), nil); err != nil || string(got) != `{"key":"`+hidden+`"}` {
+		t.Errorf("the call had %s, %v", got, err)
+	}
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/httpcall"
 	"github.com/onecall-mcp/onecall/steps/mcpsource"
 	"github.com/onecall-mcp/onecall/steps/openapi"
+	"github.com/onecall-mcp/onecall/steps/replay"
 )
 
 // opener opens the sources that a configuration names, and adds them to the app's catalogue.
@@ -353,23 +353,25 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 	r = a.learn(r)
 	switch {
 	case a.cassette != nil:
-		a.cassette.Unknown = a.settings.Recorded
+		a.cassette.Unknown, a.cassette.Secrets = a.settings.Recorded, a.config.secrets
 		replayed, err := a.cassette.Registry(r)
 		if err != nil {
 			return nil, err
 		}
-		return a.ladder.Wrap(replayed.Wrap(a.withoutSecrets)), nil
+		return a.ladder.Wrap(replayed), nil
 	case a.recording != nil:
-		return a.ladder.Wrap(a.caches.wrap(a.cache, r)).Observe(a.record), nil
+		return a.ladder.Wrap(a.caches.wrap(a.cache, r)).Observe(a.recorder().Observe), nil
 	}
 	return a.ladder.Wrap(a.caches.wrap(a.cache, r)), nil
 }
 
-// record records a call without the configuration's secrets, and withoutSecrets looks a call up as it was recorded.
-func (a *app) record(ctx context.Context, spec *steps.Spec, args, result []byte, err error) {
-	a.recording.recorder.Observe(ctx, spec, a.scrubber.JSON(args), result, err)
-}
+// recorder records what the configuration's functions are called with and answer, without its secrets.
+func (a *app) recorder() *replay.Recorder { return a.recording.recorder.Hiding(a.config.secrets) }
 
-func (a *app) withoutSecrets(_ *steps.Spec, call steps.Call) steps.Call {
-	return func(ctx context.Context, args []byte) ([]byte, error) { return call(ctx, a.scrubber.JSON(args)) }
+// planned records the functions of a plan, so that a replay needs no source; nil where nothing is recorded.
+func (a *app) planned() func([]*steps.Entry) {
+	if a.recording == nil {
+		return nil
+	}
+	return a.recorder().Functions
 }

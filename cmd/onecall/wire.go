@@ -178,7 +178,11 @@ func (a *app) play(u use) error {
 			a.closers = append(a.closers, lent) // closed last
 		}
 	case u.replay != "":
-		a.cassette, err = replay.Open(u.replay)
+		if a.cassette, err = replay.Open(u.replay); err == nil {
+			for _, w := range a.cassette.Warnings() {
+				a.told.warn(w)
+			}
+		}
 	}
 	return err
 }
@@ -220,6 +224,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		MaxRequestBytes: a.maxRequestBytes,
 		Shares:          a.shares,
 		Observer:        a.use.observer(),
+		Planned:         a.planned(),
 		Lite:            valueOr(c.Lite, false),
 	})
 	if err != nil {
@@ -308,7 +313,7 @@ func newRecording(path string) (*recording, error) {
 		file.Close()
 		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
 	}
-	return &recording{path: path, file: file, recorder: replay.NewRecorder(file)}, nil
+	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, nil)}, nil
 }
 
 // endLine ends the last line of a file that was cut off, so that the next one stands for itself.

@@ -18,14 +18,6 @@ import (
 // by chance.
 const leastHidden = 8
 
-// redactResult gives a result as a recording may show it: what redact hides of the arguments is replaced where the answer
-// repeats it.
-func redactResult(args, result []byte) []byte {
-	var r redaction
-	r.arguments(args)
-	return newScrubber(r.hidden).json(result)
-}
-
 // scrubber replaces secrets in what is shown. A nil *scrubber knows of none.
 type scrubber struct {
 	secrets  []string // as they may be spelled, the longest first

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -160,9 +161,7 @@ func (c *endpointCompiler) compileURL() {
 		return
 	}
 	c.url = u
-	var r redaction
-	r.query(u.literalQuery(), 0)
-	c.hidden = append(c.hidden, r.hidden...)
+	(&redaction{stand: c.note}).query(u.literalQuery(), 0)
 	for _, v := range u.variables {
 		c.inputs.add(v.name, v.required, v.schema())
 	}
@@ -236,9 +235,12 @@ func (c *endpointCompiler) compileBody() {
 
 // hide notes what names in a query or a body tell to be secret.
 func (c *endpointCompiler) hide(text []byte) {
-	var r redaction
-	r.value(gjson.ParseBytes(text), 0)
-	c.hidden = append(c.hidden, r.hidden...)
+	(&redaction{stand: c.note}).value(gjson.ParseBytes(text), 0)
+}
+
+func (c *endpointCompiler) note(value []byte) []byte {
+	c.hidden = append(c.hidden, secret.Texts(value)...)
+	return quote(redacted)
 }
 
 // template compiles JSON with references to $input, and notes the arguments that they name.
@@ -285,10 +287,9 @@ func (c *endpointCompiler) compileSpec() {
 		Input:       c.compileInput(),
 		Output:      c.compileOutput(),
 		Effect:      effect, EffectDeclared: true,
-		Idempotent:   c.Idempotent || c.method == http.MethodPut || c.method == http.MethodDelete,
-		Deletes:      c.method == http.MethodDelete,
-		Redact:       redactMembers,
-		RedactResult: redactMembersOf,
+		Idempotent: c.Idempotent || c.method == http.MethodPut || c.method == http.MethodDelete,
+		Deletes:    c.method == http.MethodDelete,
+		Redact:     redactMembers,
 	}
 	if c.spec.Description == "" && c.url != nil {
 		c.spec.Description = "Calls " + c.method + " of " + c.url.host + "."
@@ -309,13 +310,8 @@ func (c *endpointCompiler) compileOutput() json.RawMessage {
 }
 
 // redactMembers hides the arguments of an endpoint whose names look like secrets.
-func redactMembers(args []byte) []byte { return new(redaction).value(gjson.ParseBytes(args), 0) }
-
-// redactMembersOf hides them where the result repeats them.
-func redactMembersOf(args, result []byte) []byte {
-	var r redaction
-	r.value(gjson.ParseBytes(args), 0)
-	return newScrubber(r.hidden).json(result)
+func redactMembers(args []byte, hide func(value []byte) []byte) []byte {
+	return (&redaction{stand: hide}).value(gjson.ParseBytes(args), 0)
 }
 
 // members are those of a JSON object, raw.

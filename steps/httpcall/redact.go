@@ -17,15 +17,17 @@ import (
 
 const redacted = "[redacted]"
 
-// redact gives the arguments as a recording may show them: header values other than those of a safe list, and values
+// redact gives the arguments as a recording may show them, with what stand makes of each secret: header values other than those of a safe list, and values
 // whose names look like secrets in the URL's query, in query and in body, are replaced; the URL's fragment, which is never
 // sent, is left out. Names are compared without regard to case, as arguments may come here before they are checked.
-func redact(args []byte) []byte { return new(redaction).arguments(args) }
+func redact(args []byte, stand func(value []byte) []byte) []byte {
+	return (&redaction{stand: stand}).arguments(args)
+}
 
 // redaction copies arguments without their secrets.
 type redaction struct {
-	form   bool     // the content type says that strings of the body are forms
-	hidden []string // what was replaced
+	form  bool                      // the content type says that strings of the body are forms
+	stand func(value []byte) []byte // what stands in the place of a secret
 }
 
 func (r *redaction) arguments(args []byte) []byte {
@@ -80,25 +82,23 @@ func rewrite(object gjson.Result, member func(name string, value gjson.Result) [
 	return append(out, '}')
 }
 
-// hide notes the strings and numbers in a value, which it replaces.
-func (r *redaction) hide(value gjson.Result) []byte {
-	if value.Type == gjson.JSON {
-		scalars(value, 0, func(scalar gjson.Result) { r.hidden = append(r.hidden, scalar.String()) })
-	} else {
-		r.hidden = append(r.hidden, value.String())
-	}
-	return quote(redacted)
+func (r *redaction) hide(value gjson.Result) []byte { return r.stand([]byte(value.Raw)) }
+
+// inText is what stands in the place of a secret within a text.
+func (r *redaction) inText(text string) string {
+	return gjson.ParseBytes(r.stand(quote(text))).String()
 }
 
-func scalars(value gjson.Result, depth int, note func(gjson.Result)) {
-	value.ForEach(func(_, value gjson.Result) bool {
-		if value.Type != gjson.JSON {
-			note(value)
-		} else if depth < maxRedactDepth {
-			scalars(value, depth+1, note)
-		}
-		return true
-	})
+// user is what stands in the place of a URL's user.
+func (r *redaction) user(escaped string) string {
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		plain = escaped
+	}
+	if _, password, found := strings.Cut(plain, ":"); found {
+		r.inText(password) // by itself it is a secret too
+	}
+	return strings.Trim(r.inText(plain), "[]")
 }
 
 // maxRedactDepth is the depth below which a value is hidden whole.
@@ -108,7 +108,7 @@ const maxRedactDepth = 100
 func (r *redaction) value(value gjson.Result, depth int) []byte {
 	switch {
 	case depth > maxRedactDepth:
-		return quote(redacted)
+		return r.hide(value)
 	case value.IsObject():
 		pair := namesSecret(value)
 		return rewrite(value, func(name string, value gjson.Result) []byte {
@@ -157,14 +157,13 @@ var userinfo = regexp.MustCompile(`://[^\s/?#"'<>]*@`)
 func (r *redaction) text(text string, depth int) string {
 	switch {
 	case depth > maxRedactDepth:
-		return redacted
+		return r.inText(text)
 	case strings.ContainsAny(text, "{[") && json.Valid([]byte(text)):
 		return string(r.value(gjson.Parse(text), depth+1))
 	}
 	if strings.Contains(text, "://") {
 		text = userinfo.ReplaceAllStringFunc(text, func(user string) string {
-			r.hideUser(strings.TrimSuffix(strings.TrimPrefix(user, "://"), "@"))
-			return "://redacted@"
+			return "://" + url.PathEscape(r.user(strings.TrimSuffix(strings.TrimPrefix(user, "://"), "@"))) + "@"
 		})
 	}
 	switch {
@@ -186,28 +185,18 @@ func (r *redaction) text(text string, depth int) string {
 	}
 }
 
-// hideUser notes the name and the password of a URL's user.
-func (r *redaction) hideUser(escaped string) {
-	name, password, _ := strings.Cut(escaped, ":")
-	for _, part := range []string{name, password} {
-		plain, _ := url.PathUnescape(part)
-		r.hidden = append(r.hidden, part, plain)
-	}
-}
-
 // url hides the user and the secrets in the query. What is no URL is hidden whole.
 func (r *redaction) url(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
-		return redacted
+		return r.inText(text)
 	}
 	query := r.query(u.RawQuery, 0)
 	if u.User == nil && query == u.RawQuery {
 		return text
 	}
 	if u.User != nil {
-		r.hideUser(u.User.String())
-		u.User = url.User("redacted")
+		u.User = url.User(r.user(u.User.String()))
 	}
 	u.RawQuery = query
 	return u.String()
@@ -245,8 +234,10 @@ func (r *redaction) parameter(part string, depth int) string {
 	}
 	plain, err := url.QueryUnescape(value)
 	if secretParameter(name) {
-		r.hidden = append(r.hidden, value, plain)
-		return name + "=" + url.QueryEscape(redacted)
+		if err != nil {
+			plain = value
+		}
+		return name + "=" + url.QueryEscape(r.inText(plain))
 	}
 	if err != nil {
 		return part

@@ -134,7 +134,7 @@ func (s *Source) Functions() []steps.Function {
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `}}`),
 				Output: json.RawMessage(outputSchema),
 				Effect: steps.Read, EffectDeclared: true,
-				Redact: redact, RedactResult: redactResult,
+				Redact: redact,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, http.MethodGet) },
 		},
@@ -148,7 +148,7 @@ func (s *Source) Functions() []steps.Function {
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{}}}`),
 				Output: json.RawMessage(outputSchema),
 				Effect: steps.Write, // until the arguments say more: a GET reads, and so may a POST
-				Redact: redact, RedactResult: redactResult,
+				Redact: redact,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },
 		},

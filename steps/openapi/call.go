@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
@@ -376,11 +377,10 @@ func (c *call) function() steps.Function {
 	if strings.TrimSpace(description) == "" {
 		description = c.op.place
 	}
-	redact, redactResult := redaction(c.op.input)
 	return steps.Function{
 		Spec: steps.Spec{
-			Redact: redact, RedactResult: redactResult,
-			Name: c.name, Description: description, Keywords: c.keywords(), Input: c.op.input, Output: c.op.output,
+			Redact: secret.Arguments(c.op.input),
+			Name:   c.name, Description: description, Keywords: c.keywords(), Input: c.op.input, Output: c.op.output,
 			Effect: effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
 			Deletes: c.op.effect.destroys,
 		},

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"hash/maphash"
 	"slices"
@@ -11,12 +12,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // answers are the recorded calls of one function, found by arguments and chain.
 type answers struct {
 	name   string
-	redact func([]byte) []byte
+	redact redaction
 	calls  []call     // in the order of the file
 	mu     sync.Mutex // for the hashes of calls
 	index  map[answerKey][]*call
@@ -27,9 +29,9 @@ type answerKey struct {
 	chain  string // "" for the lines that every chain sees
 }
 
-// newAnswers indexes the calls of all spellings of a function's name. Where arguments are redacted, those of the
-// recording are too: it may have been written by hand.
-func newAnswers(name string, spellings []*recorded, redact func([]byte) []byte) (*answers, error) {
+// newAnswers indexes the calls of all spellings of a function's name. Secret arguments of the recording are hidden as those
+// of calls are: it may have been written by hand.
+func (c *Cassette) newAnswers(name string, spellings []*recorded, redact redaction) (*answers, error) {
 	a := &answers{name: name, redact: redact, index: map[answerKey][]*call{}}
 	for _, fn := range spellings {
 		a.calls = append(a.calls, fn.calls...)
@@ -39,10 +41,10 @@ func newAnswers(name string, spellings []*recorded, redact func([]byte) []byte) 
 	}
 	for i := range a.calls {
 		one := &a.calls[i]
-		if redact != nil {
+		if shown, hidden := sealed(one.seal, redact, one.args, nil); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
 			var err error
-			one.args = redact(one.args)
-			if one.digest, err = digestOf(one.args); err != nil {
+			one.args = shown
+			if one.digest, err = digestOf(shown); err != nil {
 				return nil, err
 			}
 		}
@@ -52,12 +54,75 @@ func newAnswers(name string, spellings []*recorded, redact func([]byte) []byte) 
 	return a, nil
 }
 
-// of gives the answers to a call: those that only this chain sees, and those that every chain sees.
-func (a *answers) of(d digest, chain string) (own, shared []*call) {
-	if chain != "" {
-		own = a.index[answerKey{d, chain}]
+// request is a call that is to be answered.
+type request struct {
+	shown  []byte   // its arguments without secrets
+	digest digest   // of them
+	hidden []string // the secrets
+	own    []*call  // its answers: those that only this chain sees,
+	shared []*call  // and those that every chain sees
+}
+
+// find looks for the answers to a call of a chain. Each part of a recording with a salt of its own is looked through.
+func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error) {
+	r := &request{}
+	var seen []digest
+	for i, seal := range c.seals {
+		shown, hidden := sealed(seal, a.redact, args, c.Secrets)
+		d, err := digestOf(shown)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			r.shown, r.digest = shown, d
+		}
+		if len(hidden) > 0 {
+			r.hidden = hidden
+		}
+		if slices.Contains(seen, d) {
+			continue
+		}
+		seen = append(seen, d)
+		if chain != "" {
+			r.own = append(r.own, a.index[answerKey{d, chain}]...)
+		}
+		r.shared = append(r.shared, a.index[answerKey{d, ""}]...)
 	}
-	return own, a.index[answerKey{d, ""}]
+	if len(seen) == 0 { // the recording holds no call at all
+		r.shown = args
+		return r, nil
+	}
+	if len(r.own)+len(r.shared) == 0 {
+		c.search(a, args, chain, r)
+	}
+	for _, list := range [][]*call{r.own, r.shared} {
+		slices.SortFunc(list, func(x, y *call) int { return x.number - y.number })
+	}
+	return r, nil
+}
+
+// search looks among the calls with marks for those that alike tells to be the same.
+func (c *Cassette) search(a *answers, args []byte, chain string, r *request) {
+	shown := map[*secret.Seal][]byte{}
+	for i := range a.calls {
+		one := &a.calls[i]
+		if !one.marked || !one.seenBy(chain) {
+			continue
+		}
+		if shown[one.seal] == nil {
+			shown[one.seal], _ = sealed(one.seal, a.redact, args, c.Secrets)
+		}
+		var hidden []string
+		if !c.alike(one, gjson.ParseBytes(one.args), gjson.ParseBytes(shown[one.seal]), &hidden) {
+			continue
+		}
+		r.hidden = append(r.hidden, hidden...)
+		if one.chain != "" {
+			r.own = append(r.own, one)
+		} else {
+			r.shared = append(r.shared, one)
+		}
+	}
 }
 
 // position counts the answers given of own and of shared.

@@ -4,18 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -29,8 +26,24 @@ type Cassette struct {
 	// arguments; nil: the function as it is. It must be set before Registry is called.
 	Unknown func(steps.Function) steps.Function
 
+	// Secrets are those of the configuration, which stand in a recording as digests. It must be set before Registry is called.
+	Secrets []string
+
 	name      string
-	functions []*recorded // in the order in which the file names them first
+	functions []*recorded     // in the order in which the file names them first
+	seals     []*secret.Seal  // of the salts; nil: a part that was recorded before there were digests
+	absent    map[string]bool // digests in defaults: what may be configured no more
+	gaps      int             // lines that could not be recorded
+	warnings  []*fault.Error
+}
+
+// Warnings tells of what is odd in the recording but stops nothing: lines that differ, and calls that could not be recorded.
+func (c *Cassette) Warnings() []*fault.Error {
+	warnings := c.warnings
+	if c.gaps > 0 {
+		warnings = append(slices.Clip(warnings), fault.New(fault.BadRequest, "%s has gaps: %d calls could not be written to it", c.name, c.gaps))
+	}
+	return warnings
 }
 
 // recorded holds the calls of one function, under the one spelling of its name.
@@ -39,14 +52,18 @@ type recorded struct {
 	effect   steps.Effect
 	declared bool // a line said the effect
 	calls    []call
+	line     *functionLine // nil: there is none
 }
 
 // call is one line of the file.
 type call struct {
 	number int // of the line, from 1
 	chain  string
+	seal   *secret.Seal // nil: secrets are "[redacted]"
 	args   []byte
+	marked bool // args hold a mark
 	digest digest
+	status int      // of a success over HTTP; 0: not known
 	hashes []uint64 // of the members of args; nil before they were compared
 	result []byte
 	err    *fault.Error // when result is nil
@@ -86,7 +103,7 @@ func unreadable(name string, err error) *fault.Error {
 // its line break. The first malformed line is an error with its number in Line: bad_json, bad_request, unknown_field, or
 // limit_exceeded for one above 129 MiB.
 func Read(r io.Reader, name string) (*Cassette, error) {
-	c := &Cassette{name: name}
+	c := &Cassette{name: name, absent: map[string]bool{}}
 	byName := map[string]*recorded{}
 	lines := lineReader{in: bufio.NewReaderSize(r, 64<<10), maxLine: maxLine}
 	for number := 1; ; number++ {
@@ -144,129 +161,29 @@ func (r *lineReader) next() (text []byte, whole bool, err error) {
 	}
 }
 
-// fields of a line and of its error.
-var (
-	lineFields  = []string{"fn", "args", "result", "error", "effect", "chain"}
-	errorFields = []string{"code", "message"}
-)
-
-// parseLine reads one line strictly. The line that it returns shares nothing with text.
-func parseLine(text []byte) (l line, err error) {
-	compact, err := steps.Compact(text)
-	if err != nil {
-		return l, err
-	}
-	fields, err := members(gjson.ParseBytes(compact), "", lineFields)
-	if err != nil {
-		return l, err
-	}
-	if l.Fn, err = textField(fields, "fn", "", true); err != nil {
-		return l, err
-	}
-	if l.Chain, err = textField(fields, "chain", "", false); err != nil {
-		return l, err
-	}
-	if l.Effect, err = textField(fields, "effect", "", false); err != nil {
-		return l, err
-	}
-	if l.Effect != "" {
-		if _, err := steps.ParseEffect(l.Effect); err != nil {
-			return l, at(err, "/effect")
-		}
-	}
-	l.Args = json.RawMessage("{}")
-	if args, ok := fields["args"]; ok {
-		if !args.IsObject() {
-			return l, at(fault.New(fault.BadRequest, "args must be an object"), "/args")
-		}
-		l.Args = json.RawMessage(args.Raw)
-	}
-	result, answered := fields["result"]
-	failed, failing := fields["error"]
-	if answered == failing {
-		return l, fault.New(fault.BadRequest, "a line holds either result or error")
-	}
-	if answered {
-		l.Result = json.RawMessage(result.Raw)
-		return l, nil
-	}
-	l.Error, err = parseFailure(failed)
-	return l, err
-}
-
-func parseFailure(value gjson.Result) (f *failure, err error) {
-	fields, err := members(value, "/error", errorFields)
-	if err != nil {
-		return nil, err
-	}
-	f = &failure{}
-	if f.Code, err = textField(fields, "code", "/error", true); err != nil {
-		return nil, err
-	}
-	if f.Message, err = textField(fields, "message", "/error", false); err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// members gives the members of an object, all of which must be known.
-func members(object gjson.Result, place string, known []string) (map[string]gjson.Result, error) {
-	if !object.IsObject() {
-		return nil, at(fault.New(fault.BadRequest, "this must be an object"), place)
-	}
-	fields := map[string]gjson.Result{}
-	var err error
-	object.ForEach(func(key, value gjson.Result) bool {
-		if _, twice := fields[key.Str]; twice {
-			err = at(fault.New(fault.BadJSON, "the key %s stands twice", shorten(key.Raw)), fault.Key(place, key.Str))
-		} else if !slices.Contains(known, key.Str) {
-			f := fault.New(fault.UnknownField, "there is no field %s here: the fields are %s", shorten(key.Raw), strings.Join(known, ", "))
-			f.Available, f.Nearest = known, fault.Nearest(key.Str, known, 1)
-			err = at(f, fault.Key(place, key.Str))
-		}
-		fields[key.Str] = value
-		return err == nil
-	})
-	return fields, err
-}
-
-func textField(fields map[string]gjson.Result, name, place string, required bool) (string, error) {
-	value, ok := fields[name]
-	switch {
-	case !ok && !required:
-		return "", nil
-	case !ok:
-		return "", at(fault.New(fault.BadRequest, "the field %s is missing", name), place)
-	case value.Type != gjson.String || required && value.Str == "":
-		return "", at(fault.New(fault.BadRequest, "%s must be a string that is not empty", name), fault.Key(place, name))
-	}
-	return strings.Clone(value.Str), nil
-}
-
-// at puts a place to a coded error.
-func at(err error, place string) error {
-	if f, ok := fault.As(err); ok {
-		return f.Under(place)
-	}
-	return err
-}
-
 func (c *Cassette) add(byName map[string]*recorded, l line, number int) error {
-	fn := byName[l.Fn]
-	if fn == nil {
-		fn = &recorded{name: l.Fn}
-		byName[l.Fn] = fn
-		c.functions = append(c.functions, fn)
+	switch {
+	case l.Salt != "":
+		c.seals = append(c.seals, secret.NewSeal(l.Salt))
+		return nil
+	case l.Gap > 0:
+		c.gaps += l.Gap
+		return nil
+	case l.Function != nil:
+		c.addFunction(byName, l.Function)
+		return nil
 	}
+	fn := c.recorded(byName, l.Fn)
 	if effect, err := steps.ParseEffect(l.Effect); err == nil {
 		fn.declare(effect)
 	}
-	one := call{number: number, chain: l.Chain, args: l.Args, result: l.Result}
+	if len(c.seals) == 0 {
+		c.seals = append(c.seals, nil)
+	}
+	one := call{number: number, chain: l.Chain, seal: c.seals[len(c.seals)-1], args: l.Args, result: l.Result, status: l.Status}
+	one.marked = markPattern.Match(l.Args) || one.seal == nil && bytes.Contains(l.Args, []byte(secret.Redacted))
 	if l.Error != nil {
-		one.err = &fault.Error{Code: fault.Code(l.Error.Code), Message: l.Error.Message}
-		if !slices.Contains(fault.Codes(), one.err.Code) {
-			one.err.Code = fault.FunctionFailed
-		}
+		one.err = l.Error.fault()
 	}
 	var err error
 	if one.digest, err = digestOf(l.Args); err != nil {
@@ -276,6 +193,27 @@ func (c *Cassette) add(byName map[string]*recorded, l line, number int) error {
 	return nil
 }
 
+func (c *Cassette) recorded(byName map[string]*recorded, name string) *recorded {
+	fn := byName[name]
+	if fn == nil {
+		fn = &recorded{name: name}
+		byName[name] = fn
+		c.functions = append(c.functions, fn)
+	}
+	return fn
+}
+
+func (c *Cassette) addFunction(byName map[string]*recorded, l *functionLine) {
+	fn := c.recorded(byName, l.Name)
+	if fn.line != nil && !reflect.DeepEqual(fn.line, l) {
+		c.warnings = append(c.warnings, fault.New(fault.BadRequest, "%s: the function %s changed while it was recorded; the replay takes it as it was last", c.name, l.Name))
+	}
+	fn.line = l
+	for _, found := range markPattern.FindAllSubmatch(l.Defaults, -1) {
+		c.absent[string(found[1])] = true
+	}
+}
+
 // declare notes the effect that a line says; where lines differ, the gravest counts.
 func (fn *recorded) declare(effect steps.Effect) {
 	gravity := map[steps.Effect]int{steps.Read: 0, steps.Write: 1, steps.Destroy: 2}
@@ -283,17 +221,4 @@ func (fn *recorded) declare(effect steps.Effect) {
 		fn.effect = effect
 	}
 	fn.declared = true
-}
-
-// shorten cuts a text for a message, between characters.
-func shorten(text string) string {
-	const limit = 200
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
 }

@@ -100,7 +100,7 @@ func linesOf(c *Cassette) []string {
 				l.Effect = fn.effect.String()
 			}
 			if one.err != nil {
-				l.Error = &failure{string(one.err.Code), one.err.Message}
+				l.Error = &failure{Code: string(one.err.Code), Message: one.err.Message}
 			}
 			text, err := l.encode()
 			if err != nil {

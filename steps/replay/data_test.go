@@ -31,7 +31,7 @@ func TestRealChains(t *testing.T) {
 			}
 			var chains []chain
 			var recording bytes.Buffer
-			recorder := NewRecorder(&recording)
+			recorder := NewRecorder(&recording, nil)
 			lines := bufio.NewScanner(file)
 			lines.Buffer(nil, 16<<20)
 			for lines.Scan() {

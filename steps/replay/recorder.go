@@ -4,109 +4,197 @@
 //	{"fn":"…","args":{…},"result":…}
 //	{"fn":"…","args":{…},"error":{"code":"…","message":"…"}}
 //
-// A line may carry `effect` (read, write, destroy) and `chain`: only the chain of that name sees it.
+// A line may carry `effect` (read, write, destroy) and `chain`: only the chain of that name sees it. What a recorder writes
+// has more: {"function":{…}} tells of a function before a chain that may call it, {"secret":"…"} stands in the place of a
+// secret, keyed by the line {"salt":"…"} before it, and {"gap":n} is where n lines could not be written.
 package replay
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// line is one call of a recording. Exactly one of Result and Error is set. Its encoding keeps the bytes of Args and
-// Result but for white space between tokens.
-type line struct {
-	Fn     string          `json:"fn"`
-	Args   json.RawMessage `json:"args"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  *failure        `json:"error,omitempty"`
-	Effect string          `json:"effect,omitempty"`
-	Chain  string          `json:"chain,omitempty"`
-}
-
-type failure struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// Recorder appends one JSON line a call to a writer. It is safe for concurrent use.
+// Recorder appends JSON lines to a writer: one a call, and one a function. It is safe for concurrent use.
 type Recorder struct {
-	maxLine int // in bytes
-
-	mu  sync.Mutex
-	w   io.Writer
-	err error
+	*tape
+	secrets []string // of the configuration, the longest first
 }
 
-// NewRecorder records to w, which the caller closes after the last call has ended. Each line is one Write.
-func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w, maxLine: maxLine} }
+// tape is what recorders with different secrets have in common.
+type tape struct {
+	maxLine int // in bytes
+	salt    string
+	seal    *secret.Seal
+	report  func(err error)
 
-// Observe is for steps.Registry.Observe: it records a call when its caller gets the answer. Arguments are recorded as
-// spec.Redact shows them, results as spec.RedactResult does, errors as the caller gets them: a function that was abandoned
-// at its deadline is recorded as that timeout, whatever it answers later. A call that the client cancelled is not
+	mu        sync.Mutex
+	w         io.Writer
+	begun     bool            // the salt is written
+	functions map[string]bool // the lines of functions that are written
+	lost      int             // lines since the last one that was written
+	failing   error           // why they were lost; nil: the last line was written
+	err       error           // the first of those ever
+}
+
+// RecorderOptions configure a Recorder. nil is the zero value.
+type RecorderOptions struct {
+	// Report is told when lines begin to be lost, with the cause, and with nil when they are written again. It must return
+	// soon, and may not call the Recorder. nil: nobody listens.
+	Report func(err error)
+}
+
+// NewRecorder records to w, which the caller closes after the last call has ended. Each line is one Write; of one that fails
+// half-way nothing stays if w is a file. After a failure the next line is tried again, behind a line that marks the gap.
+func NewRecorder(w io.Writer, o *RecorderOptions) *Recorder {
+	t := &tape{w: w, maxLine: maxLine, salt: rand.Text(), functions: map[string]bool{}, report: func(error) {}}
+	t.seal = secret.NewSeal(t.salt)
+	if o != nil && o.Report != nil {
+		t.report = o.Report
+	}
+	return &Recorder{tape: t}
+}
+
+// Hiding returns a recorder to the same writer that also hides these secrets, those of a configuration, in arguments.
+func (r *Recorder) Hiding(secrets []string) *Recorder {
+	return &Recorder{r.tape, longestFirst(secrets)}
+}
+
+// Observe is for steps.Registry.Observe: it records a call when its caller gets the answer. Digests stand in the place of
+// secret arguments, and of what the answer repeats of them; errors are recorded as the caller gets them: a function that was
+// abandoned at its deadline is recorded as that timeout, whatever it answers later. A call that the client cancelled is not
 // recorded: it says nothing of the function, and would answer a replay in the place of the same call made again.
 func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result []byte, err error) {
 	if fault.CodeOf(err) == fault.Cancelled {
 		return
 	}
-	if spec.RedactResult != nil && err == nil {
-		result = spec.RedactResult(args, result)
-	}
-	if spec.Redact != nil {
-		args = spec.Redact(args)
-	}
-	l := line{Fn: spec.Name, Args: args, Result: result}
+	shown, hidden := sealed(r.seal, redactionOf(spec), args, r.secrets)
+	l := line{Fn: spec.Name, Args: shown}
 	if err != nil {
-		l.Result, l.Error = nil, &failure{Code: string(fault.CodeOf(err)), Message: err.Error()}
-		if f, ok := fault.As(err); ok {
-			l.Error.Message = f.Message
-		}
+		l.Error = r.failure(err, hidden)
+	} else {
+		l.Result, l.Status = r.seal.Hide(result, hidden), steps.AnsweredStatus(ctx)
 	}
 	if spec.EffectDeclared && spec.Effect != steps.Write {
 		l.Effect = spec.Effect.String()
 	}
 	l.Chain, _ = ctx.Value(chainKey{}).(string)
-	r.write(&l)
+	r.write(&l, l.Fn)
 }
 
-// Err is the first error of writing. The answer of a call stands though its line could not be written: the recording is
-// what failed, not the call. After an error nothing more is written, so that at most the last line is cut.
-func (r *Recorder) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
-func (r *Recorder) write(l *line) {
-	text, err := l.encode()
-	if err == nil && len(text) > r.maxLine {
-		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", l.Fn, len(text), r.maxLine)
+func (t *tape) failure(err error, hidden []string) *failure {
+	f, ok := fault.As(err)
+	if !ok || f == nil {
+		return &failure{Code: string(fault.CodeOf(err)), Message: t.seal.HideText(err.Error(), hidden)}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err != nil {
+	l := &failure{Code: string(f.Code), Message: t.seal.HideText(f.Message, hidden), At: f.At, Status: f.Status, Outcome: string(f.Outcome),
+		Available: f.Available, Nearest: f.Nearest}
+	if json.Valid(f.Body) {
+		l.Body = t.seal.Hide(f.Body, hidden)
+	}
+	return l
+}
+
+// Functions records what is known of functions, of each once as long as it does not change. It is for chain.Options.Planned.
+func (r *Recorder) Functions(entries []*steps.Entry) {
+	for _, entry := range entries {
+		l := lineOf(entry.Spec())
+		l.InputSchema = r.seal.Configured(l.InputSchema, r.secrets, spelling)
+		l.Defaults = r.seal.Configured(l.Defaults, r.secrets, spelling)
+		r.write(&line{Function: l}, l.Name)
+	}
+}
+
+// Failing is why lines are being lost; nil: the last line was written.
+func (t *tape) Failing() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failing
+}
+
+// Err is the first error of writing: the recording has a gap. The answer of a call stands though its line could not be
+// written: the recording is what failed, not the call.
+func (t *tape) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *tape) write(l *line, name string) {
+	text, err := l.encode()
+	if err == nil && len(text) > t.maxLine {
+		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", name, len(text), t.maxLine)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.Function != nil && t.functions[string(text)] {
 		return
 	}
 	if err == nil {
-		_, err = r.w.Write(text)
+		err = t.append(text)
 	}
-	r.err = err
+	failing := t.failing
+	t.failing = err
+	switch {
+	case err != nil:
+		t.lost++
+		t.err = cmp.Or(t.err, err)
+		if failing == nil {
+			t.report(err)
+		}
+		return
+	case failing != nil:
+		t.report(nil)
+	}
+	if l.Function != nil {
+		t.functions[string(text)] = true
+	}
 }
 
-// encode gives the line with its line break.
-func (l *line) encode() ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(l); err != nil {
-		return nil, err
+// append writes a line, and before it the salt where it is missing, and the mark of a gap.
+func (t *tape) append(text []byte) error {
+	var head []byte
+	for _, l := range []line{{Salt: t.salt}, {Gap: t.lost}} {
+		if l.Salt != "" && t.begun || l.Salt == "" && l.Gap == 0 {
+			continue
+		}
+		more, err := l.encode()
+		if err != nil {
+			return err
+		}
+		head = append(head, more...)
 	}
-	return out.Bytes(), nil
+	n, err := t.w.Write(append(head, text...))
+	if err != nil {
+		return errors.Join(err, t.undo(n))
+	}
+	t.begun, t.lost = true, 0
+	return nil
+}
+
+// undo takes back what was written of a line, where it can.
+func (t *tape) undo(bytes int) error {
+	file, ok := t.w.(interface {
+		Stat() (os.FileInfo, error)
+		Truncate(size int64) error
+	})
+	if !ok || bytes == 0 {
+		return nil
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return file.Truncate(info.Size() - int64(bytes))
 }
 
 type chainKey struct{}

@@ -2,9 +2,11 @@ package replay
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -43,7 +45,7 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	}
 	var err error
 	replayed := base.Replace(func(spec *steps.Spec) steps.Call {
-		answers, indexErr := newAnswers(spec.Name, known[spec.Name], spec.Redact)
+		answers, indexErr := c.newAnswers(spec.Name, known[spec.Name], redactionOf(spec))
 		if indexErr != nil {
 			err = indexErr
 		}
@@ -58,7 +60,7 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Unknown != nil {
+		if c.Unknown != nil && !slices.ContainsFunc(strangers[folded], func(fn *recorded) bool { return fn.line != nil }) {
 			fn = c.Unknown(fn)
 		}
 		added = append(added, fn)
@@ -75,15 +77,18 @@ func (c *Cassette) stranger(spellings []*recorded) (steps.Function, error) {
 			all.declare(fn.effect)
 		}
 	}
-	answers, err := newAnswers(name, spellings, nil)
-	return steps.Function{
-		Spec: steps.Spec{
-			Name:        name,
-			Description: "Known from the recording only; takes any arguments.",
-			Effect:      all.effect, EffectDeclared: all.declared,
-		},
-		Call: c.call(answers),
-	}, err
+	spec := steps.Spec{Name: name, Effect: all.effect, EffectDeclared: all.declared, Description: "Known from the recording only; takes any arguments."}
+	for _, fn := range spellings {
+		if fn.line != nil {
+			spec = fn.line.spec()
+			spec.Description = "Known from the recording only."
+			if fn.line.Redacted {
+				spec.Redact = secret.Redaction(spec.Input)
+			}
+		}
+	}
+	answers, err := c.newAnswers(name, spellings, secret.Redaction(spec.Input))
+	return steps.Function{Spec: spec, Call: c.call(answers)}, err
 }
 
 type cursorKey struct{ cassette *Cassette }
@@ -129,27 +134,38 @@ func (c *Cassette) call(a *answers) steps.Call {
 		if !ok {
 			return nil, fault.New(fault.Internal, "a replay needs a context made by Cassette.Cursor")
 		}
-		if a.redact != nil {
-			args = a.redact(args)
-		}
-		digest, err := digestOf(args)
+		r, err := c.find(a, args, run.chain)
 		if err != nil {
 			return nil, err
 		}
-		own, shared := a.of(digest, run.chain)
-		if len(own)+len(shared) == 0 {
-			return nil, a.notRecorded(args, run.chain, c.name, run.missed())
+		if len(r.own)+len(r.shared) == 0 {
+			return nil, a.notRecorded(r.shown, run.chain, c.name, run.missed())
 		}
-		key := answeredKey{a, digest}
+		key := answeredKey{a, r.digest}
 		run.mu.Lock()
 		position := run.answered[key]
-		answer := position.next(own, shared)
+		answer := position.next(r.own, r.shared)
 		run.answered[key] = position
 		run.mu.Unlock()
-		if answer.err != nil {
-			failure := *answer.err
-			return nil, &failure
-		}
-		return answer.result, nil
+		return answer.give(ctx, r.hidden)
 	}
+}
+
+// give answers a call whose secrets are known again.
+func (c *call) give(ctx context.Context, hidden []string) ([]byte, error) {
+	result, failed := c.result, c.err
+	if failed != nil {
+		f := *failed
+		if c.seal != nil && len(hidden) > 0 {
+			f.Message, f.Body = c.seal.RestoreText(f.Message, hidden), c.seal.Restore(f.Body, hidden)
+		}
+		return nil, &f
+	}
+	if tell := steps.AttendantOf(ctx).Status; tell != nil && c.status != 0 {
+		tell(c.status)
+	}
+	if c.seal != nil && len(hidden) > 0 {
+		result = c.seal.Restore(result, hidden)
+	}
+	return result, nil
 }

@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 	answers := map[string]string{`{"n":1}`: long, deepArgs: deepResult}
 	original := answering(t, func(_ context.Context, args []byte) ([]byte, error) { return []byte(answers[string(args)]), nil })
 	var file bytes.Buffer
-	recorder := NewRecorder(&file)
+	recorder := NewRecorder(&file, nil)
 	recorded := original.Observe(recorder.Observe)
 	for args, want := range answers {
 		if got := ask(t.Context(), recorded, "s.f", args); got != want {
@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 func TestTooLongToRecord(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
-	recorder := NewRecorder(&file)
+	recorder := NewRecorder(&file, nil)
 	recorder.maxLine = 100
 	recorder.Observe(t.Context(), &steps.Spec{Name: "s.f"}, []byte(`{}`), []byte(`"`+strings.Repeat("x", 100)+`"`), nil)
 	if fault.CodeOf(recorder.Err()) != fault.LimitExceeded || file.Len() > 0 {

@@ -1,0 +1,251 @@
+package chain_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/replay"
+)
+
+const configured = "configured-s3cret-of-defaults"
+
+// TestReplayEqualsRun holds for random chains over a random registry, with hoisted names, common arguments, aliases, other
+// spellings, defaults, secrets, forEach and failures: a replay without the source answers what the run did, byte for byte,
+// also if the configured secret is missing; and no secret stands in the recording.
+func TestReplayEqualsRun(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		fns := drawFunctions(rt)
+		request := []byte(drawReplayed(rt, fns))
+		absent := rapid.Bool().Draw(rt, "the configured secret is missing at the replay")
+		var tape, run, replayed string
+		synctest.Test(t, func(t *testing.T) { // no time passes
+			run, tape = recordRun(t, fns, request)
+			replayed = replayRun(t, tape, request, absent)
+		})
+		if gjson.Get(run, "error.code").Str == "compile" {
+			rt.Skip("nothing was planned")
+		}
+		if run != replayed {
+			rt.Fatalf("%s\nanswered %s\nreplayed %s\nfrom\n%s", request, run, replayed, tape)
+		}
+		if strings.Contains(run, configured) {
+			rt.Fatalf("%s\nanswered with a secret: %s", request, run)
+		}
+		for _, hidden := range []string{configured, "pass-w0rd-one", "pass-w0rd-two"} {
+			if strings.Contains(tape, hidden) {
+				rt.Fatalf("%s\nthe recording holds %s:\n%s", request, hidden, tape)
+			}
+		}
+	})
+}
+
+func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, tape string) {
+	scrubber := secret.New([]string{configured})
+	registry, err := steps.NewRegistry(fns, &steps.RegistryOptions{Scrubber: scrubber})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configured})
+	e := engineFor(t, registry.Scrub(scrubber).Observe(recorder.Observe), recorder.Functions)
+	answer = answerOf(t.Context(), e, request)
+	if err := recorder.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return answer, file.String()
+}
+
+func replayRun(t *testing.T, tape string, request []byte, absent bool) string {
+	cassette, err := replay.Read(strings.NewReader(tape), "tape")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tape)
+	}
+	if !absent {
+		cassette.Secrets = []string{configured}
+	}
+	nothing, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := cassette.Registry(nothing)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tape)
+	}
+	return answerOf(cassette.Cursor(t.Context(), ""), engineFor(t, registry, nil), request)
+}
+
+func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.Entry)) *chain.Engine {
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { results.Close() })
+	// Each call takes a time of its own, so that what runs side by side ends in the same order each time.
+	slow := functions.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
+		return func(ctx context.Context, args []byte) ([]byte, error) {
+			h := fnv.New32()
+			_, _ = h.Write(apiKey.ReplaceAll([]byte(spec.Name+string(args)), nil)) // which may be a secret, or what stands for it
+			time.Sleep(time.Millisecond + time.Duration(h.Sum32()%1_000_000))
+			return call(ctx, args)
+		}
+	})
+	e, err := chain.New(&chain.Options{Functions: slow, Hoist: []string{"repoId"}, Planned: planned, Results: results, LeanAbove: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// answerOf answers without what is random: continuation tokens, and how many tokens these are.
+func answerOf(ctx context.Context, e *chain.Engine, request []byte) string {
+	answer := string(e.Run(ctx, request, nil).JSON)
+	if without := continuation.ReplaceAllString(answer, "TOKEN"); without != answer {
+		return ownTokens.ReplaceAllString(without, `"tokens":0`)
+	}
+	return answer
+}
+
+var (
+	apiKey       = regexp.MustCompile(`"api_key":"(\\.|[^"\\])*"`)
+	continuation = regexp.MustCompile(`oc1_[A-Za-z0-9_-]+`)
+	ownTokens    = regexp.MustCompile(`"tokens":\d+`)
+)
+
+// drawn are names of functions, each with spellings by which chains call it.
+var drawn = map[string][]string{
+	"shop.put_item": {"shop.put_item", "shopPutItem", "putItem"}, "shop.item.delete": {"shop.item.delete", "item.delete", "shop_item_delete"},
+	"shop.list": {"shop.list", "list", "shopList"}, "box.find-all": {"box.find-all", "boxFindAll", "findAll"},
+}
+
+func drawFunctions(t *rapid.T) []steps.Function {
+	properties := map[string]string{"n": `{"type":"integer"}`, "text": `{"type":"string"}`, "list": `{"type":"array"}`, "password": `{"type":"string"}`,
+		"api_key": `{"type":"string"}`, "pageToken": `{"type":"string"}`, "repoId": `{"type":"string"}`, "any": `{}`}
+	var fns []steps.Function
+	for _, name := range []string{"shop.put_item", "shop.item.delete", "shop.list", "box.find-all"} {
+		draw := func(what string) bool { return rapid.Bool().Draw(t, name+": "+what) }
+		members := []string{}
+		for _, property := range []string{"n", "text", "list", "password", "api_key", "pageToken", "repoId", "any"} {
+			if draw(property) {
+				members = append(members, fmt.Sprintf("%q:%s", property, properties[property]))
+			}
+		}
+		spec := steps.Spec{Name: name, Input: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s},"additionalProperties":%t}`, strings.Join(members, ","), draw("takes more"))),
+			Effect:         rapid.SampledFrom([]steps.Effect{steps.Read, steps.Write, steps.Destroy}).Draw(t, name+": effect"),
+			EffectDeclared: draw("declared"), Idempotent: draw("idempotent"), Deletes: draw("deletes"),
+			Heavy:   rapid.SampledFrom([]string{"", "", "", "always", "never"}).Draw(t, name+": heavy"),
+			Timeout: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, name+": timeout")}
+		if draw("aliases") {
+			spec.Aliases = map[string]string{"words": "text", "count": "n"}
+		}
+		if draw("defaults") {
+			spec.Defaults = json.RawMessage(`{"n":7,"api_key":"` + configured + `"}`)
+		}
+		if draw("redacts") {
+			spec.Redact = secret.Arguments(spec.Input)
+		}
+		if draw("tells its result") {
+			spec.Output = json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"},"note":{"type":"string"},"items":{"type":"array"},"again":{}}}`)
+		}
+		fns = append(fns, steps.Function{Spec: spec, Call: repeating(spec.Effect)})
+	}
+	return fns
+}
+
+// repeating makes a function that repeats its arguments, fails where these say it, and tells writes how many there were.
+func repeating(effect steps.Effect) steps.Call {
+	var mu sync.Mutex
+	writes := 0
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		mu.Lock()
+		if effect != steps.Read { // one after the other
+			writes++
+		}
+		id := writes
+		mu.Unlock()
+		switch gjson.GetBytes(args, "n").Int() {
+		case 3:
+			return nil, &fault.Error{Code: fault.FunctionFailed, Message: "refused " + string(args), Status: 409, Body: []byte(`{"given":` + string(args) + `}`)}
+		case 4:
+			return nil, &fault.Error{Code: fault.Unavailable, Message: "gone", Outcome: fault.SentUnknown}
+		}
+		if tell := steps.AttendantOf(ctx).Status; tell != nil {
+			tell(201)
+		}
+		return fmt.Appendf(nil, `{"id":%d,"note":"a\u00e9\/b production","items":[{"id":1,"v":1.10},{"id":2}],"again":%s}`, id, args), nil
+	}
+}
+
+func drawReplayed(t *rapid.T, fns []steps.Function) string {
+	var list []string
+	for i := range rapid.IntRange(1, 5).Draw(t, "steps") {
+		list = append(list, drawReplayedStep(t, fns, i))
+	}
+	text := `"steps":[` + strings.Join(list, ",") + `]`
+	for _, field := range [][]string{
+		{"onError", `"stop"`, `"continue"`}, {"lite", "true", "false"}, {"verify", "true", "false"}, {"trace", `"none"`, `"summary"`},
+		{"repoId", `"my-repo"`}, {"common", `{"text":"of all","unused":1}`, `{"password":"pass-w0rd-two"}`}, {"return", `"$0"`, `{"a":"$0.again?.text","b":"${0.note}"}`, `"$0.missing"`},
+		{"budget", `{"maxDurationMs":60000}`},
+	} {
+		if name, values := field[0], field[1:]; rapid.IntRange(0, 2).Draw(t, name) == 0 {
+			text += `,"` + name + `":` + rapid.SampledFrom(values).Draw(t, name+"'s value")
+		}
+	}
+	return "{" + text + "}"
+}
+
+func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
+	draw := func(what string, values ...string) string {
+		if rapid.IntRange(0, 2).Draw(t, what) > 0 {
+			return ""
+		}
+		return rapid.SampledFrom(values).Draw(t, what+"'s value")
+	}
+	name := rapid.SampledFrom(drawn[fns[rapid.IntRange(0, len(fns)-1).Draw(t, "function")].Name]).Draw(t, "spelling")
+	var args, fields []string
+	each := draw("forEach", "[1,2,3]", "$0.items", "[]")
+	for _, arg := range [][]string{{"n", "1", "2", "3", "4", `"$0.id"`, `"x"`}, {"text", `"plain"`, `"${0.note} and more"`, `"$0.note"`, `"$0.gone"`}, {"words", `"an alias"`},
+		{"list", "[]", `"$0.items"`, "[1.0,null]"}, {"password", `"pass-w0rd-one"`, `"pass-w0rd-two"`, `"production"`}, {"pageToken", `"cursor-1"`, `"cursor-2"`},
+		{"PageToken", `"cursor-3"`}, {"api_key", `"pass-w0rd-one"`}, {"any", `{"password":"production"}`, `"$0"`, "1.10"}, {"repo_id", `"other"`}} {
+		value := draw(arg[0], arg[1:]...)
+		if i == 0 && strings.Contains(value, "$0") || strings.Contains(value, "{0") && i == 0 {
+			value = ""
+		}
+		if value != "" {
+			args = append(args, fmt.Sprintf("%q:%s", arg[0], value))
+		}
+	}
+	if each != "" && (i > 0 || !strings.Contains(each, "$")) {
+		fields = append(fields, fmt.Sprintf(`"forEach":%q,"concurrency":1`, each))
+		args = append(args, `"item":"$item"`)
+	}
+	for _, field := range [][]string{{"when", `"1 > 0"`, `"1 > 2"`}, {"select", `"$result.items"`, `"len($result.items)"`, `"$result.again.password"`},
+		{"orElse", "null", `{"id":9}`}, {"repeat", `{"until":"$result.id > 1","max":3}`}, {"timeoutMs", "500"}} {
+		if value := draw(field[0], field[1:]...); value != "" {
+			fields = append(fields, fmt.Sprintf("%q:%s", field[0], value))
+		}
+	}
+	return fmt.Sprintf(`{"fn":%q,"args":{%s}%s}`, name, strings.Join(args, ","), strings.Join(append([]string{""}, fields...), ","))
+}

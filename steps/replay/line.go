@@ -1,0 +1,245 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// line is one line of a recording: a call, a function, the salt of the digests that follow, or a gap. Of a call exactly one
+// of Result and Error is set. Its encoding keeps the bytes of Args and Result but for white space between tokens.
+type line struct {
+	Salt     string        `json:"salt,omitempty"`
+	Gap      int           `json:"gap,omitempty"` // lines that could not be written here
+	Function *functionLine `json:"function,omitempty"`
+
+	Fn     string          `json:"fn,omitempty"`
+	Args   json.RawMessage `json:"args,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *failure        `json:"error,omitempty"`
+	Status int             `json:"status,omitempty"` // of a success over HTTP
+	Effect string          `json:"effect,omitempty"`
+	Chain  string          `json:"chain,omitempty"`
+}
+
+type failure struct {
+	Code      string          `json:"code"`
+	Message   string          `json:"message"`
+	At        string          `json:"at,omitempty"`
+	Status    int             `json:"status,omitempty"`
+	Outcome   string          `json:"outcome,omitempty"`
+	Body      json.RawMessage `json:"body,omitempty"`
+	Available []string        `json:"available,omitempty"`
+	Nearest   []string        `json:"nearest,omitempty"`
+}
+
+// functionLine is what a recording tells of a function, so that a replay needs no source.
+type functionLine struct {
+	Name         string            `json:"name"`
+	Effect       string            `json:"effect,omitempty"`
+	Declared     bool              `json:"declared,omitempty"`
+	Idempotent   bool              `json:"idempotent,omitempty"`
+	Deletes      bool              `json:"deletes,omitempty"`
+	Heavy        string            `json:"heavy,omitempty"`
+	TimeoutMs    int64             `json:"timeoutMs,omitempty"`
+	Redacted     bool              `json:"redacted,omitempty"` // faults do not show values of its arguments
+	InputSchema  json.RawMessage   `json:"inputSchema,omitempty"`
+	OutputSchema json.RawMessage   `json:"outputSchema,omitempty"`
+	Aliases      map[string]string `json:"aliases,omitempty"`
+	Defaults     json.RawMessage   `json:"defaults,omitempty"`
+}
+
+func lineOf(spec *steps.Spec) *functionLine {
+	return &functionLine{
+		Name: spec.Name, Effect: spec.Effect.String(), Declared: spec.EffectDeclared, Idempotent: spec.Idempotent, Deletes: spec.Deletes,
+		Heavy: spec.Heavy, TimeoutMs: spec.Timeout.Milliseconds(), Redacted: spec.Redact != nil,
+		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults,
+	}
+}
+
+// spec is the function as a replay offers it. Marks among the defaults are texts: a schema that wants a string takes them.
+func (l *functionLine) spec() steps.Spec {
+	effect, _ := steps.ParseEffect(l.Effect) // was checked
+	return steps.Spec{
+		Name: l.Name, Effect: effect, EffectDeclared: l.Declared, Idempotent: l.Idempotent, Deletes: l.Deletes,
+		Heavy: l.Heavy, Timeout: time.Duration(l.TimeoutMs) * time.Millisecond,
+		Input: l.InputSchema, Output: l.OutputSchema, Aliases: l.Aliases, Defaults: textMarks(l.Defaults),
+	}
+}
+
+// encode gives the line with its line break.
+func (l *line) encode() ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(l); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// fields of a line and of its error.
+var (
+	lineFields     = []string{"fn", "args", "result", "error", "status", "effect", "chain", "function", "salt", "gap"}
+	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
+	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema", "outputSchema", "aliases", "defaults"}
+)
+
+// parseLine reads one line strictly. The line that it returns shares nothing with text.
+func parseLine(text []byte) (l line, err error) {
+	compact, err := steps.Compact(text)
+	if err != nil {
+		return l, err
+	}
+	fields, err := members(gjson.ParseBytes(compact), "", lineFields)
+	if err != nil {
+		return l, err
+	}
+	for _, alone := range []string{"function", "salt", "gap"} {
+		if _, is := fields[alone]; is && len(fields) > 1 {
+			return l, fault.New(fault.BadRequest, "a line with %s holds nothing else", alone)
+		} else if is {
+			return l, l.parseAlone(alone, fields[alone])
+		}
+	}
+	if l.Fn, err = textField(fields, "fn", "", true); err != nil {
+		return l, err
+	}
+	if l.Chain, err = textField(fields, "chain", "", false); err != nil {
+		return l, err
+	}
+	if l.Effect, err = textField(fields, "effect", "", false); err != nil {
+		return l, err
+	}
+	if l.Effect != "" {
+		if _, err := steps.ParseEffect(l.Effect); err != nil {
+			return l, at(err, "/effect")
+		}
+	}
+	l.Args = json.RawMessage("{}")
+	if args, ok := fields["args"]; ok {
+		if !args.IsObject() {
+			return l, at(fault.New(fault.BadRequest, "args must be an object"), "/args")
+		}
+		l.Args = json.RawMessage(args.Raw)
+	}
+	result, answered := fields["result"]
+	failed, failing := fields["error"]
+	if answered == failing {
+		return l, fault.New(fault.BadRequest, "a line holds either result or error")
+	}
+	if status := fields["status"]; status.Exists() {
+		if err := json.Unmarshal([]byte(status.Raw), &l.Status); err != nil {
+			return l, at(fault.New(fault.BadRequest, "status must be a number"), "/status")
+		}
+	}
+	if answered {
+		l.Result = json.RawMessage(result.Raw)
+		return l, nil
+	}
+	l.Error, err = parseFailure(failed)
+	return l, err
+}
+
+// parseAlone reads a line that is no call.
+func (l *line) parseAlone(kind string, value gjson.Result) error {
+	if kind == "function" {
+		fields, err := members(value, "/function", functionFields)
+		if err == nil {
+			_, err = textField(fields, "name", "/function", true)
+		}
+		if err == nil && fields["effect"].Exists() {
+			if _, err = steps.ParseEffect(fields["effect"].Str); err != nil {
+				err = at(err, "/function/effect")
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"`+kind+`":`+value.Raw+`}`), l); err != nil {
+		return at(fault.New(fault.BadRequest, "this is not as a recorder writes it: %v", err), "/"+kind)
+	}
+	return nil
+}
+
+func parseFailure(value gjson.Result) (f *failure, err error) {
+	fields, err := members(value, "/error", errorFields)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = textField(fields, "code", "/error", true); err != nil {
+		return nil, err
+	}
+	if _, err = textField(fields, "message", "/error", false); err != nil {
+		return nil, err
+	}
+	f = &failure{}
+	if err := json.Unmarshal([]byte(value.Raw), f); err != nil {
+		return nil, at(fault.New(fault.BadRequest, "this is not as a recorder writes it: %v", err), "/error")
+	}
+	return f, nil
+}
+
+// members gives the members of an object, all of which must be known.
+func members(object gjson.Result, place string, known []string) (map[string]gjson.Result, error) {
+	if !object.IsObject() {
+		return nil, at(fault.New(fault.BadRequest, "this must be an object"), place)
+	}
+	fields := map[string]gjson.Result{}
+	var err error
+	object.ForEach(func(key, value gjson.Result) bool {
+		if _, twice := fields[key.Str]; twice {
+			err = at(fault.New(fault.BadJSON, "the key %s stands twice", shorten(key.Raw)), fault.Key(place, key.Str))
+		} else if !slices.Contains(known, key.Str) {
+			f := fault.New(fault.UnknownField, "there is no field %s here: the fields are %s", shorten(key.Raw), strings.Join(known, ", "))
+			f.Available, f.Nearest = known, fault.Nearest(key.Str, known, 1)
+			err = at(f, fault.Key(place, key.Str))
+		}
+		fields[key.Str] = value
+		return err == nil
+	})
+	return fields, err
+}
+
+func textField(fields map[string]gjson.Result, name, place string, required bool) (string, error) {
+	value, ok := fields[name]
+	switch {
+	case !ok && !required:
+		return "", nil
+	case !ok:
+		return "", at(fault.New(fault.BadRequest, "the field %s is missing", name), place)
+	case value.Type != gjson.String || required && value.Str == "":
+		return "", at(fault.New(fault.BadRequest, "%s must be a string that is not empty", name), fault.Key(place, name))
+	}
+	return strings.Clone(value.Str), nil
+}
+
+// at puts a place to a coded error.
+func at(err error, place string) error {
+	if f, ok := fault.As(err); ok {
+		return f.Under(place)
+	}
+	return err
+}
+
+// shorten cuts a text for a message, between characters.
+func shorten(text string) string {
+	const limit = 200
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

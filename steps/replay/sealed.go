@@ -1,0 +1,140 @@
+package replay
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// redaction copies arguments with what hide makes of each secret in its place.
+type redaction = func(args []byte, hide func(value []byte) []byte) []byte
+
+func redactionOf(spec *steps.Spec) redaction {
+	if spec.Redact != nil {
+		return spec.Redact
+	}
+	return secret.Redaction(spec.Input)
+}
+
+// sealed returns arguments with marks in the place of secrets, and the secrets that were arguments, as texts. nil is the
+// seal of old recordings, in which [redacted] stands for all secrets.
+func sealed(seal *secret.Seal, redact redaction, args []byte, configured []string) (shown []byte, hidden []string) {
+	shown = redact(args, func(value []byte) []byte {
+		if seal == nil {
+			return []byte(`"` + secret.Redacted + `"`)
+		}
+		hidden = append(hidden, secret.Texts(value)...)
+		return seal.Mark(spelling(value))
+	})
+	if seal == nil {
+		return secret.New(configured).JSON(shown), hidden
+	}
+	return seal.Configured(shown, configured, spelling), hidden
+}
+
+// spelling is the one spelling of a JSON value; the value itself if it has none.
+func spelling(value []byte) []byte {
+	compact, err := steps.Compact(value)
+	if err != nil {
+		return value
+	}
+	text, err := appendCanonical(nil, compact)
+	if err != nil {
+		return value
+	}
+	return text
+}
+
+func longestFirst(secrets []string) []string {
+	return slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+}
+
+// markPattern is a mark as JSON, and as a text within JSON.
+var markPattern = regexp.MustCompile(`\{\\?"secret\\?":\\?"([A-Za-z0-9_-]{24})\\?"\}`)
+
+// textMarks makes texts of the marks in a JSON value.
+func textMarks(value json.RawMessage) json.RawMessage {
+	return markPattern.ReplaceAllFunc(value, func(mark []byte) []byte {
+		if bytes.IndexByte(mark, '\\') >= 0 {
+			return mark // it is in a text
+		}
+		text, _ := json.Marshal(string(mark)) // of a string: never fails
+		return text
+	})
+}
+
+// alike reports whether a call is the recorded one, though their digests differ: a mark stands for an argument of which
+// nobody knows now that it is secret, or for a configured secret that is missing. args are sealed as the recorded ones are.
+func (c *Cassette) alike(one *call, recorded, args gjson.Result, hidden *[]string) bool {
+	if digest := secret.DigestOf([]byte(recorded.Raw)); digest != "" && one.seal != nil {
+		switch {
+		case secret.DigestOf([]byte(args.Raw)) == digest:
+			return true
+		case !args.Exists() || args.Type == gjson.Null || args.Type == gjson.String && args.Str == "":
+			return c.absent[digest]
+		case secret.DigestOf(one.seal.Mark(spelling([]byte(args.Raw)))) != digest:
+			return false
+		}
+		*hidden = append(*hidden, secret.Texts([]byte(args.Raw))...)
+		return true
+	}
+	switch {
+	case !args.Exists():
+		return false
+	case recorded.IsObject() && args.IsObject():
+		given := args.Map()
+		same := true
+		recorded.ForEach(func(key, value gjson.Result) bool {
+			same = c.alike(one, value, given[key.Str], hidden)
+			delete(given, key.Str)
+			return same
+		})
+		return same && len(given) == 0
+	case recorded.IsArray() && args.IsArray():
+		theirs, ours := recorded.Array(), args.Array()
+		if len(theirs) != len(ours) {
+			return false
+		}
+		for i := range theirs {
+			if !c.alike(one, theirs[i], ours[i], hidden) {
+				return false
+			}
+		}
+		return true
+	case recorded.Type == gjson.String && args.Type == gjson.String:
+		if one.seal == nil && recorded.Str == secret.Redacted {
+			return true
+		}
+		return recorded.Str == args.Str || c.without(recorded.Str) == args.Str
+	}
+	return bytes.Equal(spelling([]byte(recorded.Raw)), spelling([]byte(args.Raw)))
+}
+
+// without is a text without the marks of secrets that may be configured no more.
+func (c *Cassette) without(text string) string {
+	return markPattern.ReplaceAllStringFunc(text, func(mark string) string {
+		if c.absent[markPattern.FindStringSubmatch(mark)[1]] {
+			return ""
+		}
+		return mark
+	})
+}
+
+// fault is the error that a call was answered with.
+func (l *failure) fault() *fault.Error {
+	f := &fault.Error{Code: fault.Code(l.Code), Message: l.Message, At: l.At, Status: l.Status, Outcome: fault.Outcome(l.Outcome), Body: l.Body,
+		Available: l.Available, Nearest: l.Nearest}
+	if !slices.Contains(fault.Codes(), f.Code) {
+		f.Code = fault.FunctionFailed
+	}
+	return f
+}

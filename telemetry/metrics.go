@@ -101,17 +101,21 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newState(o, running),
 	)
-	if o.Dropped != nil {
-		dropped := o.Dropped
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Namespace: namespace, Name: "log_lines_dropped_total", Help: "Lines of logs that were given up, as nobody read them.",
-		}, func() float64 { return float64(dropped()) }))
-	}
+	m.counted("log_lines_dropped_total", "Lines of logs that were given up, as nobody read them.", o.Dropped)
+	m.counted("recording_lines_lost_total", "Lines that could not be written to the recording (--record).", o.Unrecorded)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1; its labels tell which onecall this is.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "dev"), "go_version": runtime.Version()},
 	}, func() float64 { return 1 }))
 	return m
+}
+
+// counted registers a counter that somebody else counts; nil: nobody does.
+func (m *metrics) counted(name, help string, count func() int) {
+	if count != nil {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help},
+			func() float64 { return float64(count()) }))
+	}
 }
 
 func (m *metrics) counter(name, help string) prometheus.Counter {

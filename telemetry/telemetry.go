@@ -32,6 +32,8 @@ type Options struct {
 	Running  func() int                // calls of tools under way; nil: the requests under way
 	Sources  func() []steps.SourceInfo // the sources and where they stand
 	Dropped  func() int                // lines of logs that were given up, ever
+
+	Unrecorded func() int // calls that are missing in a recording, ever
 }
 
 // Telemetry is a chain.Identifier: an observer that gives ids. New makes it; the zero value is of no use. It may be used by many

@@ -21,7 +21,7 @@ import (
 func (s *instance) observe(ctx context.Context, metrics bool) (stop func(), err error) {
 	s.telemetry, err = telemetry.New(&telemetry.Options{
 		Log: slog.New(s.logs.handler), Scrub: s.logs.text, Version: version(),
-		Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.lines.Dropped,
+		Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.lines.Dropped, Unrecorded: s.unrecorded,
 	})
 	if err != nil {
 		return nil, unable("%s", message(err))
@@ -87,6 +87,13 @@ func (s *instance) sources() []steps.SourceInfo {
 		return a.catalog.Sources()
 	}
 	return nil
+}
+
+func (s *instance) unrecorded() int {
+	if a := s.current.Load(); a != nil && a.recording != nil {
+		return a.recording.recorder.Lost()
+	}
+	return 0
 }
 
 // serveMetrics serves what operators and their programs ask for, until the function that it returns is called. Whoever

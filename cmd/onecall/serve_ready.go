@@ -115,6 +115,9 @@ func (s *instance) look(ctx context.Context) error {
 			lacking = append(lacking, "the result store cannot be reached")
 		}
 	}
+	if a.recording != nil && a.recording.recorder.Failing() != nil {
+		lacking = append(lacking, "the recording cannot be written")
+	}
 	if s.store != nil && s.store.Ping(ctx) != nil {
 		lacking = append(lacking, "the session store cannot be reached")
 	}

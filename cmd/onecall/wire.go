@@ -173,7 +173,7 @@ func (a *app) play(u use) error {
 		return usage("--record and --replay exclude each other: a replay makes no calls to record")
 	case u.record != "":
 		var lent *loan[*recording]
-		if lent, err = take(&a.shelf, shelfKey("recording", u.record), func() (*recording, error) { return newRecording(u.record) }); err == nil {
+		if lent, err = take(&a.shelf, shelfKey("recording", u.record), func() (*recording, error) { return newRecording(u) }); err == nil {
 			a.recording = lent.value
 			a.closers = append(a.closers, lent) // closed last
 		}
@@ -301,10 +301,12 @@ type recording struct {
 	path     string
 	file     *os.File
 	recorder *replay.Recorder
+	served   bool
 }
 
-// newRecording opens a file to append to.
-func newRecording(path string) (*recording, error) {
+// newRecording opens the file to append to. A server logs at once when it cannot be written, and goes on.
+func newRecording(u use) (*recording, error) {
+	path := u.record
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
@@ -313,7 +315,17 @@ func newRecording(path string) (*recording, error) {
 		file.Close()
 		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
 	}
-	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, nil)}, nil
+	var o replay.RecorderOptions
+	if log := u.logger(); log != nil {
+		o.Report = func(err error) {
+			if err == nil {
+				log.Warn("the recording is written again; a line marks the gap", "file", path)
+				return
+			}
+			log.Error("the recording cannot be written: calls are missing in it until it can be", "file", path, "error", reason(err))
+		}
+	}
+	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, &o), served: u.serve}, nil
 }
 
 // endLine ends the last line of a file that was cut off, so that the next one stands for itself.
@@ -330,16 +342,17 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// Close ends the recording and tells whether it is whole.
+// Close ends the recording. Codes: unavailable if it is not whole; a server has logged that.
 func (r *recording) Close() error {
+	r.recorder.End()
 	err := r.recorder.Err()
 	if closing := r.file.Close(); err == nil {
 		err = closing
 	}
-	if err != nil {
-		return fmt.Errorf("%s does not hold all calls: %w", r.path, err)
+	if err == nil || r.served {
+		return nil
 	}
-	return nil
+	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, reason(err)), Err: err}
 }
 
 // telling gives each warning once, those that the app before has given not again.

@@ -42,6 +42,7 @@ type tape struct {
 	begun     bool            // the salt is written
 	functions map[string]bool // the lines of functions that are written
 	lost      int             // lines since the last one that was written
+	total     int             // lines lost ever
 	failing   error           // why they were lost; nil: the last line was written
 	err       error           // the first of those ever
 }
@@ -121,6 +122,22 @@ func (t *tape) Failing() error {
 	return t.failing
 }
 
+// End marks a gap at the end, if it can. It is called after the last call.
+func (t *tape) End() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost > 0 {
+		t.err = cmp.Or(t.err, t.append(nil))
+	}
+}
+
+// Lost is how many lines could not be written, ever.
+func (t *tape) Lost() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.total
+}
+
 // Err is the first error of writing: the recording has a gap. The answer of a call stands though its line could not be
 // written: the recording is what failed, not the call.
 func (t *tape) Err() error {
@@ -147,6 +164,7 @@ func (t *tape) write(l *line, name string) {
 	switch {
 	case err != nil:
 		t.lost++
+		t.total++
 		t.err = cmp.Or(t.err, err)
 		if failing == nil {
 			t.report(err)

@@ -7,6 +7,7 @@ import (
 	"go/build"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/tidwall/gjson"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -102,6 +104,9 @@ func checkOperation(tb testing.TB, o *operation) {
 	}
 	for _, p := range o.parameters {
 		claim(p.arg)
+		if p.in == "header" && (ownHeaders[http.CanonicalHeaderKey(p.name)] || !httpguts.ValidHeaderFieldName(p.name)) {
+			tb.Fatalf("%s: the header %s is an argument, and refused by the call", o.place, p.name)
+		}
 		if p.style == "" || p.in == "path" && !strings.Contains(o.path, p.name) {
 			tb.Fatalf("%s: the parameter %+v", o.place, p)
 		}

@@ -23,6 +23,8 @@ type loadOptions struct {
 	// source is the name of the source: function names are at most 64 bytes with it and a dot before them. "": 16 bytes
 	// are kept for it.
 	source string
+
+	headers map[string]bool // in canonical form, that every call gets whatever its arguments are
 }
 
 // loader reads one document.

@@ -2,9 +2,12 @@ package openapi
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // builder makes one operation.
@@ -132,8 +135,7 @@ func (b *builder) merged() []value {
 var pathPlace = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
 
 // parameters reads those of path, query, header and cookie. Every place of the path's template gets one, declared or not;
-// one that is declared and has no place is left out, as are the headers that the call itself sets (OpenAPI 3.1, section
-// 4.8.12.1).
+// one that is declared and has no place is left out, as are the headers that the call itself sets.
 func (b *builder) parameters() {
 	template := b.found.path
 	if cut := strings.IndexAny(template, "#"); cut >= 0 {
@@ -156,7 +158,10 @@ func (b *builder) parameters() {
 		case in == "path" && !places[name]:
 			b.note("the path parameter %s is left out: the path has no place for it", shorten(name))
 			continue
-		case in == "header" && (strings.EqualFold(name, "accept") || strings.EqualFold(name, "content-type") || strings.EqualFold(name, "authorization")):
+		case in == "header" && b.l.setsHeader(name):
+			continue
+		case in == "header" && !httpguts.ValidHeaderFieldName(name):
+			b.note("the header parameter %s is left out: no header can have this name", shorten(name))
 			continue
 		}
 		byPlace[in] = append(byPlace[in], b.parameter(p, name, in))
@@ -176,6 +181,13 @@ func (b *builder) parameters() {
 	for _, in := range []string{"path", "query", "header", "cookie"} {
 		b.arguments = append(b.arguments, byPlace[in]...)
 	}
+}
+
+// setsHeader reports whether a header is no argument: the call sets it from the body and the credentials (Accept, Content-Type,
+// Authorization: OpenAPI 3.1, section 4.8.12.1), the connection sets it, or the configuration does.
+func (l *loader) setsHeader(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	return name == "Accept" || name == "Content-Type" || name == "Authorization" || ownHeaders[name] || l.o.headers[name]
 }
 
 // parameter reads one parameter.

@@ -249,7 +249,11 @@ func (s *Source) external() func(ref string) ([]byte, error) {
 
 // build makes functions of a document, and tells what could not be made.
 func (s *Source) build(text []byte) (loaded, error) {
-	doc, err := load(text, &loadOptions{include: s.options.Include, exclude: s.options.Exclude, external: s.external(), source: s.options.Name})
+	headers := map[string]bool{}
+	for name := range s.options.Headers {
+		headers[http.CanonicalHeaderKey(name)] = true
+	}
+	doc, err := load(text, &loadOptions{include: s.options.Include, exclude: s.options.Exclude, external: s.external(), source: s.options.Name, headers: headers})
 	if err != nil {
 		return loaded{}, err
 	}

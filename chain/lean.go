@@ -26,16 +26,22 @@ const (
 //   - it has more than Options.LeanAbove tokens, and the request does not say `verify`;
 //   - there is something true to say in its place, as outcomeOf finds.
 //
-// A result that cannot be kept is answered whole, as nothing of it may be lost.
+// A result that cannot be kept is answered whole, as nothing of it may be lost. A deletion that answers null has the lean form
+// though it is short: null alone does not say that anything was deleted.
 func (d *draft) shorten(ctx context.Context) {
 	above, raw := d.o.LeanAbove, d.result
-	if above < 0 || d.verify || d.results == nil || !d.wrote() {
-		return
-	}
-	if len(raw) <= above || d.o.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
+	if above < 0 || d.verify || !d.wrote() {
 		return
 	}
 	last := d.run.plan.steps[len(d.run.plan.steps)-1]
+	if string(raw) == "null" && last.forEach == nil && deletes(last) {
+		o := outcome{deleted: true, many: -1, status: d.status()}
+		d.result, d.leaned = o.form(nil, 0, ""), true
+		return
+	}
+	if d.results == nil || len(raw) <= above || d.o.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
+		return
+	}
 	o, tells := outcomeOf(raw, deletes(last), last.forEach != nil)
 	namings := o.namings()
 	if !tells || len(namings) == 0 {
@@ -45,8 +51,8 @@ func (d *draft) shorten(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	if code := d.run.httpStatus.Load(); o.status == "" && code != 0 && last.forEach == nil {
-		o.status = itoa(int(code))
+	if o.status == "" && last.forEach == nil {
+		o.status = d.status()
 	}
 	for _, names := range namings {
 		lean := o.form(names, len(raw), token)
@@ -55,6 +61,14 @@ func (d *draft) shorten(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// status is the HTTP status of the call; "" if there is none.
+func (d *draft) status() string {
+	if code := d.run.httpStatus.Load(); code != 0 {
+		return itoa(int(code))
+	}
+	return ""
 }
 
 // wrote tells whether the result is what a function gave that was declared as writing.

@@ -35,6 +35,8 @@ func TestLeanSays(t *testing.T) {
 		"each of a forEach is one deletion":    {"do.destroy", wide(`"id":7`), `,"forEach":"1..3"`, `{"deleted":3}`},
 		"a deletion without a body":            {"do.destroy", http("null"), "", `{"deleted":true,"status_code":200}`},
 		"a write without a body":               {"do.write", http("null"), "", whole},
+		"a write that answers nothing":         {"do.write", "null", "", whole},
+		"what destroys and answers nothing":    {"do.edit", "null", "", whole},
 		"deleted false":                        {"do.destroy", wide(`"id":7,"deleted":false`), "", whole},
 		"none deleted":                         {"do.destroy", wide(`"deleted":0`), "", whole},
 		"deleted false is data of a write":     {"do.write", wide(`"id":7,"deleted":false`), "", `{"id":7}`},
@@ -93,6 +95,22 @@ func TestLeanSays(t *testing.T) {
 		})
 		if lean := "{" + strings.Join(fields, ",") + "}"; lean != test.want || !strings.HasPrefix(got.Get("continuation_token").Str, "oc1_") {
 			t.Errorf("%s is answered %.200s, want %s", name, answer.JSON, test.want)
+		}
+	}
+}
+
+// TestLeanOfNothing: a deletion that answers null says that it deleted, and there is nothing to fetch.
+func TestLeanOfNothing(t *testing.T) {
+	t.Parallel()
+	e := engineOf(t, writing(), chain.Options{Lite: true}, true)
+	for request, want := range map[string]string{
+		`{"steps":[` + stepOf("do.destroy", "null", "") + `]}`:               `{"deleted":true}`,
+		`{"steps":[` + stepOf("do.destroy", "null", "") + `],"verify":true}`: `null`,
+		`{"steps":[` + stepOf("do.destroy", "null", "") + `],"return":"$0"}`: `null`,
+		`{"steps":[` + stepOf("do.write", "null", "") + `]}`:                 `null`,
+	} {
+		if answer := e.Run(t.Context(), []byte(request), nil); string(answer.JSON) != want {
+			t.Errorf("%s is answered %s, want %s", request, answer.JSON, want)
 		}
 	}
 }

@@ -226,7 +226,9 @@ func (o *outcome) form(names []string, size int, token string) []byte {
 	} else {
 		w.int("data_size", int64(size))
 	}
-	w.text(tokenField, token)
+	if token != "" {
+		w.text(tokenField, token)
+	}
 	w.close('}')
 	return w.b
 }

@@ -158,17 +158,21 @@ func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 // checkInputs finds references to $input that nothing can fill.
 func (c *compiler) checkInputs(l *level, uses []refs.Use) {
 	for _, u := range uses {
-		if u.Root != refs.RootInput || u.Lenient || u.Expression || len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
+		if u.Root != refs.RootInput || u.Lenient || len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
 			continue
 		}
 		key := u.Path[0].Key
 		if l.fills(key) {
 			continue
 		}
+		optional := ""
+		if u.Expression {
+			optional = ". Write $input?." + key + " if it may be missing"
+		}
 		if l.depth > 0 {
-			c.fault(fault.BadReference, u.At, "$input of an inline chain is the step's args, and they have no %q", key)
+			c.fault(fault.BadReference, u.At, "$input of an inline chain is the step's args, and they have no %q%s", key, optional)
 		} else {
-			c.fault(fault.BadReference, u.At, "nothing fills $input.%s: give it in input, or declare it in params", key)
+			c.fault(fault.BadReference, u.At, "nothing fills $input.%s: give it in input, or declare it in params%s", key, optional)
 		}
 	}
 }

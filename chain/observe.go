@@ -84,7 +84,7 @@ type Ended struct {
 type ObservedStep struct {
 	Number   int    // in its own chain
 	At       string // its JSON Pointer in the request, such as /steps/1/chain/steps/0
-	Function string // by its canonical name; "": an inline chain
+	Function string // by its canonical name; "expr": an expression; "": an inline chain
 	Effect   steps.Effect
 	ForEach  bool
 }

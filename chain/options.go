@@ -129,7 +129,7 @@ type Setting struct{ Key, Value string }
 type Progress struct {
 	Done, Total int    // steps that have ended, and all steps, of the outermost chain
 	Step        int    // the step that has just started or ended
-	Function    string // its function's name, "" for an inline chain
+	Function    string // its function's name, "expr" for an expression, "" for an inline chain
 	Ended       bool   // it has ended; else it has started, or is under way
 
 	// What the function itself tells while it is under way; zero at a step's start and end.

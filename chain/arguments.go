@@ -13,9 +13,7 @@ import (
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	argsAt := p.at + "/args"
 	if p.literal != nil {
-		for _, f := range p.fn.Check(p.literal, nil) {
-			c.faults.add(f.Under(argsAt))
-		}
+		c.badArguments(p, p.fn.Check(p.literal, nil))
 		return
 	}
 	uses := p.args.Uses()
@@ -36,8 +34,20 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if len(p.fn.Spec().Input) == 0 {
 		return
 	}
-	for _, f := range p.fn.Check(withCommon(p.args.Value(), p.common), holes) {
-		c.faults.add(f.Under(argsAt))
+	c.badArguments(p, p.fn.Check(withCommon(p.args.Value(), p.common), holes))
+}
+
+// badArguments adds what is wrong with a step's arguments. The first fault of each function teaches its signature.
+func (c *compiler) badArguments(p *plannedStep, faults []*fault.Error) {
+	for _, f := range faults {
+		f = f.Under(p.at + "/args")
+		c.faults.add(f)
+		if _, taught := c.teaching[p.fn]; !taught && c.single == nil {
+			if c.teaching == nil {
+				c.teaching = map[*steps.Entry]*fault.Error{}
+			}
+			c.teaching[p.fn] = f
+		}
 	}
 }
 

@@ -40,8 +40,9 @@ type exchange struct {
 	warnings    []*fault.Error
 	notices     []*fault.Error // of the door, told before the warnings
 	writes      writeLog
-	request     *request     // that is compiled; nil: none
-	observation *observation // nil: nobody observes
+	teaching    map[*steps.Entry]*fault.Error // the fault of a chain that has the signature of a function
+	request     *request                      // that is compiled; nil: none
+	observation *observation                  // nil: nobody observes
 
 	pace pace
 	holding

@@ -84,6 +84,7 @@ func (d *decoder) steps(v gjson.Result, at string) []step {
 func (d *decoder) step(v gjson.Result, at string) step {
 	var s step
 	plain := true // it has none of the fields whose tags say more than their type
+	known, before := true, len(d.faults.list)
 	d.object(v, at, stepFields, func(name string, v gjson.Result, at string) bool {
 		switch name {
 		case "fn":
@@ -123,10 +124,16 @@ func (d *decoder) step(v gjson.Result, at string) step {
 		case "undo":
 			d.notSupported(v, fault.Key(at, name), name)
 		default:
-			return false
+			known = false
 		}
-		return true
+		return known
 	})
+	if !known {
+		if f := misnamed(v, at); f != nil {
+			d.faults.list = append(d.faults.list[:before], f)
+			return step{ID: s.ID, argsBroken: true}
+		}
+	}
 	if v.IsObject() {
 		d.kind(&s, at)
 	}

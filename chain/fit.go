@@ -176,14 +176,14 @@ func (d *draft) bare(result []byte) []byte {
 	return w.b
 }
 
-// heavy tells whether the result is to be a probe though it may fit: by its size, or as the function says that gives the
-// default `return`. Where it does not fit it is a probe whatever the function says: else it would be lost.
+// heavy tells whether the result is to be a probe though it may fit: by its size, or as the function says whose own whole
+// result is the default `return`. Where it does not fit it is a probe whatever the function says: else it would be lost.
 func (d *draft) heavy() bool {
 	if d.result == nil || d.run == nil || d.leaned || d.member != "result" {
 		return false
 	}
 	declared := ""
-	if last := d.run.plan.steps[len(d.run.plan.steps)-1]; d.run.plan.ret == nil && last.fn != nil {
+	if last := d.run.plan.steps[len(d.run.plan.steps)-1]; d.run.plan.ret == nil && last.fn != nil && last.selects == nil {
 		declared = last.fn.Spec().Heavy
 	}
 	switch {

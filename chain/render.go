@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -51,10 +52,18 @@ func (d *draft) hopeless(t *trim) bool {
 	return !*d.fits
 }
 
+// maxFailure is the most characters of a failure, the digits of usage.tokens not counted: clients cut longer ones.
+const maxFailure = 10_000 - 10
+
+// tooLong reports whether a failure has more characters than clients take. With trace full the client has asked for more.
+func (d *draft) tooLong(text []byte) bool {
+	return d.err != nil && d.trace != "full" && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
+}
+
 // settle puts the number of tokens in at split.
 func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
 	limit := d.meter.Limit()
-	if limit > 0 && !d.last && !d.meter.Fits(text) {
+	if !d.last && (d.tooLong(text) || limit > 0 && !d.meter.Fits(text)) {
 		return nil, false
 	}
 	n := d.meter.Settle(text[:split], text[split:])
@@ -193,8 +202,14 @@ func (d *draft) renderFaults(w *writer, t *trim) {
 	}
 	w.key("faults")
 	w.b = append(w.b, '[')
+	signatures := map[*fault.Error]string{}
+	if t.schema != schemaNone {
+		for fn, f := range d.teaching {
+			signatures[f] = fn.Signature()
+		}
+	}
 	for _, f := range d.faults[:t.faults] {
-		d.renderFault(w, f, t.longest)
+		d.renderFault(w, f, t.longest, signatures[f])
 	}
 	w.close(']')
 	if more := len(d.faults) - t.faults + d.moreFaults; more > 0 {

@@ -78,7 +78,7 @@ func (w *writer) nearest(f *fault.Error) {
 }
 
 // fault writes one fault of a chain that does not compile, or of a single call, whose places name no steps.
-func (d *draft) renderFault(w *writer, f *fault.Error, longest int) {
+func (d *draft) renderFault(w *writer, f *fault.Error, longest int, signature string) {
 	w.open('{')
 	w.text("code", string(f.Code))
 	if n := stepOf(f.At); n >= 0 && d.single == nil {
@@ -93,6 +93,9 @@ func (d *draft) renderFault(w *writer, f *fault.Error, longest int) {
 	}
 	w.text("message", clip(f.Message, longest))
 	w.nearest(f)
+	if signature != "" {
+		w.text("signature", signature)
+	}
 	w.close('}')
 }
 

@@ -311,6 +311,11 @@ func TestHeavy(t *testing.T) {
 			}
 		})
 	}
+	// Nor is what select makes of one.
+	selecting := engineOf(t, writing(), chain.Options{}, true)
+	if a := selecting.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.heavy", "[1,2]", `,"select":"len($result)"`)+`]}`), nil); string(a.JSON) != "2" {
+		t.Errorf("a select: %.300s", a.JSON)
+	}
 	// What a return gives is no function's result.
 	e := engineOf(t, writing(), chain.Options{ProbeAbove: 50}, true)
 	answer := e.Run(context.Background(), []byte(`{"lite":true,"steps":[`+stepOf("do.light", wide(`"id":1`), "")+`],"return":"$0"}`), nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// leastMatch is the similarity (0 to 1) below which a name is no help as a suggestion.
+// leastMatch is the similarity (0 to 1) up to which a name is no help as a suggestion: half of state.set is in http.get.
 const leastMatch = 0.5
 
 // maxCompared bounds the names that Nearest compares and their length, so that a huge object cannot make an error slow.
@@ -29,7 +29,7 @@ func Nearest(word string, names []string, n int) []string {
 		if len(name) > maxNameLength || len(word) > maxNameLength {
 			continue
 		}
-		if s := score(folded, fold(name)); s >= leastMatch {
+		if s := score(folded, fold(name)); s > leastMatch {
 			found = append(found, scored{name, s})
 		}
 	}

@@ -179,7 +179,25 @@ func (r *Registry) nearest(name string) []string {
 	for _, c := range candidates[:min(len(candidates), maxCompared)] {
 		names = append(names, r.index.names[c.position])
 	}
-	return fault.Nearest(name, names, maxNearest)
+	near := fault.Nearest(name, names, maxNearest)
+	if len(near) == maxNearest || strings.Contains(name, ".") {
+		return near
+	}
+	// A name without a source is compared with the ends of the names too: read_file is nearly files.read_text_file.
+	ends := make([]string, len(names))
+	byEnd := map[string][]string{}
+	for i, full := range names {
+		ends[i] = full[strings.LastIndexByte(full, '.')+1:]
+		byEnd[ends[i]] = append(byEnd[ends[i]], full)
+	}
+	for _, end := range fault.Nearest(name, slices.Compact(slices.Sorted(slices.Values(ends))), maxNearest) {
+		for _, full := range byEnd[end] {
+			if len(near) < maxNearest && !slices.Contains(near, full) {
+				near = append(near, full)
+			}
+		}
+	}
+	return near
 }
 
 // pairSet is roughly which pairs of letters stand in a folded name.

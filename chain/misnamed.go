@@ -1,0 +1,50 @@
+package chain
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Names that other formats have for a step's fn and args.
+var (
+	likeFn   = []string{"tool", "tool_name", "toolName", "name", "function", "function_name", "functionName", "func", "call", "action", "method"}
+	likeArgs = []string{"arguments", "params", "parameters", "input", "inputs"}
+)
+
+// maxShownArgs bounds, in characters, the arguments that a fault repeats.
+const maxShownArgs = 300
+
+// misnamed is one fault for a step that has its fn or its args under another name, which shows the step as it should be;
+// nil: it has not.
+func misnamed(step gjson.Result, at string) *fault.Error {
+	fn, args := step.Get("fn"), step.Get("args")
+	hasKind := fn.Exists() || step.Get("expr").Exists() || step.Get("chain").Exists()
+	hasArgs := args.Exists()
+	var wrong []string
+	step.ForEach(func(key, v gjson.Result) bool {
+		switch {
+		case !hasKind && !fn.Exists() && v.Type == gjson.String && slices.Contains(likeFn, key.Str):
+			fn, wrong = v, append(wrong, key.Str)
+		case !hasArgs && !args.Exists() && v.IsObject() && slices.Contains(likeArgs, key.Str):
+			args, wrong = v, append(wrong, key.Str)
+		}
+		return true
+	})
+	if len(wrong) == 0 || !hasKind && !fn.Exists() {
+		return nil
+	}
+	shown := ""
+	if fn.Exists() {
+		shown = `"fn":` + clip(fn.Raw, maxFunctionName) + ","
+	}
+	if args.Exists() {
+		shown += `"args":` + clip(args.Raw, maxShownArgs)
+	}
+	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "), strings.TrimSuffix(shown, ",")).Under(at)
+	f.Available = stepFields
+	return f
+}

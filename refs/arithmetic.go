@@ -31,6 +31,11 @@ func arithmetic(exact integers, other func(a, b any) any) function {
 				return n, err
 			}
 		}
+		for i, side := range []string{"left", "right"} {
+			if args[i] == nil {
+				return nil, fault.New(fault.BadExpression, "The %s side of the operator is null. Write ?? and a value where that is expected.", side)
+			}
+		}
 		if err := e.precise(args...); err != nil {
 			return nil, err
 		}

@@ -241,11 +241,34 @@ func (e *evaluation) raw(l *lookup) (string, error) {
 			if kind != isNull && (s.Key == "length" || s.Key == "size") {
 				remedy = "Write len(…)."
 			}
-			return "", fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. %s",
+			f := fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. %s",
 				clip(string(before)), why, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))), remedy)
+			e.available(f, l, i)
+			return "", f
 		}
 	}
 	return doc, nil
+}
+
+// available adds to the fault of a walk that ended before segment i the keys that were there instead of a missing one.
+func (e *evaluation) available(f *fault.Error, l *lookup, i int) {
+	doc, err := e.root(l)
+	if err != nil {
+		return
+	}
+	for k := range i {
+		next, kind := child(doc, &l.segments[k], l.paths[k], true)
+		if kind == found {
+			doc = next
+			continue
+		}
+		if kind == isAbsent && doc[0] == '{' {
+			var all []string
+			f.Available, all = keys(doc)
+			f.Nearest = fault.Nearest(l.segments[k].Key, all, 3)
+		}
+		return
+	}
 }
 
 // appendMember spells a segment as expressions write it.

@@ -271,7 +271,7 @@ func freeSource(variables string, l *lookup) (source, *fault.Error) {
 	if raw, kind := whole(variables, gjson.Escape(l.name)); kind == found {
 		return source{raw: raw}, nil
 	}
-	e := fault.New(fault.BadExpression, "The name %s is not known.", clip(l.name))
+	e := fault.New(fault.BadExpression, "The name %s is not known: the names here are the keys of vars. An expr step, {\"expr\": \"…\"}, reads $0 and $input.", clip(l.name))
 	var all []string
 	e.Available, all = keys(variables)
 	e.Nearest = fault.Nearest(l.name, slices.Clone(all), 3)

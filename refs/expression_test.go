@@ -268,6 +268,30 @@ func TestTrue(t *testing.T) {
 	}
 }
 
+// TestNullOperands: an error of null names what was null, and the keys that were there.
+func TestNullOperands(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]struct{ message, nearest string }{
+		`$0.itms[0].id`:    {"$0.itms is null", "items"},
+		`$0.keys.mm.x > 1`: {"$0.keys.mm is null", "m"},
+		`$0.nul.x`:         {"$0.nul is null", ""},
+		`1 + $0.totl`:      {"The right side of the operator is null", ""},
+		`$0.totl * 2`:      {"The left side of the operator is null", ""},
+	} {
+		_, err := compileExpression(t, source).Eval(context.Background(), scopeOf(orders))
+		e := wantCode(t, err, fault.BadExpression)
+		if !strings.Contains(e.Message, want.message) || want.nearest != "" && (len(e.Nearest) == 0 || e.Nearest[0] != want.nearest || len(e.Available) == 0) {
+			t.Errorf("%s: %s, nearest %q of %q", source, e.Message, e.Nearest, e.Available)
+		}
+	}
+	if f := CheckFree("join(xs, '\n')", []string{"xs"}); f == nil || !strings.Contains(f.Message, `write \\n`) {
+		t.Errorf("a line break in a text: %v", f)
+	}
+	if f := CheckFree("len(files)", []string{"xs"}); f == nil || !strings.Contains(f.Message, "the keys of vars") || !slices.Equal(f.Available, []string{"xs"}) {
+		t.Errorf("an unknown name: %v", f)
+	}
+}
+
 // TestIntegers: an integer is exact, or the expression fails.
 func TestIntegers(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,8 @@ func compileFault(source string, err error) *fault.Error {
 	switch {
 	case e.Message == `unexpected token Operator(":")`:
 		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
+	case e.Message == "literal not terminated" && strings.Contains(source, "\n"):
+		f.Message += ` JSON has turned \n into a line break, which no text in quotes may hold: write \\n.`
 	case strings.HasPrefix(source[offset:], "=>") || strings.HasPrefix(source[max(offset-1, 0):], "=>"):
 		f.Message += ` There are no arrow functions: the element is #, as in filter(list, # contains "o") and map(list, .name).`
 	case strings.HasPrefix(source[offset:], "*]"):

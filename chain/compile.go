@@ -211,7 +211,7 @@ func (c *compiler) function(s *step, p *plannedStep) {
 		return
 	}
 	p.fn = entry
-	if len(entry.Spec().Output) > 0 {
+	if len(entry.Spec().Output) > 0 || entry.Seen() != nil {
 		p.result.fn = entry
 	}
 	if own := entry.Spec().Timeout; own > 0 {

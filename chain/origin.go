@@ -119,6 +119,7 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 		}
 		return value{}, f
 	}
+	c.warnUnseen(v.origin, u)
 	if flat {
 		return value{origin{}.array(), []string{"array"}}, nil
 	}
@@ -127,6 +128,28 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 		v.types = append(v.types, "null")
 	}
 	return v, nil
+}
+
+// warnUnseen warns, once, of a reference to what no result of a function without an output schema has had so far. A reference
+// with ? says itself that there may be nothing.
+func (c *compiler) warnUnseen(from origin, u *refs.Use) {
+	if from.fn == nil || from.fn.Seen() == nil || slices.ContainsFunc(u.Path, func(s refs.Segment) bool { return s.Optional }) {
+		return
+	}
+	f := from.fn.Unseen(from.path[from.arrays:])
+	if f == nil {
+		return
+	}
+	w := fault.New(fault.BadReference, "%s, as far as results of it were seen", f.Message)
+	if w.At, w.Nearest = u.At, f.Nearest; len(f.Nearest) > 0 {
+		w.Message += ": did you mean " + strconv.Quote(f.Nearest[0]) + "?"
+	}
+	for _, before := range c.warnings {
+		if before.Message == w.Message && before.At == c.placed(w).At {
+			return
+		}
+	}
+	c.warn(w)
 }
 
 // origin is that of what a reference starts from.

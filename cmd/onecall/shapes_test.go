@@ -68,6 +68,10 @@ func TestShapesAreRemembered(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "planted") || strings.Contains(string(text), "1151293680") {
 		t.Errorf("%v: %s", err, text)
 	}
+	chain := write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.itmes"}`)
+	if answer, told := f.run("check", chain); !strings.Contains(told, `did you mean "items"?`) || !strings.Contains(answer, `"ok":true`) {
+		t.Errorf("%s%s", answer, told)
+	}
 	f.configure(f.url+"/other", "")
 	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
 		t.Errorf("another address has inherited %s", shown)

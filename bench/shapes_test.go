@@ -1,0 +1,166 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/steps/shape"
+)
+
+// shapeFigures count what shapes that were learnt from half of the chains find in the other half.
+type shapeFigures struct {
+	chains, falsely int // chains as they are, and those of them that are warned of
+	edits, found    int // misspelt members, and those that are warned of with the right name as the nearest
+	unknown         int // edits of members of functions of whose results too few were seen for a shape
+}
+
+// TestSeenShapes takes the output schemas away: shapes are learnt from the recorded results of every other chain, and in the
+// chains between them each member that a reference names is misspelt, one at a time. Most are found before anything runs,
+// with the right name as the nearest, and chains as they are get no warning.
+func TestSeenShapes(t *testing.T) {
+	t.Parallel()
+	for file, floor := range map[string]struct{ found, falsely int }{ // percent
+		"nestful_math": {96, 0}, "taubench": {91, 0}, "bfcl_base": {62, 0}, "bfcl_long_context": {62, 0},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			var sum shapeFigures
+			chains := readChains(t, filepath.Join("..", "..", "shared", "data", file+".jsonl"))
+			for first := range 2 {
+				store := shape.Open(nil)
+				for i, c := range chains {
+					if i%2 == first {
+						c.learn(t, store)
+					}
+				}
+				for i, c := range chains {
+					if i%2 != first {
+						c.misspell(t, store, &sum)
+					}
+				}
+			}
+			t.Logf("%d of %d misspelt members found before the run (%d of functions without a shape), %d of %d chains as they are warned of",
+				sum.found, sum.edits, sum.unknown, sum.falsely, sum.chains)
+			if sum.edits == 0 || sum.found*100 < floor.found*sum.edits || sum.falsely*100 > floor.falsely*sum.chains {
+				t.Errorf("less than %d %% found, or more than %d %% warned of", floor.found, floor.falsely)
+			}
+		})
+	}
+}
+
+// seen gives the functions of a chain, which answer from its recording and have the shapes of a store.
+func (c *realChain) seen(t *testing.T, store *shape.Store) (*steps.Registry, *replay.Cassette) {
+	t.Helper()
+	var written []struct{ Fn string }
+	if err := json.Unmarshal(c.Steps, &written); err != nil {
+		t.Fatal(err)
+	}
+	var tape bytes.Buffer
+	for i, s := range written {
+		var step struct{ Args map[string]any }
+		var all []json.RawMessage
+		if err := json.Unmarshal(c.Steps, &all); err != nil {
+			t.Fatal(err)
+		}
+		if err := decodeNumbers(all[i], &step); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&tape, "{\"fn\":%q,\"args\":%s,\"result\":%s}\n", s.Fn, c.args(t, i, step.Args), c.result(i))
+	}
+	none, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cassette, err := replay.Read(&tape, "recording")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := cassette.Registry(none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Learn(registry, func(spec *steps.Spec) string { return spec.Name }), cassette
+}
+
+func (c *realChain) answer(t *testing.T, registry *steps.Registry, ctx context.Context, list []byte, check bool) *chain.Answer {
+	t.Helper()
+	engine, err := chain.New(&chain.Options{Functions: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := fmt.Appendf(nil, `{"name":%q,"steps":%s}`, c.ID, list)
+	return engine.Run(ctx, request, &chain.Caller{Override: chain.Override{Check: check}})
+}
+
+// learn runs the chain, so that a store learns from its results.
+func (c *realChain) learn(t *testing.T, store *shape.Store) {
+	t.Helper()
+	registry, cassette := c.seen(t, store)
+	if answer := c.answer(t, registry, cassette.Cursor(context.Background(), c.ID), c.Steps, false); !answer.OK {
+		t.Errorf("%s: %s", c.ID, answer.JSON)
+	}
+}
+
+var (
+	referencePattern = regexp.MustCompile(`\$(\d+)((?:\.\w+|\[-?\d+\])+)`)
+	memberPattern    = regexp.MustCompile(`\.([A-Za-z_]{3,})`)
+)
+
+// misspell checks the chain as it is, and with each member of its references misspelt.
+func (c *realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures) {
+	t.Helper()
+	registry, _ := c.seen(t, store)
+	sum.chains++
+	if answer := c.answer(t, registry, context.Background(), c.Steps, true); !answer.OK || len(answer.Warnings) > 0 {
+		t.Logf("%s: %v", c.ID, answer.Warnings)
+		sum.falsely++
+	}
+	var written []struct{ Fn string }
+	if err := json.Unmarshal(c.Steps, &written); err != nil {
+		t.Fatal(err)
+	}
+	for _, reference := range referencePattern.FindAllSubmatchIndex(c.Steps, -1) {
+		var step int
+		if _, err := fmt.Sscan(string(c.Steps[reference[2]:reference[3]]), &step); err != nil || step >= len(written) {
+			continue // a price
+		}
+		for _, member := range memberPattern.FindAllSubmatchIndex(c.Steps[reference[4]:reference[5]], -1) {
+			start, end := reference[4]+member[2], reference[4]+member[3]
+			name := string(c.Steps[start:end])
+			wrong := slices.Concat(c.Steps[:start], []byte(misspelt(name, sum.edits)), c.Steps[end:])
+			sum.edits++
+			answer := c.answer(t, registry, context.Background(), wrong, true)
+			if slices.ContainsFunc(answer.Warnings, func(w *fault.Error) bool { return len(w.Nearest) > 0 && w.Nearest[0] == name }) {
+				sum.found++
+			} else if entry, err := registry.Resolve(written[step].Fn); err == nil && entry.Seen() == nil {
+				sum.unknown++
+			}
+		}
+	}
+}
+
+// misspelt is a name with a mistake, of four kinds in turn.
+func misspelt(name string, n int) string {
+	at := len(name) / 2
+	switch n % 4 {
+	case 0: // a letter is missing
+		return name[:at] + name[at+1:]
+	case 1: // one too many
+		return name[:at] + "x" + name[at:]
+	case 2: // two in the wrong order, or another one where they are the same
+		if name[at-1] != name[at] {
+			return name[:at-1] + name[at:at+1] + name[at-1:at] + name[at+1:]
+		}
+	}
+	return name[:at] + "q" + name[at+1:]
+}

@@ -241,7 +241,7 @@ func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
 		fields = append(fields, fmt.Sprintf(`"forEach":%q,"concurrency":1`, each))
 		args = append(args, `"item":"$item"`)
 	}
-	for _, field := range [][]string{{"when", `"1 > 0"`, `"1 > 2"`}, {"select", `"$result.items"`, `"len($result.items)"`, `"$result.again.password"`},
+	for _, field := range [][]string{{"when", `"1 > 0"`, `"1 > 2"`}, {"select", `"$result.items"`, `"len($result.items)"`},
 		{"orElse", "null", `{"id":9}`}, {"repeat", `{"until":"$result.id > 1","max":3}`}, {"timeoutMs", "500"}} {
 		if value := draw(field[0], field[1:]...); value != "" {
 			fields = append(fields, fmt.Sprintf("%q:%s", field[0], value))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -44,12 +45,13 @@ func TestLibrariesLogNoSecret(t *testing.T) {
 // a client sends to run that chain.
 func amongHostile(t *testing.T) (dir, message string) {
 	leaked := make(chan struct{}) // the client has closed a connection on which more came than it had asked for
+	once := sync.OnceFunc(func() { close(leaked) })
 	idle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		raw(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", func(c net.Conn) {
 			time.Sleep(50 * time.Millisecond) // the answer is read, and the connection idle
 			fmt.Fprintf(c, "HTTP/1.1 400 %s\r\n\r\n%s", planted, strings.Repeat(planted, 500))
 			_, _ = io.Copy(io.Discard, c)
-			close(leaked)
+			once()
 		})
 	}))
 	t.Cleanup(idle.Close)

@@ -152,7 +152,7 @@ func (e *evaluation) decodeScalar(raw string) any {
 	}
 	// Out of range it is an infinity, which cannot be answered, but compared.
 	f, _ := strconv.ParseFloat(raw, 64)
-	if math.Abs(f) >= 1<<63 && !math.IsInf(f, 0) && strings.IndexAny(raw, ".eE") < 0 {
+	if math.Abs(f) >= 1<<63 && !math.IsInf(f, 0) && !strings.ContainsAny(raw, ".eE") {
 		e.noteRounded(raw, f)
 	}
 	return f

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Call says which function is called, with what.
@@ -92,7 +93,12 @@ func (s *exchange) refuseCall(ctx context.Context, p *plan, list []*fault.Error,
 
 // Refuse answers a request that a door could not make a chain or a call of: what is wrong with it, within the token budget.
 // One fault is the answer's error; of several the first gives the code, and all are told. Their places stay as they are.
-func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Caller) (a *Answer) {
+func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Caller) *Answer {
+	return e.RefuseCall(ctx, nil, faults, caller)
+}
+
+// RefuseCall does so for the call of a function, and tells what it takes where that helps; nil: of none.
+func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults []*fault.Error, caller *Caller) (a *Answer) {
 	s := e.newExchange(caller)
 	s.single = &Call{}
 	defer s.conclude(ctx, KindRefuse, &a)
@@ -101,7 +107,9 @@ func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Call
 	if len(faults) == 0 {
 		faults = []*fault.Error{fault.New(fault.Internal, "a defect of onecall: a request was refused without a fault")}
 	}
-	return (&draft{exchange: s, step: -1, index: -1}).refuse(ctx, faults, 0)
+	d := &draft{exchange: s, step: -1, index: -1, failed: function}
+	d.teaches = teaches(faults[0].Under(argsOfCall))
+	return d.refuse(ctx, faults, 0)
 }
 
 // refuse answers faults whose places the caller knows: the error is the first of them, or counts them.

@@ -27,6 +27,8 @@ type call struct {
 	caller  *chain.Caller
 	told    *teller  // nil: the client wants to be told nothing
 	spends  *spender // nil: nothing is added up
+
+	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
 
 // handler answers the calls of a tool, as the tool is at the moment of the call.
@@ -35,11 +37,12 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 		now, ended := f.server.begin()
 		defer ended()
 		ctx, id := now.Engine.Identify(ctx)
-		c := &call{ctx: ctx, face: f, now: now, view: f.scene(now).viewIn(ctx), request: req, args: req.Params.Arguments}
+		c := &call{ctx: ctx, face: f, now: now, request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
 		c.session = f.sessionOf(ctx, req, sessions)
+		c.view = c.links().viewIn(ctx, f.scene(now))
 		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Rights: rightsOf(req.Extra), Functions: c.view}
 		defer func() {
 			c.spends.end(ctx, result)
@@ -54,7 +57,7 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 		if refused := c.beginSpending(); refused != nil {
 			return c.refuse(refused), nil
 		}
-		t := f.tool(name)
+		t := c.tool(name)
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
@@ -154,15 +157,8 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, said("traceparent"), said("tracestate"))
 }
 
-// tool is a tool of the face by its name; nil where it is gone.
-func (f *face) tool(name string) *tool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.offered == nil {
-		return nil
-	}
-	return f.offered.byName[name]
-}
+// tool is a tool that the client has, by its name; nil where it is gone.
+func (c *call) tool(name string) *tool { return c.face.offerOf(c.links()).byName[name] }
 
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {
@@ -207,5 +203,5 @@ func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, wh
 
 // refuse answers what is wrong with a call.
 func (c *call) refuse(faults ...*fault.Error) *sdk.CallToolResult {
-	return c.give(c.now.Engine.Refuse(c.ctx, faults, c.caller))
+	return c.give(c.now.Engine.RefuseCall(c.ctx, c.function, faults, c.caller))
 }

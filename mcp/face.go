@@ -45,13 +45,15 @@ type face struct {
 
 // offer is what a face shows of one registry.
 type offer struct {
-	tools  []*tool
+	of     *steps.Registry
+	tools  []*tool // sorted by name
 	byName map[string]*tool
 }
 
 // tool is a tool as clients see it, and what answers its calls.
 type tool struct {
 	*sdk.Tool
+	listed     json.RawMessage // as clients read it
 	answer     func(c *call) *sdk.CallToolResult
 	dispatcher *dispatch.Dispatcher // nil: it is none
 }
@@ -78,7 +80,7 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 		options.KeepAlive, options.KeepAliveFailureThreshold = o.KeepAlive, 3
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
-	server.AddReceivingMiddleware(f.attend(sessions), f.passThrough)
+	server.AddReceivingMiddleware(f.attend(sessions), f.passThrough(sessions))
 	server.AddSendingMiddleware(f.passOut)
 	return server
 }
@@ -218,18 +220,14 @@ func (f *face) refresh() {
 	f.mu.Unlock()
 	for _, t := range offered.tools {
 		delete(gone, t.Name)
-		listed, err := json.Marshal(t.Tool)
-		if err == nil && bytes.Equal(listed, f.listed[t.Name]) {
+		if bytes.Equal(t.listed, f.listed[t.Name]) {
 			continue
 		}
-		if err == nil {
-			err = f.add(t.Tool)
-		}
-		if err != nil {
+		if err := f.add(t.Tool); err != nil {
 			f.server.o().Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
 			continue
 		}
-		f.listed[t.Name] = listed
+		f.listed[t.Name] = t.listed
 		f.have(t.Name, true)
 	}
 	names := make([]string, 0, len(gone))

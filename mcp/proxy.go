@@ -32,6 +32,7 @@ type links struct {
 	warned    map[string]bool // what was warned of
 	level     json.RawMessage // the params of logging/setLevel; nil: the client has not asked for a level
 	closed    bool
+	tools     toolLists
 	settled   time.Time // when upstreams that are starting are not waited for any more; zero: nobody has waited
 	expecting bool      // it is awaited that upstreams are there
 
@@ -57,7 +58,7 @@ func newLinks(n *session) *links {
 
 func (f *face) newLinks(owner *session) *links {
 	l := &links{face: f, owner: owner, opened: map[string]*opening{}, routes: map[string]*routes{}, pages: map[string]*pages{},
-		watched: map[string]*watch{}, listeners: map[*listener]bool{}, warned: map[string]bool{}}
+		watched: map[string]*watch{}, listeners: map[*listener]bool{}, warned: map[string]bool{}, tools: toolLists{of: map[string]*toolList{}}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -65,21 +66,27 @@ func (f *face) newLinks(owner *session) *links {
 // passes tells whether this face passes through what upstreams offer beside tools.
 func (f *face) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
 
-// passThrough answers what upstreams offer beside tools. It is made once for each of the face's servers.
-func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
-	if !f.passes() {
-		return f.passResults(next)
+// passThrough answers what upstreams offer. It is made once for each of the face's servers: sessions tells which.
+func (f *face) passThrough(sessions bool) sdk.Middleware {
+	return func(next sdk.MethodHandler) sdk.MethodHandler {
+		if !f.passes() {
+			return f.passTools(next, sessions)
+		}
+		if f.shared == nil {
+			f.shared = f.newLinks(nil)
+		}
+		return f.passAll(next, sessions)
 	}
-	if f.shared == nil {
-		f.shared = f.newLinks(nil)
-	}
-	alone := f.passResults(next)
+}
+
+func (f *face) passAll(next sdk.MethodHandler, sessions bool) sdk.MethodHandler {
+	alone := f.passTools(next, sessions)
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
 		if !ok || len(f.server.o().Upstreams) == 0 {
 			return alone(ctx, method, req)
 		}
-		p := &passing{face: f, links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
+		p := &passing{face: f, links: f.linksOf(ss), client: ss, sessions: sessions, method: method, version: versionOf(ss, req)}
 		answer := p.answers()
 		if answer == nil {
 			return next(ctx, method, req)
@@ -88,14 +95,17 @@ func (f *face) passThrough(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// passResults gives the results of upstreams' tools as they are, where nothing else of upstreams is passed through.
-func (f *face) passResults(next sdk.MethodHandler) sdk.MethodHandler {
+// passTools gives the list and the results of upstreams' tools as they are, where nothing else of upstreams is passed through.
+func (f *face) passTools(next sdk.MethodHandler, sessions bool) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
-		if !ok || method != "tools/call" {
+		if !ok || method != "tools/call" && method != "tools/list" {
 			return next(ctx, method, req)
 		}
-		p := &passing{face: f, client: ss, method: method, version: versionOf(ss, req)}
+		p := &passing{face: f, client: ss, sessions: sessions, method: method, version: versionOf(ss, req)}
+		if method == "tools/list" {
+			return p.listTools(ctx, req, next)
+		}
 		return p.callTool(ctx, req, next)
 	}
 }
@@ -126,10 +136,12 @@ func versionOf(ss *sdk.ServerSession, req sdk.Request) string {
 // passing is one request on its way to upstreams.
 type passing struct {
 	face    *face
-	links   *links // nil: results of tools alone are passed through
+	links   *links // nil: tools alone are passed through
 	client  *sdk.ServerSession
 	method  string
 	version string
+
+	sessions bool // it came to the server of clients with sessions of this process
 }
 
 // answerer answers a request in place of next, or with its help.
@@ -140,6 +152,8 @@ func (p *passing) answers() answerer {
 	switch p.method {
 	case "initialize", "server/discover":
 		return p.greet
+	case "tools/list":
+		return p.listTools
 	case "tools/call":
 		return p.callTool
 	case "resources/list", "resources/templates/list", "prompts/list":
@@ -197,6 +211,7 @@ func (l *links) renew(drained <-chan struct{}) {
 			}
 		}()
 	}
+	l.tools.keep(stays)
 	for uri, w := range l.watched {
 		if w.upstream != stays[w.upstream.Name()] {
 			delete(l.watched, uri)

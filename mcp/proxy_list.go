@@ -29,6 +29,7 @@ func hasCompletions(c *sdk.ServerCapabilities) bool { return c.Completions != ni
 var listings = map[string]*listing{
 	"resources/list":           {field: "resources", key: "uri", offers: hasResources},
 	"resources/templates/list": {field: "resourceTemplates", key: "uriTemplate", offers: hasResources},
+	"tools/list":               {field: "tools", key: "name"}, // of which a face makes its own
 	"prompts/list":             {field: "prompts", key: "name", offers: hasPrompts, renamed: true},
 }
 

@@ -111,11 +111,19 @@ func (l *links) notify(ctx context.Context, u Upstream, method string, params js
 			return
 		}
 	case "notifications/tools/list_changed":
-		// Else it may be a tool that the client may not use: where the face shows another list, it tells so itself.
+		l.readTools(u, true)
 		if l.face.rights.Functions != "" || !l.face.view().HasAll(u.Name()) {
-			return
+			return // it may be a tool that the client may not use: the client is told where what it sees has changed
 		}
+		l.mu.Lock()
+		l.tools.given = nil
+		l.mu.Unlock()
 	}
+	l.deliver(ctx, method, params)
+}
+
+// deliver sends the client a notification.
+func (l *links) deliver(ctx context.Context, method string, params json.RawMessage) {
 	ss, _ := ctx.Value(clientKey{}).(*sdk.ServerSession)
 	switch {
 	case method == "notifications/message" && l.silences(params):

@@ -133,7 +133,11 @@ func handOver(ctx context.Context, raw []byte, err error) bool {
 // callTool gives what an upstream answered in place of what was made of it.
 func (p *passing) callTool(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	h := &handed{}
-	result, err := next(context.WithValue(p.links.within(ctx, logsOnly(req)), handedKey{}, h), p.method, req)
+	call, err := p.callOf(ctx, req, next)
+	if err != nil {
+		return nil, err
+	}
+	result, err := call(context.WithValue(p.links.within(ctx, logsOnly(req)), handedKey{}, h), p.method, req)
 	switch {
 	case err != nil:
 		return result, err

@@ -61,7 +61,7 @@ func (c *call) awaitDispatcher(d *dispatch.Dispatcher) (now *dispatch.Dispatcher
 	ctx := c.ctx
 	read := func() {
 		c.face.refresh()
-		if t := c.face.tool(d.Name); t != nil && t.dispatcher != nil {
+		if t := c.tool(d.Name); t != nil && t.dispatcher != nil {
 			now = t.dispatcher
 		}
 		r, faults = now.Read(c.args)

@@ -17,6 +17,7 @@ import (
 // flat shows a function as a tool of its own; legacy, where it is not empty, is put before its description.
 func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
+	var listed json.RawMessage
 	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
 		shown.Title = listing.Get("title").String()
@@ -26,10 +27,24 @@ func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) && f.server.o().SessionTokens == 0 {
 			shown.OutputSchema = json.RawMessage(output.Raw)
 		}
+		listed = listedAs(shown, listing)
 	} else {
 		shown.Annotations = hintsOf(spec)
 	}
-	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.flat(spec.Name) }}
+	return &tool{Tool: shown, listed: listed, answer: func(c *call) *sdk.CallToolResult { return c.flat(spec.Name) }}
+}
+
+// listedAs is a tool as clients read it, with what its server says of it beside names and schemas as the server wrote it.
+func listedAs(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
+	own := *shown
+	own.Annotations = nil
+	listed := json.RawMessage(marshal(&own))
+	for _, key := range []string{"annotations", "icons", "_meta"} {
+		if value := listing.Get(key); value.IsObject() || value.IsArray() {
+			listed = with(listed, key, json.RawMessage(value.Raw))
+		}
+	}
+	return listed
 }
 
 // hintsOf tells clients what a function does to the world.
@@ -105,6 +120,7 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 		f, _ := fault.As(err)
 		return c.refuse(f)
 	}
+	c.function = entry
 	args, verify, faults := c.stripped(entry)
 	if f := misplaced(entry, args); f != nil {
 		faults = append(faults, f)
@@ -122,9 +138,6 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 // stripped takes lite and verify off the arguments of a function that does not declare them.
 func (c *call) stripped(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
 	root := gjson.ParseBytes(c.args)
-	if len(entry.Spec().Listing) > 0 && !c.now.Processed {
-		return c.args, false, nil // what is no argument of the tool's is for its server to say
-	}
 	mine := func(name string) gjson.Result {
 		if entry.Argument(name) != "" {
 			return gjson.Result{}
@@ -184,7 +197,7 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 
 // links are the sessions with upstreams that the client's calls go through.
 func (c *call) links() *links {
-	if c.session == nil {
+	if c.session == nil || c.session.links == nil {
 		return c.face.shared
 	}
 	return c.session.links

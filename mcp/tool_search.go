@@ -153,8 +153,16 @@ func (c *call) ranked(query string, patience time.Duration) []search.Hit {
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
 	view := steps.Await(ctx, c.view, nil)
-	all := c.face.server.searched.over(c.now.Catalog.Registry())
+	all := c.index(view)
 	return all.Find(query, func(spec *steps.Spec) bool { return view.Has(spec.Name) }, 0)
+}
+
+// index is what is searched: all functions, or those of the client's own sessions with upstreams where they are others.
+func (c *call) index(view *steps.Registry) *search.Index {
+	if l := c.links(); l != nil && view != c.face.view().Registry() {
+		return l.tools.searched.over(view)
+	}
+	return c.face.server.searched.over(c.now.Catalog.Registry())
 }
 
 // describe tells of the functions that are named, and of what onecall's own tools take.

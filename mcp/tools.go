@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -75,7 +76,7 @@ func (c *call) chain() *sdk.CallToolResult { return c.run(c.args) }
 
 // offer is what the face shows of a registry's functions.
 func (f *face) offer(functions *steps.Registry) *offer {
-	o := &offer{tools: f.owned(), byName: map[string]*tool{}}
+	o := &offer{of: functions, tools: f.owned(), byName: map[string]*tool{}}
 	reserved := ownToolNames
 	rest := functions.All()
 	var arranged *dispatch.Arrangement
@@ -102,7 +103,11 @@ func (f *face) offer(functions *steps.Registry) *offer {
 		}
 		o.tools = append(o.tools, f.flat(flat[entry.Spec().Name], entry, legacy))
 	}
+	slices.SortFunc(o.tools, func(a, b *tool) int { return strings.Compare(a.Name, b.Name) })
 	for _, t := range o.tools {
+		if t.listed == nil {
+			t.listed = marshal(t.Tool)
+		}
 		o.byName[t.Name] = t
 	}
 	return o

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Upstream is an MCP server of which a flat surface passes through what is no tool: resources, prompts, completion,
+// Upstream is an MCP server of which a flat surface passes through all that it offers: the tools of each
+// session, resources, prompts, completion,
 // subscriptions, log messages, and what the server asks of its client. Upstreams that are equal (==) are one: sessions with it
 // outlive a reload.
 type Upstream interface {
@@ -43,6 +46,8 @@ type Link interface {
 	// Do makes one request of the upstream beside tools/call, and gives its result as the upstream wrote it. An error that
 	// the upstream answers is a *jsonrpc.Error.
 	Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	// Functions are the tools that the upstream lists in this session, as functions of its source. Errors as for Do.
+	Functions(ctx context.Context) ([]steps.Function, error)
 	// Listen has the session come back by itself when it is lost, for the sake of what the upstream tells in it.
 	Listen(on bool)
 	// Close ends the session. It may be called more than once.

@@ -220,7 +220,7 @@ func (c *Catalog) Registry() *Registry {
 	for _, m := range c.members {
 		if moved := m.moved(); m.dirty.Swap(false) || moved {
 			dirty[m] = true
-			m.offers = c.offered(m)
+			m.offers = c.offered(m, m.source.Functions())
 		}
 	}
 	if len(dirty) == 0 {
@@ -256,10 +256,10 @@ func (c *Catalog) warn(err error) {
 	}
 }
 
-// offered gives the functions of a source as the settings have them, without what they hide and what no registry takes.
-func (c *Catalog) offered(m *member) []Function {
+// offered gives functions of a source as the settings have them, without what they hide and what no registry takes.
+func (c *Catalog) offered(m *member, functions []Function) []Function {
 	var offers []Function
-	for _, fn := range m.source.Functions() {
+	for _, fn := range functions {
 		if m.live != nil {
 			fn.Call = marked(m.name, fn.Call)
 		}

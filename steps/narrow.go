@@ -16,12 +16,16 @@ type View struct {
 	keep     func(*Spec) bool
 	discreet bool      // why sources are not there is not told
 	made     *narrowed // common to the view and its discreet form
+
+	shared    *View // of a variant (see Variant): the view without it; nil: it is none
+	functions map[string][]Function
 }
 
 // narrowed is the view of a registry that was made last.
 type narrowed struct {
 	mu       sync.Mutex
 	of, view *Registry
+	names    map[string]map[string]bool // of a variant: the functions of the sources that offer others
 }
 
 // Narrow gives the view of a catalogue that has the functions which keep accepts. keep must say the same of the same spec
@@ -44,7 +48,8 @@ func (v *View) Registry() *Registry {
 	v.made.mu.Lock()
 	defer v.made.mu.Unlock()
 	if v.made.of != all {
-		v.made.of, v.made.view = all, all.View(v.keep)
+		v.made.view, v.made.names = v.narrow(all)
+		v.made.of = all
 	}
 	return v.made.view
 }
@@ -76,6 +81,9 @@ func (v *View) Absent() []string {
 func (v *View) Sources() []SourceInfo {
 	all := v.catalog.Sources()
 	registry := v.Registry()
+	for i := range all {
+		v.adapt(&all[i])
+	}
 	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.showsOf(source, registry) })
 	if v.discreet {
 		for i := range all {
@@ -85,7 +93,11 @@ func (v *View) Sources() []SourceInfo {
 	return all
 }
 
-func (v *View) shows(source SourceInfo) bool { return v.showsOf(source, v.Registry()) }
+func (v *View) shows(source SourceInfo) bool {
+	registry := v.Registry()
+	v.adapt(&source)
+	return v.showsOf(source, registry)
+}
 
 func (v *View) showsOf(source SourceInfo, registry *Registry) bool {
 	if len(source.Functions) == 0 {

@@ -257,6 +257,9 @@ func (l *Link) tellChanged(n *session) {
 		default: // the client is too slow to follow
 		}
 	}
+	if c.Tools != nil {
+		tell("notifications/tools/list_changed")
+	}
 	if c.Resources != nil {
 		tell("notifications/resources/list_changed")
 	}
@@ -326,7 +329,10 @@ func (l *Link) introduce(who **sdk.Implementation, o *sdk.ClientOptions) {
 	o.ResourceListChangedHandler = func(context.Context, *sdk.ResourceListChangedRequest) {}
 }
 
-// capabilities are those of the client that the server is told of; nil: none. Extensions are not passed on.
+// appsExtension is MCP Apps: it needs tools, their _meta and resources, all of which pass through a link.
+const appsExtension = "io.modelcontextprotocol/ui"
+
+// capabilities are those of the client that the server is told of; nil: none. Of extensions only MCP Apps is passed on.
 //
 //nolint:staticcheck // clients still have roots
 func (l *Link) capabilities() *sdk.ClientCapabilities {
@@ -335,6 +341,9 @@ func (l *Link) capabilities() *sdk.ClientCapabilities {
 	}
 	c := *l.peer.Capabilities
 	c.Extensions, c.Experimental = nil, nil
+	if apps, ok := l.peer.Capabilities.Extensions[appsExtension]; ok {
+		c.Extensions = map[string]any{appsExtension: apps}
+	}
 	if !l.source.options.Roots {
 		c.RootsV2, c.Roots.ListChanged = nil, false
 	}

@@ -301,7 +301,7 @@ func TestListing(t *testing.T) {
 	l := lister{source: s, seen: map[string]bool{}}
 	l.add(gjson.Parse(`{"icons":[1],"inputSchema":{"type":"object","a":1.50},"name":"t","_meta":{"x":1},"execution":{"taskSupport":"optional"},"title":null,"outputSchema":{"type":"object"},"x\"y":1}`))
 	spec := s.spec(&s.named(l.tools)[0])
-	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {
+	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"icons":[1],"_meta":{"x":1},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {
 		t.Errorf("listed %s", spec.Listing)
 	}
 	if string(spec.Input) != `{"type":"object","a":1.50}` || string(spec.Output) != `{"type":"object"}` {

@@ -20,7 +20,7 @@ import (
 type tool struct {
 	name     string // as the server spells it
 	function string // the name of the function that it becomes
-	raw      string // its definition, without icons and _meta
+	raw      string // its definition
 	effect   steps.Effect
 }
 
@@ -136,15 +136,15 @@ func (l *lister) add(definition gjson.Result) {
 		return
 	}
 	l.seen[name.Str] = true
-	t := tool{name: name.Str, raw: essential(definition)}
+	t := tool{name: name.Str, raw: ordered(definition)}
 	t.effect, _, _ = hints(gjson.Get(t.raw, "annotations"))
 	l.tools = append(l.tools, t)
 	l.bytes += len(t.raw)
 }
 
-// essential is a tool's definition without what agents do not need: icons and _meta. The members that MCP has had from
-// the beginning come first.
-func essential(definition gjson.Result) string {
+// ordered is a tool's definition in which the members that MCP has had from the beginning come first. What is null or stands twice
+// is left out.
+func ordered(definition gjson.Result) string {
 	known := []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
 	var o object
 	add := func(key string, value gjson.Result) {
@@ -156,7 +156,7 @@ func essential(definition gjson.Result) string {
 		add(key, definition.Get(key))
 	}
 	definition.ForEach(func(key, value gjson.Result) bool {
-		if key.Str != "icons" && key.Str != "_meta" && !slices.Contains(known, key.Str) {
+		if !slices.Contains(known, key.Str) {
 			known = append(known, key.Str)
 			add(key.Raw[1:len(key.Raw)-1], value)
 		}
@@ -254,7 +254,7 @@ func fitting(name string) string {
 	return strings.Join(parts, ".")
 }
 
-// functionsOf makes the functions of tools. It is called by one goroutine at a time.
+// functionsOf makes the functions of tools.
 func (s *Source) functionsOf(tools []tool) []steps.Function {
 	functions := make([]steps.Function, 0, len(tools))
 	paths := s.paths(tools)
@@ -288,6 +288,20 @@ func (s *Source) paths(tools []tool) map[string]string {
 		paths[s.options.Name+"."+name] = s.options.Name + "." + path
 	}
 	return paths
+}
+
+// Functions are the tools that the server lists in this session. They are called in it (see Call). Errors as for Do.
+func (l *Link) Functions(ctx context.Context) ([]steps.Function, error) {
+	n, f := l.acquire(ctx)
+	if f != nil {
+		return nil, f
+	}
+	defer l.release(n)
+	tools, f := n.list(ctx)
+	if f != nil {
+		return nil, f
+	}
+	return l.source.functionsOf(tools), nil
 }
 
 // prompt tells whether calls always return soon after the end of their context, whatever the server does. Pipes of

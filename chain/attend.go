@@ -80,7 +80,7 @@ func (l *loop) attended(ctx context.Context, number int) context.Context {
 	a.Progress = func(_ context.Context, done, total float64, message string) {
 		r.tell(func() {
 			if r.progress != nil {
-				r.progress(Progress{Done: r.ended, Total: len(r.plan.steps), Step: number, Function: name, Part: done, Whole: total, Message: message})
+				r.progress(Progress{Done: r.ended, Total: len(r.plan.steps), Step: number, ID: l.plan.steps[number].id, Function: name, Part: done, Whole: total, Message: message})
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func (l *loop) report(i int, ended bool) {
 			r.ended++
 		}
 		if r.progress != nil {
-			r.progress(Progress{Done: r.ended, Total: len(l.steps), Step: i, Function: l.plan.steps[i].name(), Ended: ended})
+			r.progress(Progress{Done: r.ended, Total: len(l.steps), Step: i, ID: l.plan.steps[i].id, Function: l.plan.steps[i].name(), Ended: ended})
 		}
 	})
 }

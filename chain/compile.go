@@ -176,7 +176,7 @@ func (l *level) place(at string, i int) refs.Place {
 // step plans one step.
 func (c *compiler) step(l *level, i int) *plannedStep {
 	s := &l.steps[i]
-	p := &plannedStep{number: i, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
+	p := &plannedStep{number: i, id: l.steps[i].ID, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
 	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
 	p.element = l.element
 	c.before(l, s, p)
@@ -210,6 +210,9 @@ func (c *compiler) function(s *step, p *plannedStep) {
 		c.faults.add(f)
 		return
 	}
+	if c.override.ReadOnly && entry.Spec().Effect != steps.Read {
+		c.fault(fault.Denied, p.at+"/fn", "%s may write, and this tool only reads: send the same to the tool chain", entry.Spec().Name)
+	}
 	p.fn = entry
 	if len(entry.Spec().Output) > 0 || entry.Seen() != nil {
 		p.result.fn = entry
@@ -224,7 +227,7 @@ func (c *compiler) function(s *step, p *plannedStep) {
 
 // doorTools are the tools that stand beside the functions where the server is asked; a step that means one of them is told
 // so.
-var doorTools = []string{"chain", "search", "info"}
+var doorTools = []string{"chain", "chainread", "search", "info"}
 
 func (c *compiler) inline(l *level, s *step, p *plannedStep) {
 	at := p.at + "/chain"

@@ -52,7 +52,9 @@ func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 	if limit := s.meter.Limit(); limit > 0 {
 		w.int("tokens", int64(limit))
 	}
-	w.int("ms", p.maxDuration.Milliseconds())
+	if p.maxDuration < noMaxDuration {
+		w.int("ms", p.maxDuration.Milliseconds())
+	}
 	w.close('}')
 	w.close('}')
 }

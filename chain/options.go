@@ -16,6 +16,7 @@ const (
 	DefaultMaxSteps        = 1000
 	DefaultMaxCalls        = 200_000
 	DefaultMaxDuration     = 5 * time.Minute
+	noMaxDuration          = 365 * 24 * time.Hour
 	DefaultMaxConcurrency  = 16
 	DefaultMaxElements     = 100_000
 	DefaultMaxResultBytes  = 64 << 20
@@ -52,7 +53,7 @@ type Options struct {
 
 	MaxSteps        int           // steps of a chain, inline chains included
 	MaxCalls        int           // calls of functions by one chain, repetitions included
-	MaxDuration     time.Duration // of one chain
+	MaxDuration     time.Duration // of one chain; -1: no bound
 	MaxConcurrency  int           // calls that one step, or one wave of steps, has under way at once
 	MaxElements     int           // of a forEach
 	MaxResultBytes  int64         // of one step's result
@@ -118,6 +119,7 @@ type Override struct {
 	MaxTotalTokens int       // over the request's budget; 0: as the request says
 	DryRun         bool      // true: as if the request said it
 	Trace          string    // "": as the request says
+	ReadOnly       bool      // a step that does more than read is a fault
 	Check          bool      // compile only: `params` that nothing fills are no faults
 }
 
@@ -129,6 +131,7 @@ type Setting struct{ Key, Value string }
 type Progress struct {
 	Done, Total int    // steps that have ended, and all steps, of the outermost chain
 	Step        int    // the step that has just started or ended
+	ID          string // of that step; "": it has none
 	Function    string // its function's name, "expr" for an expression, "" for an inline chain
 	Ended       bool   // it has ended; else it has started, or is under way
 
@@ -206,6 +209,9 @@ func (o *Options) setDefaults() error {
 	}
 	if err := o.share(); err != nil {
 		return err
+	}
+	if o.MaxDuration == -1 {
+		o.MaxDuration = noMaxDuration
 	}
 	if err := setDefault("MaxDuration", &o.MaxDuration, DefaultMaxDuration); err != nil {
 		return err

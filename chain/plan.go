@@ -26,6 +26,7 @@ type plan struct {
 // plannedStep is one step of a plan.
 type plannedStep struct {
 	number int
+	id     string       // "": it has none
 	at     string       // its JSON Pointer
 	fn     *steps.Entry // one of these three is not nil
 	expr   *refs.Expression

@@ -205,12 +205,12 @@ func (f *face) have(name string, present bool) {
 func (f *face) refresh() {
 	f.refreshing.Lock()
 	defer f.refreshing.Unlock()
-	registry := f.view().Registry()
-	if f.of == registry {
+	view := f.view()
+	if f.of == view.Registry() {
 		return
 	}
-	f.of = registry
-	offered := f.offer(registry)
+	offered := f.offer(view)
+	f.of = offered.of
 	gone := make(map[string]bool, len(f.listed))
 	for name := range f.listed {
 		gone[name] = true

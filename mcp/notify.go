@@ -153,7 +153,7 @@ func (t *teller) add(n note) {
 
 // progress tells of a step's end, and of how far a step is. The engine calls it one call at a time, and not after the end.
 func (t *teller) progress(p chain.Progress) {
-	value, message := float64(p.Done), p.Function
+	value, message := float64(p.Done), stepText(p)
 	switch {
 	case p.Whole > 0:
 		value += min(max(p.Part/p.Whole, 0), 1) * 0.99
@@ -167,8 +167,23 @@ func (t *teller) progress(p chain.Progress) {
 		return // the protocol has it grow with each notification
 	}
 	t.last = value
-	params := &sdk.ProgressNotificationParams{ProgressToken: t.token, Progress: value, Total: float64(p.Total), Message: message}
+	params := &sdk.ProgressNotificationParams{ProgressToken: t.token, Progress: value, Total: float64(p.Total), Message: clipped(message, maxProgress)}
 	t.add(note{progress: params})
+}
+
+// maxProgress is how many characters of a progress message hosts show.
+const maxProgress = 200
+
+// stepText names a step of a chain, and its function where it calls one.
+func stepText(p chain.Progress) string {
+	text := "step " + itoa(p.Step)
+	if p.ID != "" {
+		text += " " + p.ID
+	}
+	if p.Function != "" {
+		text += ": " + p.Function
+	}
+	return text
 }
 
 // attend has a function that is called without a chain tell what it has to tell. It may do so at any time.

@@ -97,7 +97,7 @@ func (f *face) offerOf(l *links) *offer {
 	own := l.tools.offered
 	l.mu.Unlock()
 	if own == nil || own.of != registry {
-		own = f.offer(registry)
+		own = f.offer(view)
 		l.mu.Lock()
 		l.tools.offered = own
 		l.mu.Unlock()

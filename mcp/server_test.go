@@ -159,13 +159,13 @@ func TestProgressAndCancel(t *testing.T) {
 		told = append(told, string(line))
 	}})
 	params := &sdk.CallToolParams{
-		Name: "chain", Arguments: json.RawMessage(`{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"a"}},{"fn":"shop.echo","args":{"text":"$0.said"}}]}`),
+		Name: "chain", Arguments: json.RawMessage(`{"lite":true,"steps":[{"id":"first","fn":"shop.echo","args":{"text":"a"}},{"fn":"shop.echo","args":{"text":"$0.said"}}]}`),
 		Meta: sdk.Meta{"progressToken": "p7"},
 	}
 	if _, err := client.CallTool(t.Context(), params); err != nil {
 		t.Fatal(err)
 	}
-	want := `["p7",1,2,"shop.echo"] ["p7",2,2,"shop.echo"]`
+	want := `["p7",1,2,"step 0 first: shop.echo"] ["p7",2,2,"step 1: shop.echo"]`
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		mu.Lock()
 		got := strings.Join(told, " ")

@@ -19,6 +19,9 @@ func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
 	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
+	if spec.Heavy == "always" {
+		shown.InputSchema = withFetch(rootObject(spec.Input))
+	}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
 		shown.Title = listing.Get("title").String()
 		if hints := listing.Get("annotations"); hints.IsObject() {
@@ -54,55 +57,10 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	if !hints.ReadOnlyHint {
 		hints.DestructiveHint = &destroys
 	}
+	if outside := false; spec.Local {
+		hints.OpenWorldHint = &outside
+	}
 	return hints
-}
-
-// rootObject is an input schema as clients take it: a plain object at its root. Alternatives there, which some model APIs
-// refuse and some clients drop the tool for, are left out: the call is checked against the whole schema all the same.
-func rootObject(schema json.RawMessage) json.RawMessage {
-	root := gjson.ParseBytes(schema)
-	if !root.IsObject() {
-		return json.RawMessage(`{"type":"object"}`)
-	}
-	plain := root.Get("type").String() == "object"
-	for _, keyword := range combining {
-		plain = plain && !root.Get(keyword).Exists()
-	}
-	if plain {
-		return schema
-	}
-	members := map[string]json.RawMessage{}
-	properties := map[string]json.RawMessage{}
-	collect(root, properties)
-	root.ForEach(func(key, value gjson.Result) bool {
-		if !slices.Contains(combining, key.Str) {
-			members[key.Str] = json.RawMessage(value.Raw)
-		}
-		return true
-	})
-	members["type"] = json.RawMessage(`"object"`)
-	if len(properties) > 0 {
-		members["properties"] = marshal(properties)
-	}
-	return marshal(members)
-}
-
-var combining = []string{"oneOf", "anyOf", "allOf"}
-
-// collect gathers the properties of a schema and of its alternatives.
-func collect(schema gjson.Result, into map[string]json.RawMessage) {
-	schema.Get("properties").ForEach(func(key, value gjson.Result) bool {
-		if into[key.Str] == nil {
-			into[key.Str] = json.RawMessage(value.Raw)
-		}
-		return true
-	})
-	for _, keyword := range combining {
-		schema.Get(keyword).ForEach(func(_, branch gjson.Result) bool {
-			collect(branch, into)
-			return true
-		})
-	}
 }
 
 // verbatim tells whether a function's results are passed on as its source gave them: without budget, probe and lean form.

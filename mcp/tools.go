@@ -26,30 +26,52 @@ const instructions = "One tool instead of many: find functions with `search`, th
 
 // answers are what answers the calls of the own tools.
 var answers = map[string]func(*call) *sdk.CallToolResult{
-	"chain":  (*call).chain,
-	"search": (*call).search,
-	"info":   (*call).info,
+	"chain":    (*call).chain,
+	"search":   (*call).search,
+	"info":     (*call).info,
+	chainReads: (*call).chainRead,
 }
 
 // ownToolNames are the names that no other tool may have.
 var ownToolNames = []string{"chain", "search", "info"}
 
-// owned lists the own tools for a caller.
-func (f *face) owned() []*tool {
+// chainReads is the tool that runs chains which only read, where Options.ReadTool has it.
+const chainReads = "chain_read"
+
+// titles are what people read of the own tools.
+var titles = map[string]string{"chain": "Chain", "search": "Search", "info": "Info", chainReads: "Chain that only reads"}
+
+// hostHints have a host that defers tools not defer these: they are how the others are found.
+var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
+
+// owned lists the own tools for a caller that can do so much.
+func (f *face) owned(reach steps.Reach) []*tool {
 	var listed []struct {
 		Name, Description string
 		InputSchema       json.RawMessage
-		Annotations       *sdk.ToolAnnotations
 	}
 	if err := json.Unmarshal(ownTools, &listed); err != nil {
 		panic(err) // it is part of the program
 	}
-	tools := make([]*tool, len(listed))
-	for i, l := range listed {
-		if l.Name == "chain" {
-			l.InputSchema = f.hoisted(l.InputSchema)
+	var tools []*tool
+	add := func(name, description string, schema json.RawMessage, hints map[string]bool) {
+		shown := &sdk.Tool{Name: name, Title: titles[name], Description: description, InputSchema: schema, Meta: hostHints}
+		tools = append(tools, &tool{answer: answers[name], Tool: shown, listed: before(marshal(shown), "annotations", marshal(hints))})
+	}
+	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": reach.Outside}
+	for _, l := range listed {
+		if l.Name != "chain" {
+			add(l.Name, l.Description, l.InputSchema, map[string]bool{"readOnlyHint": true})
+			continue
 		}
-		tools[i] = &tool{answer: answers[l.Name], Tool: &sdk.Tool{Name: l.Name, Description: l.Description, InputSchema: l.InputSchema, Annotations: l.Annotations}}
+		schema, hints := f.hoisted(l.InputSchema), reads
+		if reach.Writes {
+			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": reach.Destroys, "openWorldHint": reach.Outside}
+		}
+		add(l.Name, l.Description, schema, hints)
+		if f.server != nil && f.server.o().ReadTool {
+			add(chainReads, "As chain, with the same arguments, of functions that only read.", schema, reads)
+		}
 	}
 	return tools
 }
@@ -74,10 +96,17 @@ func (f *face) hoisted(schema json.RawMessage) json.RawMessage {
 // chain runs a chain.
 func (c *call) chain() *sdk.CallToolResult { return c.run(c.args) }
 
-// offer is what the face shows of a registry's functions.
-func (f *face) offer(functions *steps.Registry) *offer {
-	o := &offer{of: functions, tools: f.owned(), byName: map[string]*tool{}}
-	reserved := ownToolNames
+// chainRead runs a chain that only reads.
+func (c *call) chainRead() *sdk.CallToolResult {
+	c.caller.Override.ReadOnly = true
+	return c.run(c.args)
+}
+
+// offer is what the face shows of a view's functions.
+func (f *face) offer(view *steps.View) *offer {
+	functions := view.Registry()
+	o := &offer{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
+	reserved := append(slices.Clip(ownToolNames), chainReads)
 	rest := functions.All()
 	var arranged *dispatch.Arrangement
 	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {

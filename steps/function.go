@@ -98,6 +98,7 @@ type Spec struct {
 	Idempotent     bool // safe to repeat though it writes
 	Deletes        bool // a function that destroys deletes what it is called for, as an HTTP DELETE does; a name may say so as well
 	Tier           Tier
+	Local          bool   // a call reaches nothing outside this machine; false: nobody says so
 	Computes       bool   // a call only computes, and waits for nothing but its turn (share.Begin), where its context asks for one
 	Expression     string // the argument that is an expression: Check judges the names in it; empty: none
 	Heavy          string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
@@ -111,8 +112,8 @@ type Spec struct {
 	// Defaults is a JSON object of arguments that stand in where a call does not give them; empty: none.
 	Defaults json.RawMessage
 
-	// Listing is the tool as its MCP server listed it, a JSON object without icons and _meta; empty: no tool of an MCP
-	// server. It is what a client sees that is shown the tool as it is.
+	// Listing is the tool as its MCP server listed it, a JSON object; empty: no tool of an MCP server. It is what a client sees
+	// that is shown the tool as it is.
 	Listing json.RawMessage
 
 	// Check says before anything runs what is wrong with arguments that fit the schema, such as a pattern that does not

@@ -120,6 +120,33 @@ func (v *View) HasAll(source string) bool {
 	})
 }
 
+// Reach is what a caller can do to the world.
+type Reach struct {
+	Writes   bool // something that it may use does more than read
+	Destroys bool
+	Outside  bool // something that it may use may reach beyond this machine
+}
+
+// Reach sums up the functions of the view. Of a source whose functions are not known it counts what the caller could use of it.
+func (v *View) Reach() (r Reach) {
+	add := func(spec *Spec) {
+		r.Writes = r.Writes || spec.Effect != Read
+		r.Destroys = r.Destroys || spec.Effect == Destroy
+		r.Outside = r.Outside || !spec.Local
+	}
+	for _, entry := range v.Registry().All() {
+		add(entry.spec)
+	}
+	for _, source := range v.Absent() {
+		for _, effect := range []Effect{Read, Write, Destroy} {
+			if spec := v.catalog.function(source, effect); v.keep(spec) {
+				add(spec)
+			}
+		}
+	}
+	return r
+}
+
 // tiers are those that settings give to functions whose names may begin with that of a source.
 func (s *Settings) tiers(source string) (tiers []Tier) {
 	if s == nil {

@@ -29,6 +29,7 @@ type config struct {
 
 	Surface      *string            `yaml:"surface" validate:"omitnil,oneof=chain dispatch flat hybrid"`
 	Groups       table[groupConfig] `yaml:"groups"`
+	ReadTool     *bool              `yaml:"readTool"`
 	Autodispatch *bool              `yaml:"autodispatch"`
 	Ungrouped    *string            `yaml:"ungrouped" validate:"omitnil,oneof=flat hide"`
 	Hoist        []string           `yaml:"hoist"`

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -287,10 +286,7 @@ func (r *reloader) retire(a *app, drained <-chan struct{}) {
 
 // longest is how long a call of the app may take.
 func (a *app) longest() time.Duration {
-	longest := chain.DefaultMaxDuration
-	if ms := a.config.Budget.MaxDurationMs; ms != nil {
-		longest = time.Duration(*ms) * time.Millisecond
-	}
+	longest := a.maxDuration()
 	for _, entry := range a.catalog.Registry().All() {
 		longest = max(longest, entry.Spec().Timeout)
 	}

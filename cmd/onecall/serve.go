@@ -190,6 +190,7 @@ func (s *instance) options(a *app) *mcp.Options {
 	return &mcp.Options{
 		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
 		Surface:         c.surface(),
+		ReadTool:        valueOr(c.ReadTool, false),
 		Lite:            valueOr(c.Lite, false),
 		MaxTotalTokens:  a.maxTotalTokens,
 		SessionTokens:   valueOr(c.Session.MaxTokens, 0),

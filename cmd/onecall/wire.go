@@ -215,7 +215,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		Rung:            a.rung(),
 		MaxSteps:        min(valueOr(c.Budget.MaxSteps, chain.DefaultMaxSteps), valueOr(c.Limits.MaxSteps, chain.DefaultMaxSteps)),
 		MaxCalls:        valueOr(c.Budget.MaxCalls, 0),
-		MaxDuration:     time.Duration(valueOr(c.Budget.MaxDurationMs, 0)) * time.Millisecond,
+		MaxDuration:     a.maxDuration(),
 		MaxConcurrency:  valueOr(c.Limits.MaxConcurrency, 0),
 		MaxElements:     valueOr(c.Limits.MaxElements, 0),
 		MaxResultBytes:  int64(valueOr(c.Limits.MaxResultBytes, 0)),
@@ -231,6 +231,20 @@ func (a *app) start(c *configFile, serve bool) error {
 		return c.refused([]*fault.Error{c.under("", err)})
 	}
 	return nil
+}
+
+// serveDuration is how long a chain may run over MCP: clients put a call of two minutes aside, and may lose its answer.
+const serveDuration = 110 * time.Second
+
+// maxDuration is how long a chain may run; -1: any time, as on the command line.
+func (a *app) maxDuration() time.Duration {
+	switch ms := a.config.Budget.MaxDurationMs; {
+	case ms != nil:
+		return time.Duration(*ms) * time.Millisecond
+	case a.use.serve:
+		return serveDuration
+	}
+	return -1
 }
 
 // run runs one request. Each run has its own place in the recordings.

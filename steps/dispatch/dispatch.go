@@ -51,7 +51,7 @@ type Dispatch struct {
 var (
 	callFields = []string{"resource", "action", "params", "lite", "verify"}
 	helpFields = []string{"schema", "again"}
-	ownTools   = []string{"chain", "search", "info"}
+	ownTools   = []string{"chain", "chain_read", "search", "info"}
 )
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

@@ -14,7 +14,7 @@ import (
 )
 
 // FlatNames gives functions the names that they have as tools of their own, function → tool. All are different, none is
-// reserved, and each matches ^[A-Za-z0-9_-]{1,64}$. A tool of an MCP server keeps the name that its server gave it
+// reserved, and each matches ^[A-Za-z0-9_-]{1,52}$. A tool of an MCP server keeps the name that its server gave it
 // where that is such a name, no other server's tool has it and the function was not renamed. Any other function has its own name
 // with _ for each other character; one that is too long or not unique then ends in some digits of the name's hash. Names
 // do not depend on the order of entries, and change only where they clash with what comes or goes.
@@ -65,7 +65,7 @@ func (n *namer) names() map[string]string {
 		var left, won []string
 		for _, full := range open {
 			name := candidate(full)
-			if !toolName.MatchString(name) || n.taken[name] || asked[name] > 1 {
+			if len(name) > maxToolName || !toolName.MatchString(name) || n.taken[name] || asked[name] > 1 {
 				left = append(left, full)
 				continue
 			}
@@ -86,7 +86,8 @@ func (n *namer) names() map[string]string {
 	return given
 }
 
-const maxToolName, hashDigits = 64, 7
+// maxToolName keeps a name within 60 characters together with that of the server, which hosts put before it.
+const maxToolName, hashDigits = 60 - len("onecall_"), 7
 
 // plain is a name with _ for what no tool's name holds.
 func plain(full string) string {

@@ -92,6 +92,7 @@ func spec(name, description string, needs []string, input string, gives []string
 		Effect:         steps.Read,
 		EffectDeclared: true,
 		Idempotent:     true,
+		Local:          true,
 	}}
 }
 

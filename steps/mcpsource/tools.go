@@ -328,6 +328,7 @@ func (s *Source) spec(t *tool) steps.Spec {
 		spec.Output = within(schema)
 	}
 	spec.Effect, spec.Idempotent, spec.EffectDeclared = hints(definition.Get("annotations"))
+	spec.Local = definition.Get("annotations.openWorldHint").Type == gjson.False
 	return spec
 }
 

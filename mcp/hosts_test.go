@@ -1,0 +1,194 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// functionsSource is a source that never changes.
+type functionsSource []steps.Function
+
+func (s functionsSource) Functions() []steps.Function { return s }
+func (functionsSource) Close() error                  { return nil }
+
+// aFunction is one that answers its arguments.
+func aFunction(spec steps.Spec) steps.Function {
+	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }}
+}
+
+// TestOwnToolsOfView: what onecall's own tools say of themselves is made of what their caller may use.
+func TestOwnToolsOfView(t *testing.T) {
+	t.Parallel()
+	local := steps.Spec{Name: "a.get", Effect: steps.Read, Local: true}
+	for _, one := range []struct {
+		name      string
+		functions []steps.Spec
+		absent    bool // a source whose functions are not known
+		caller    *rights.Caller
+		want      string
+	}{
+		{"reads", []steps.Spec{local}, false, writer, `{"openWorldHint":false,"readOnlyHint":true}`},
+		{"reads outside", []steps.Spec{local, {Name: "a.fetch", Effect: steps.Read}}, false, writer, `{"openWorldHint":true,"readOnlyHint":true}`},
+		{"writes", []steps.Spec{local, {Name: "a.put", Effect: steps.Write, Local: true}}, false, writer, `{"destructiveHint":false,"openWorldHint":false,"readOnlyHint":false}`},
+		{"destroys", []steps.Spec{local, {Name: "a.drop", Effect: steps.Destroy}}, false, writer, `{"destructiveHint":true,"openWorldHint":true,"readOnlyHint":false}`},
+		{"may not write", []steps.Spec{local, {Name: "a.drop", Effect: steps.Destroy}}, false, reader, `{"openWorldHint":false,"readOnlyHint":true}`},
+		{"is not known yet", []steps.Spec{local}, true, writer, `{"destructiveHint":true,"openWorldHint":true,"readOnlyHint":false}`},
+		{"may not write what is not known yet", []steps.Spec{local}, true, reader, `{"openWorldHint":true,"readOnlyHint":true}`},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(o *Options) {
+				var err error
+				if o.Catalog, err = steps.NewCatalog(nil); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { o.Catalog.Close() })
+				var functions functionsSource
+				for _, spec := range one.functions {
+					functions = append(functions, aFunction(spec))
+				}
+				if err := o.Catalog.Add("a", functions); err != nil {
+					t.Fatal(err)
+				}
+				if one.absent {
+					if err := o.Catalog.Add("late", &brokenSource{whyBroken("late")}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			c, _ := newRawClient(t, s.http(t, one.caller), "chain", statefulVersion)
+			list := c.message(t, "tools/list", `{}`)
+			tools := gjson.Get(list[strings.Index(list, `{"jsonrpc"`):], "result.tools")
+			for _, tool := range tools.Array() {
+				want := one.want
+				if tool.Get("name").Str != "chain" {
+					want = `{"readOnlyHint":true}`
+				}
+				if got := tool.Get("annotations").Raw; got != want {
+					t.Errorf("%s: %s, not %s", tool.Get("name"), got, want)
+				}
+				if tool.Get("title").Str == "" || tool.Get("_meta").Raw != `{"anthropic/alwaysLoad":true}` {
+					t.Errorf("%s", tool.Raw)
+				}
+			}
+			if n := len(tools.Array()); n != 3 {
+				t.Errorf("%d tools", n)
+			}
+		})
+	}
+}
+
+// TestReadTool: chain_read runs what only reads, and says where the rest belongs, before anything runs.
+func TestReadTool(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.ReadTool = true })
+	c := s.stdio(t, writer, nil)
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*sdk.Tool{}
+	for _, tool := range list.Tools {
+		byName[tool.Name] = tool
+	}
+	if tool := byName[chainReads]; tool == nil || !tool.Annotations.ReadOnlyHint || byName["chain"].Annotations.ReadOnlyHint {
+		t.Fatalf("%+v beside %+v", tool, byName["chain"])
+	}
+	schema := func(name string) string {
+		text, err := json.Marshal(byName[name].InputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if schema(chainReads) != schema("chain") {
+		t.Error("the arguments are others")
+	}
+	if text, failed := ask(t, c, chainReads, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
+		t.Errorf("a chain that reads: %s", text)
+	}
+	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`, `{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
+		text, failed := ask(t, c, chainReads, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
+		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" || !strings.Contains(fault.Get("message").Str, "the tool chain") {
+			t.Errorf("a chain that writes: %s", text)
+		}
+	}
+	if text, failed := ask(t, c, "chain", `{"steps":[{"fn":"shop.item.create","args":{"count":1}}],"lite":true}`); failed {
+		t.Errorf("the same by chain: %s", text)
+	}
+	if without, err := serve(t, nil).stdio(t, writer, nil).ListTools(t.Context(), nil); err != nil || len(without.Tools) != 3 {
+		t.Errorf("without readTool: %+v, %v", without, err)
+	}
+}
+
+// TestMended: what whole clients choke on is mended, and nothing else is touched.
+func TestMended(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array"}}}`: `{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{}}}}`,
+		`{"type":"object","properties":{"a":{"type":["array","null"],"description":"x"}}}`:    `{"type":"object","properties":{"a":{"type":["array","null"],"description":"x","items":{}}}}`,
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"array"},{"type":"string"}]}}}`: `{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{}},{"type":"string"}]}}}`,
+		`{"type":"object","$defs":{"x":{"type":"array","prefixItems":[{"type":"array"}]}}}`:   `{"type":"object","$defs":{"x":{"type":"array","prefixItems":[{"type":"array","items":{}}],"items":{}}}}`,
+		`{"type":"object","properties":{"a":{"default":{"type":"array"},"n":1.50}}}`:          `{"type":"object","properties":{"a":{"default":{"type":"array"},"n":1.50}}}`,
+		`{"type":"object","properties":{"default":{"type":"array"}},"$schema":"s"}`:           `{"type":"object","properties":{"default":{"type":"array","items":{}}},"$schema":"s"}`,
+		`{"type":"object","properties":{"a":{"$dynamicRef":"#n"}},"$dynamicAnchor":"n"}`:      `{"type":"object","properties":{"a":{}}}`,
+		`{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array"}]}}}`:    `{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array","items":{}}]}}}`,
+	} {
+		if got := string(rootObject(json.RawMessage(schema))); got != want {
+			t.Errorf("%s\nis  %s\nnot %s", schema, got, want)
+		}
+	}
+}
+
+// TestFetchFields: who asks for a large result finds the fields of the fetch in the schema of the tool that gives it.
+func TestFetchFields(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) {
+		grouped(SurfaceHybrid)(o)
+		err := o.Catalog.Add("big", functionsSource{
+			aFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always", Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"string"}}}`)}),
+			aFunction(steps.Spec{Name: "big.small", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	c, _ := newRawClient(t, s.http(t, writer), "hybrid", statefulVersion)
+	list := c.message(t, "tools/list", `{}`)
+	tools := gjson.Get(list[strings.Index(list, `{"jsonrpc"`):], "result.tools")
+	keys := func(name string) string {
+		var keys []string
+		tools.Get(`#(name=="` + name + `").inputSchema.properties`).ForEach(func(key, _ gjson.Result) bool {
+			keys = append(keys, key.Str)
+			return true
+		})
+		return strings.Join(keys, " ")
+	}
+	for name, want := range map[string]string{
+		"big_get":   "page continuation_token mode page_size filter_keys query",
+		"big_small": "",
+		"items":     "resource action params lite continuation_token mode",
+	} {
+		if got := keys(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := tools.Get(`#(name=="big_get").inputSchema.properties.page.type`).Str; got != "string" {
+		t.Errorf("the function's own page is %s", got)
+	}
+	if !strings.Contains(keys("chain"), "page_size") {
+		t.Errorf("chain: %s", keys("chain"))
+	}
+	probe, _ := ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
+	if token := gjson.Get(probe, "continuation_token").Str; token == "" {
+		t.Errorf("no probe: %s", probe)
+	}
+}

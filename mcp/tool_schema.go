@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
+
+// rootObject is an input schema as clients take it: a plain object at its root, in which every array says what it holds. Alternatives
+// at the root, which some model APIs refuse and some clients drop the tool for, are left out: the call is checked against the whole
+// schema all the same.
+func rootObject(schema json.RawMessage) json.RawMessage {
+	root := gjson.ParseBytes(schema)
+	if !root.IsObject() {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	plain := root.Get("type").String() == "object"
+	for _, keyword := range combining {
+		plain = plain && !root.Get(keyword).Exists()
+	}
+	if plain {
+		return mended(schema)
+	}
+	members := map[string]json.RawMessage{}
+	properties := map[string]json.RawMessage{}
+	collect(root, properties)
+	root.ForEach(func(key, value gjson.Result) bool {
+		if !slices.Contains(combining, key.Str) {
+			members[key.Str] = json.RawMessage(value.Raw)
+		}
+		return true
+	})
+	members["type"] = json.RawMessage(`"object"`)
+	if len(properties) > 0 {
+		members["properties"] = marshal(properties)
+	}
+	return mended(marshal(members))
+}
+
+var combining = []string{"oneOf", "anyOf", "allOf"}
+
+// collect gathers the properties of a schema and of its alternatives.
+func collect(schema gjson.Result, into map[string]json.RawMessage) {
+	schema.Get("properties").ForEach(func(key, value gjson.Result) bool {
+		if into[key.Str] == nil {
+			into[key.Str] = json.RawMessage(value.Raw)
+		}
+		return true
+	})
+	for _, keyword := range combining {
+		schema.Get(keyword).ForEach(func(_, branch gjson.Result) bool {
+			collect(branch, into)
+			return true
+		})
+	}
+}
+
+// mended is a schema that no client refuses a whole list of tools for: an array without `items` holds anything, and dynamic
+// references, which few know, are left out.
+func mended(schema json.RawMessage) json.RawMessage {
+	if !bytes.Contains(schema, []byte(`"array"`)) && !bytes.Contains(schema, []byte(`"$dynamic`)) {
+		return schema
+	}
+	return appendMended(nil, gjson.ParseBytes(schema), 0)
+}
+
+// maxMended is how deep a schema is mended.
+const maxMended = 200
+
+// The keywords whose values are schemas, or hold them: what stands under others, such as `default`, is no schema.
+var (
+	schemaKeywords = []string{
+		"items", "additionalItems", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "not", "if", "then", "else",
+		"oneOf", "anyOf", "allOf", "prefixItems",
+	}
+	schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+
+func appendMended(out []byte, schema gjson.Result, depth int) []byte {
+	if depth > maxMended || !schema.IsObject() && !schema.IsArray() {
+		return append(out, schema.Raw...)
+	}
+	end, first := byte('}'), true
+	if schema.IsArray() {
+		end = ']'
+	}
+	out = append(out, schema.Raw[0])
+	isArray, hasItems := false, false
+	schema.ForEach(func(key, value gjson.Result) bool {
+		if key.Str == "$dynamicRef" || key.Str == "$dynamicAnchor" {
+			return true
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		switch {
+		case end == ']': // a list of schemas
+			out = appendMended(out, value, depth+1)
+			return true
+		case slices.Contains(schemaKeywords, key.Str):
+			out = appendMended(append(append(out, key.Raw...), ':'), value, depth+1)
+		case slices.Contains(schemaMaps, key.Str) && value.IsObject():
+			out = append(append(out, key.Raw...), ':', '{')
+			named := false
+			value.ForEach(func(name, one gjson.Result) bool {
+				if named {
+					out = append(out, ',')
+				}
+				named = true
+				out = appendMended(append(append(out, name.Raw...), ':'), one, depth+1)
+				return true
+			})
+			out = append(out, '}')
+		default:
+			out = append(append(append(out, key.Raw...), ':'), value.Raw...)
+		}
+		hasItems = hasItems || key.Str == "items"
+		isArray = isArray || key.Str == "type" && (value.Str == "array" || slices.ContainsFunc(value.Array(), func(one gjson.Result) bool { return one.Str == "array" }))
+		return true
+	})
+	if isArray && !hasItems {
+		out = append(out, `,"items":{}`...)
+	}
+	return append(out, end)
+}
+
+// withFetch adds the fields of a fetch to a schema that does not declare them.
+func withFetch(schema json.RawMessage) json.RawMessage {
+	properties := json.RawMessage(gjson.GetBytes(schema, "properties").Raw)
+	own := gjson.GetBytes(ownTools, `#(name=="chain").inputSchema.properties`)
+	for _, name := range fetchFields {
+		if field := own.Get(name); field.Exists() && !gjson.GetBytes(properties, gjson.Escape(name)).Exists() && name != "budget" && name != "lite" {
+			properties = with(properties, name, json.RawMessage(field.Raw))
+		}
+	}
+	return with(schema, "properties", properties)
+}

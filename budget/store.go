@@ -15,6 +15,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
+// Expired is what is said of a token that is not live for its caller, whatever the reason.
+const Expired = "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."
+
 // TokenPrefix is what every continuation token begins with, and nothing else of a request should.
 const TokenPrefix = "oc1_"
 
@@ -286,7 +289,7 @@ func ownerID(owner string) string {
 }
 
 func tokenExpired() error {
-	return fault.New(fault.TokenExpired, "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation.")
+	return fault.New(fault.TokenExpired, Expired)
 }
 
 // storeFault is the coded error for what a driver answered.

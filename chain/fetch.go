@@ -24,7 +24,7 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 		return s.failure(ctx, faults[0])
 	}
 	if s.results == nil {
-		return s.failure(ctx, fault.New(fault.TokenExpired, "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."))
+		return s.failure(ctx, fault.New(fault.TokenExpired, budget.Expired))
 	}
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	wanted := f.wanted()

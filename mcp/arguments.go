@@ -153,6 +153,11 @@ func misplaced(entry *steps.Entry, args []byte) *fault.Error {
 	gjson.ParseBytes(args).ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
 		named := steps.FoldName(name) == "continuationtoken" && value.Type != gjson.Null && value.Raw != `""`
+		if entry.Argument(name) == "" && name == "continuation_token" && value.Type == gjson.String && value.Str != "" {
+			wrong = fault.New(fault.TokenExpired, budget.Expired)
+			wrong.At = "/continuation_token"
+			return false
+		}
 		if entry.Argument(name) == "" && (named || strings.Contains(value.Raw, budget.TokenPrefix)) {
 			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: a fetch takes it as continuation_token, a string, beside mode", clipped(name, maxName))
 			wrong.At = fault.Key("", name)

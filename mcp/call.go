@@ -28,6 +28,8 @@ type call struct {
 	told    *teller  // nil: the client wants to be told nothing
 	spends  *spender // nil: nothing is added up
 
+	unspent *fault.Error // why it is not known what the session has spent
+
 	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
 
@@ -55,7 +57,10 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 			}
 		}()
 		if refused := c.beginSpending(); refused != nil {
-			return c.refuse(refused), nil
+			if name != "info" {
+				return c.refuse(refused), nil
+			}
+			c.unspent = refused // which it tells
 		}
 		t := c.tool(name)
 		if t == nil {

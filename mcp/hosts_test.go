@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -133,7 +134,7 @@ func TestReadTool(t *testing.T) {
 func TestMended(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
-		`{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array"}}}`: `{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{}}}}`,
+		`{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array"}}}`:  `{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{}}}}`,
 		`{"type":"object","properties":{"a":{"type":["array","null"],"description":"x"}}}`:    `{"type":"object","properties":{"a":{"type":["array","null"],"description":"x","items":{}}}}`,
 		`{"type":"object","properties":{"a":{"anyOf":[{"type":"array"},{"type":"string"}]}}}`: `{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{}},{"type":"string"}]}}}`,
 		`{"type":"object","$defs":{"x":{"type":"array","prefixItems":[{"type":"array"}]}}}`:   `{"type":"object","$defs":{"x":{"type":"array","prefixItems":[{"type":"array","items":{}}],"items":{}}}}`,
@@ -190,5 +191,52 @@ func TestFetchFields(t *testing.T) {
 	probe, _ := ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
 	if token := gjson.Get(probe, "continuation_token").Str; token == "" {
 		t.Errorf("no probe: %s", probe)
+	}
+}
+
+// TestForeignTokens: a token that is not live for the caller reads the same on every tool, and nothing runs.
+func TestForeignTokens(t *testing.T) {
+	t.Parallel()
+	s := serve(t, grouped(SurfaceHybrid))
+	c := s.stdio(t, writer, nil)
+	for _, one := range []struct{ tool, args, at string }{
+		{"chain", `{"continuation_token":"oc1_foreign","mode":"full"}`, ""},
+		{"chain", `{"continuation_token":"abc"}`, ""},
+		{"shop_item_create", `{"continuation_token":"oc1_foreign","mode":"full"}`, ""},
+		{"shop_item_create", `{"count":1,"continuation_token":"abc"}`, "/continuation_token"},
+		{"items", `{"continuation_token":"oc1_foreign"}`, ""},
+		{"items", `{"action":"create","continuation_token":"abc","count":1}`, "/continuation_token"},
+		{"items", `{"action":"create","params":{"continuation_token":"abc","count":1}}`, "/params/continuation_token"},
+	} {
+		text, failed := ask(t, c, one.tool, one.args)
+		if e := gjson.Get(text, "error"); !failed || e.Get("code").Str != "token_expired" || e.Get("message").Str != budget.Expired || e.Get("at").Str != one.at {
+			t.Errorf("%s %s: %s", one.tool, one.args, text)
+		}
+	}
+}
+
+// TestInfoWithoutStore: info answers with what it knows while a store cannot be written, and says so; nothing else is called.
+func TestInfoWithoutStore(t *testing.T) {
+	t.Parallel()
+	shared := newCommons()
+	s := serve(t, func(o *Options) { o.Shared, o.SessionTokens = shared, 100_000 })
+	c := over(t, s.http(t, writer), "2025-11-25", nil)
+	if text, failed := ask(t, c, "info", `{}`); failed {
+		t.Fatal(text)
+	}
+	shared.full.Store(true)
+	if text, failed := ask(t, c, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); failed { // which is added up after it
+		t.Fatal(text)
+	}
+	text, failed := ask(t, c, "info", `{}`)
+	if failed || gjson.Get(text, "name").Str != "onecall" || !strings.Contains(gjson.Get(text, "session.note").Str, "cannot be told now") {
+		t.Errorf("info: %s", text)
+	}
+	if text, failed := ask(t, c, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
+		t.Errorf("a chain: %s", text)
+	}
+	shared.full.Store(false)
+	if text, failed := ask(t, c, "info", `{}`); failed || gjson.Get(text, "session.tokens").Int() == 0 {
+		t.Errorf("info when the store is there again: %s", text)
 	}
 }

@@ -25,6 +25,7 @@ import (
 type commons struct {
 	mu    sync.Mutex
 	away  atomic.Bool
+	full  atomic.Bool // nothing can be written
 	owner map[string]string
 	kept  map[string]map[string]int64
 	taken map[string]int
@@ -109,6 +110,9 @@ func (c *common) Read(_ context.Context, names ...string) ([]int64, error) {
 func (c *common) Add(_ context.Context, name string, n int64) (int64, error) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
+	if c.of.full.Load() {
+		return 0, fault.New(fault.Unavailable, "the session store has no memory left")
+	}
 	c.of.kept[c.id][name] += n
 	return c.of.kept[c.id][name], c.of.gone()
 }

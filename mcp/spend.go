@@ -291,6 +291,9 @@ func (c *call) spentShown() *sessionShown {
 	if most == 0 {
 		return nil
 	}
+	if c.unspent != nil {
+		return &sessionShown{MaxTokens: most, Note: c.unspent.Message}
+	}
 	if c.spends == nil {
 		return &sessionShown{MaxTokens: most, Note: "this client has no session: nothing is added up"}
 	}

@@ -24,6 +24,7 @@ type infoShown struct {
 	Functions int           `json:"functions,omitempty"`
 	Sources   []sourceShown `json:"sources,omitempty"`
 	Limits    *limitsShown  `json:"limits,omitempty"`
+	Note      string        `json:"note,omitempty"`
 }
 
 // limitsShown are those of the caller; what is not bounded is left out.
@@ -74,6 +75,10 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Limits = c.limitsShown()
 	}
 	result, _ := c.deliver(marshal(shown), 0)
+	if result.IsError && len(shown.Sources) > 0 { // it is too long, and what is too long cannot be kept
+		shown.Sources, shown.Note = nil, "the store of large results cannot be used now: the sources are left out, search names them"
+		result, _ = c.deliver(marshal(shown), 0)
+	}
 	return result
 }
 

@@ -101,7 +101,7 @@ func labelsOf(functions []*function) map[string]string {
 
 // inputSchema is small, as every dispatcher has it: what may stand beside these fields, help and faults tell.
 const inputSchema = `{"type":"object","properties":{"resource":{"type":"string"},"action":{"type":"string"},"params":{"type":"object"},"lite":{"type":"boolean"},` +
-	`"continuation_token":{"type":"string"},"mode":{"type":"string","enum":["summary","paginated","filtered","query","full"]}}}`
+	`"continuation_token":{"type":"string"},"mode":{"type":"string"}}}`
 
 // InputSchema is the JSON Schema of a call, the same for all dispatchers: a plain root object that takes further members.
 // It must not be changed.

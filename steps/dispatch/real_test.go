@@ -93,7 +93,7 @@ func TestGitHubSizes(t *testing.T) {
 		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(wire(d, 24, count)), count(answer), len(given))
 	}
 	t.Logf("13 dispatchers for %d functions: %d tokens, %d with longer descriptions; all helps: %d", view.Len(), list, wide, helps)
-	if list > 880 { // with chain, search and info, which have about 600, it is below 1,500
+	if list > 1060 { // with the fields of a fetch; with chain, search and info, which have about 600, it is below 1,700
 		t.Errorf("the dispatchers have %d tokens", list)
 	}
 	var lines []int

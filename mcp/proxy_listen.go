@@ -18,7 +18,8 @@ type listener struct {
 	ctx    context.Context // of the stream
 	queue  chan func()
 
-	prompts, resources bool // their lists
+	prompts, resources bool   // their lists
+	offered            *offer // the tools that the client knows of, under links.mu; nil: it was told of a change that is not known yet
 	uris               []string
 
 	mu    sync.Mutex
@@ -37,7 +38,7 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 	l := p.links
 	l.settle(ctx)
 	want := *own.Params.Notifications
-	heard := &listener{links: l, client: p.client, queue: make(chan func(), maxTold)}
+	heard := &listener{links: l, client: p.client, queue: make(chan func(), maxTold), offered: p.face.offerOf(l)}
 	offered := l.joined(nil)
 	heard.prompts = want.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged
 	heard.resources = want.ResourcesListChanged && offered.Resources != nil && offered.Resources.ListChanged

@@ -64,6 +64,9 @@ func (f *face) passOut(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		o, _ := ctx.Value(outgoingKey{}).(*outgoing)
 		ss, ok := req.GetSession().(*sdk.ServerSession)
+		if o == nil && ok && method == toolsChanged && f.passes() && !f.linksOf(ss).changeKnown(f.offerOf(f.linksOf(ss)), ss) {
+			return nil, nil // what the face shows has changed, and not what this client sees, or it was told
+		}
 		if o == nil || !ok {
 			return next(ctx, method, req)
 		}
@@ -110,14 +113,12 @@ func (l *links) notify(ctx context.Context, u Upstream, method string, params js
 		if !l.follows(u) {
 			return
 		}
-	case "notifications/tools/list_changed":
+	case toolsChanged:
 		l.readTools(u, true)
 		if l.face.rights.Functions != "" || !l.face.view().HasAll(u.Name()) {
 			return // it may be a tool that the client may not use: the client is told where what it sees has changed
 		}
-		l.mu.Lock()
-		l.tools.given = nil
-		l.mu.Unlock()
+		l.changeKnown(nil, nil)
 	}
 	l.deliver(ctx, method, params)
 }

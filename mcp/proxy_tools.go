@@ -19,7 +19,7 @@ type toolLists struct {
 	of       map[string]*toolList // by upstream
 	own      map[string][]steps.Function
 	offered  *offer // what the client sees, where that is not what the face shows
-	given    *offer // what its list held last; nil: it has not asked, or was told that it has changed
+	given    *offer // what the client knows of; nil: it has not asked, or was told of a change that is not known yet
 	scene    *scene // that view is of
 	view     *steps.View
 	searched searched
@@ -228,17 +228,57 @@ func (l *links) listedBy(u Upstream) ([]steps.Function, error) {
 	return link.Functions(ctx)
 }
 
-// tellTools tells the client that its list has changed, where it was given another one.
+const toolsChanged = "notifications/tools/list_changed"
+
+// changeKnown takes note that clients are told of what they see now, and reports whether any of them was not: the client whose
+// session ss is, nil: all of these links. now nil: they are told of what is not known yet.
+func (l *links) changeKnown(now *offer, ss *sdk.ServerSession) (changed bool) {
+	change := func(told **offer) bool {
+		changed := *told == nil || now == nil || !(*told).same(now)
+		if *told != nil || ss != nil {
+			*told = now
+		}
+		return changed
+	}
+	listen := l.tellsListeners(toolsChanged)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !listen {
+		return change(&l.tools.given)
+	}
+	known := false
+	for h := range l.listeners {
+		if ss == nil || h.client == ss {
+			known, changed = true, change(&h.offered) || changed
+		}
+	}
+	return changed || !known
+}
+
+// tellTools tells the clients that their list has changed, where they know another one.
 func (l *links) tellTools() {
 	now := l.face.offerOf(l)
+	var told []func()
+	listen := l.tellsListeners(toolsChanged)
 	l.mu.Lock()
-	changed := l.tools.given != nil && !l.tools.given.same(now) && !l.closed
-	if changed {
-		l.tools.given = nil
+	stale := func(known **offer) bool {
+		changed := *known != nil && !(*known).same(now)
+		if changed {
+			*known = now
+		}
+		return changed
+	}
+	if !listen && stale(&l.tools.given) {
+		told = append(told, func() { l.deliver(l.ctx, toolsChanged, json.RawMessage("{}")) })
+	}
+	for h := range l.listeners {
+		if listen && stale(&h.offered) && h.wants(toolsChanged, "") {
+			told = append(told, func() { h.send(toolsChanged, json.RawMessage("{}")) })
+		}
 	}
 	l.mu.Unlock()
-	if changed {
-		l.deliver(l.ctx, "notifications/tools/list_changed", json.RawMessage("{}"))
+	for _, tell := range told {
+		tell()
 	}
 }
 

@@ -81,6 +81,7 @@ func TestNearest(t *testing.T) {
 		{"symbol_search", "symbolSearch fs.grep", "symbolSearch", 3},
 		{"grep", "fs.find fs.grep", "fs.grep", 3},
 		{"x", "return steps", "", 3},
+		{"crad", "card", "card", 1},
 		{"state.set", "http.get test.get", "", 3},
 		{"", "a b", "", 3},
 		{strings.Repeat("a", 1000), "aaaa", "", 1},

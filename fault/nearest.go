@@ -59,7 +59,16 @@ func score(a, b string) float64 {
 	if len(a) >= 3 && len(b) >= 3 && (strings.Contains(a, b) || strings.Contains(b, a)) {
 		s = max(s, 0.7)
 	}
+	if len(a) == len(b) && sorted(a) == sorted(b) { // letters in another order
+		s = max(s, 0.7)
+	}
 	return s
+}
+
+func sorted(s string) string {
+	letters := []byte(s)
+	slices.Sort(letters)
+	return string(letters)
 }
 
 var separators = strings.NewReplacer(".", "", "_", "", "-", "", "/", "")

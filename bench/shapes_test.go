@@ -92,7 +92,7 @@ func (c *realChain) seen(t *testing.T, store *shape.Store) (*steps.Registry, *re
 	return store.Learn(registry, func(spec *steps.Spec) string { return spec.Name }), cassette
 }
 
-func (c *realChain) answer(t *testing.T, registry *steps.Registry, ctx context.Context, list []byte, check bool) *chain.Answer {
+func (c *realChain) answer(ctx context.Context, t *testing.T, registry *steps.Registry, list []byte, check bool) *chain.Answer {
 	t.Helper()
 	engine, err := chain.New(&chain.Options{Functions: registry})
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *realChain) answer(t *testing.T, registry *steps.Registry, ctx context.C
 func (c *realChain) learn(t *testing.T, store *shape.Store) {
 	t.Helper()
 	registry, cassette := c.seen(t, store)
-	if answer := c.answer(t, registry, cassette.Cursor(context.Background(), c.ID), c.Steps, false); !answer.OK {
+	if answer := c.answer(cassette.Cursor(context.Background(), c.ID), t, registry, c.Steps, false); !answer.OK {
 		t.Errorf("%s: %s", c.ID, answer.JSON)
 	}
 }
@@ -121,7 +121,7 @@ func (c *realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures
 	t.Helper()
 	registry, _ := c.seen(t, store)
 	sum.chains++
-	if answer := c.answer(t, registry, context.Background(), c.Steps, true); !answer.OK || len(answer.Warnings) > 0 {
+	if answer := c.answer(context.Background(), t, registry, c.Steps, true); !answer.OK || len(answer.Warnings) > 0 {
 		t.Logf("%s: %v", c.ID, answer.Warnings)
 		sum.falsely++
 	}
@@ -139,7 +139,7 @@ func (c *realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures
 			name := string(c.Steps[start:end])
 			wrong := slices.Concat(c.Steps[:start], []byte(misspelt(name, sum.edits)), c.Steps[end:])
 			sum.edits++
-			answer := c.answer(t, registry, context.Background(), wrong, true)
+			answer := c.answer(context.Background(), t, registry, wrong, true)
 			if slices.ContainsFunc(answer.Warnings, func(w *fault.Error) bool { return len(w.Nearest) > 0 && w.Nearest[0] == name }) {
 				sum.found++
 			} else if entry, err := registry.Resolve(written[step].Fn); err == nil && entry.Seen() == nil {

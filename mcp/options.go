@@ -58,6 +58,10 @@ type Options struct {
 	// Shared keeps; streams to a client outside its requests (GET) are not offered. nil: sessions are those of this process.
 	Shared Shared
 
+	// Hidden says, to administrators, how many functions callers by default do not see, and what changes that; "": they see all.
+	// nil: the same.
+	Hidden func() string
+
 	// Trace makes the context of a call of a tool; traceparent and tracestate are those of its client (W3C Trace Context), "" where
 	// it is part of no trace. nil: it is the request's own.
 	Trace func(ctx context.Context, tool, traceparent, tracestate string) context.Context

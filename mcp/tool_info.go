@@ -24,6 +24,7 @@ type infoShown struct {
 	Functions int           `json:"functions,omitempty"`
 	Sources   []sourceShown `json:"sources,omitempty"`
 	Limits    *limitsShown  `json:"limits,omitempty"`
+	Hidden    string        `json:"hidden,omitempty"` // to administrators: what callers by default do not see
 	Note      string        `json:"note,omitempty"`
 }
 
@@ -73,6 +74,9 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
 		shown.Limits = c.limitsShown()
+		if o.Hidden != nil && c.face.rights.Tier == steps.TierAdmin {
+			shown.Hidden = o.Hidden()
+		}
 	}
 	result, _ := c.deliver(marshal(shown), 0)
 	if result.IsError && len(shown.Sources) > 0 { // it is too long, and what is too long cannot be kept

@@ -207,6 +207,12 @@ func (s *instance) options(a *app) *mcp.Options {
 		Stateless:       s.flags.stateless,
 		KeepAlive:       s.flags.keepAlive,
 		Context:         a.context,
+		Hidden: func() string {
+			if f := a.hiddenFunctions(); f != nil {
+				return f.Message
+			}
+			return ""
+		},
 	}
 }
 
@@ -240,6 +246,16 @@ func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 		}
 		if f := a.manyFlatTools(a.config.Access.highest(a.use.anySurface)); f != nil {
 			a.told.warn(f)
+		}
+		for changed := a.catalog.Changed(); ; changed = a.catalog.Changed() { // a source may come, or go, at any time
+			if f := a.hiddenFunctions(); f != nil {
+				a.told.warn(f)
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
 	return func() {

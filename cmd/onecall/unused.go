@@ -66,6 +66,26 @@ func (c *configFile) unusedNames(registry *steps.Registry) (unused []*fault.Erro
 	return unused
 }
 
+// hiddenFunctions is a note on the functions that clients over HTTP do not see where none of them needs a token; else nil.
+func (a *app) hiddenFunctions() *fault.Error {
+	if !a.use.anySurface || a.config.Access.byToken() {
+		return nil
+	}
+	tier := tierOf(a.config.Access.HTTP, steps.TierRead)
+	hidden, needed := 0, tier
+	all := a.catalog.Registry().All()
+	for _, entry := range all {
+		if minimum := entry.Spec().MinimumTier(); minimum > tier {
+			hidden, needed = hidden+1, max(needed, minimum)
+		}
+	}
+	if hidden == 0 {
+		return nil
+	}
+	return fault.New(fault.BadRequest, "%d of %d functions are not shown to clients over HTTP, whose tier is %s: access: {http: %s} shows all to each of them, and tokens (access.tokens) to some",
+		hidden, len(all), tier, needed)
+}
+
 // manyTools is how many flat tools are worth a warning: their schemas are read by a model at each of its turns.
 const manyTools = 100
 

@@ -18,6 +18,7 @@ type matrixPath struct {
 var chainPaths = []matrixPath{
 	{"chain", `{"steps":[{"fn":"FN","args":ARGS}]}`},
 	{"chain", `{"steps":[{"fn":"FN"}],"lite":true}`},
+	{"chain", `{"$schema":"https://example.com/chain.json","steps":[{"fn":"FN","args":ARGS},{"expr":"$0.FN"}]}`},
 	{"chain", `{"steps":[{"fn":"FN","args":{"wrong":1,"subject":7}}],"verify":true}`},
 	{"chain", `{"steps":[{"fn":"FN","args":ARGS,"id":"first"}],"dryRun":true}`},
 	{"chain", `{"steps":[{"fn":"FN","args":ARGS,"orElse":null}],"trace":"full"}`},

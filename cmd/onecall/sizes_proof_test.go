@@ -222,7 +222,7 @@ func (s *sizes) schemas(w *wire, names []string, flat gjson.Result) {
 		}
 		for i, one := range list {
 			tool, found := tools[strings.ReplaceAll(few[i], ".", "_")]
-			if !found && len(few[i]) > 60 {
+			if !found && len(few[i]) > 52 {
 				continue // its tool has a shortened name
 			}
 			if one.Get("name").String() != few[i] || !sameJSON(one.Get("inputSchema").Raw, tool.Get("inputSchema").Raw) {

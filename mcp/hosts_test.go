@@ -20,6 +20,12 @@ type functionsSource []steps.Function
 func (s functionsSource) Functions() []steps.Function { return s }
 func (functionsSource) Close() error                  { return nil }
 
+// messageIn is the message in what an HTTP client got, an event or the message alone.
+func messageIn(text string) string {
+	_, rest, _ := strings.Cut(text, `{"jsonrpc"`)
+	return `{"jsonrpc"` + rest
+}
+
 // aFunction is one that answers its arguments.
 func aFunction(spec steps.Spec) steps.Function {
 	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }}
@@ -67,7 +73,7 @@ func TestOwnToolsOfView(t *testing.T) {
 			})
 			c, _ := newRawClient(t, s.http(t, one.caller), "chain", statefulVersion)
 			list := c.message(t, "tools/list", `{}`)
-			tools := gjson.Get(list[strings.Index(list, `{"jsonrpc"`):], "result.tools")
+			tools := gjson.Get(messageIn(list), "result.tools")
 			for _, tool := range tools.Array() {
 				want := one.want
 				if tool.Get("name").Str != "chain" {
@@ -164,7 +170,7 @@ func TestFetchFields(t *testing.T) {
 	})
 	c, _ := newRawClient(t, s.http(t, writer), "hybrid", statefulVersion)
 	list := c.message(t, "tools/list", `{}`)
-	tools := gjson.Get(list[strings.Index(list, `{"jsonrpc"`):], "result.tools")
+	tools := gjson.Get(messageIn(list), "result.tools")
 	keys := func(name string) string {
 		var keys []string
 		tools.Get(`#(name=="` + name + `").inputSchema.properties`).ForEach(func(key, _ gjson.Result) bool {

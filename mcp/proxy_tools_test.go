@@ -149,7 +149,7 @@ func TestPassToolsAsTheyAre(t *testing.T) {
 		})
 		c, _ := newRawClient(t, s.http(t, reader), surface.String(), "2025-11-25")
 		list := c.message(t, "tools/list", `{}`)
-		list = list[strings.Index(list, `{"jsonrpc"`):]
+		list = messageIn(list)
 		shown := gjson.Get(list, `result.tools.#(name=="show")`)
 		for _, key := range []string{"title", "annotations", "icons", "_meta"} {
 			if got, want := shown.Get(key).Raw, gjson.Get(raw, key).Raw; got != want {

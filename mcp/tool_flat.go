@@ -41,7 +41,7 @@ func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 func listedAs(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
 	own := *shown
 	own.Annotations = nil
-	listed := json.RawMessage(marshal(&own))
+	listed := marshal(&own)
 	for _, key := range []string{"annotations", "icons", "_meta"} {
 		if value := listing.Get(key); value.IsObject() || value.IsArray() {
 			listed = with(listed, key, json.RawMessage(value.Raw))

@@ -17,6 +17,8 @@ import (
 
 // TestFlatByCapabilities puts server-everything behind a flat surface, whose tools depend on what its client can do: each client sees
 // those that its own session with the server has, and can call what it sees.
+//
+//nolint:staticcheck // servers still sample
 func TestFlatByCapabilities(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "onecall.json")

@@ -81,7 +81,7 @@ func TestInterruptedOut(t *testing.T) {
 	}
 	within(t, "the calls are recorded", &stderr, func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "calls.jsonl"))
-		return bytes.Count(text, []byte{'\n'}) == 2
+		return bytes.Count(text, []byte(`"fn":`)) == 2
 	})
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func toolNames(list gjson.Result) []string {
 }
 
 // TestSurfaceIsOneSetting: the flag, the configuration and a client's choice show the same tools of a server that lists some
-// to clients only that can be asked.
+// only to clients that can be asked, which this one cannot.
 func TestSurfaceIsOneSetting(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -39,10 +39,11 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 		return writeJSON(t, folder, name, all)
 	}
 	plain, flat := config("plain.json", nil), config("flat.json", map[string]any{"surface": "flat"})
-	asks := []string{"trigger-sampling-request", "trigger-elicitation-request", "trigger-url-elicitation", "simulate-research-query"}
+	asks := []string{"trigger-sampling-request", "trigger-elicitation-request", "trigger-url-elicitation"}
+	plainTools := []string{"echo", "get-env", "simulate-research-query"}
 	overStdio := func(t *testing.T, config string, args ...string) []string {
 		p := servePiped(t, config, args...)
-		return untilListed(t, asks, func() []string {
+		return untilListed(t, plainTools, func() []string {
 			p.write(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 			m, _ := p.answer(t, `"list"`)
 			return toolNames(m.Get("result"))
@@ -50,7 +51,7 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 	}
 	overHTTP := func(t *testing.T, query, config string, args ...string) []string {
 		w := stateful(t, serveHTTP(t, config, args...).url+query)
-		return untilListed(t, asks, func() []string { return toolNames(w.call(t, "tools/list", nil)) })
+		return untilListed(t, plainTools, func() []string { return toolNames(w.call(t, "tools/list", nil)) })
 	}
 	ways := map[string]func(*testing.T) []string{
 		"stdio, configuration": func(t *testing.T) []string { return overStdio(t, flat) },
@@ -64,6 +65,9 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 		t.Run(way, func(t *testing.T) { lists[way] = list(t) })
 	}
 	for way, list := range lists {
+		if slices.ContainsFunc(asks, func(tool string) bool { return slices.Contains(list, tool) }) {
+			t.Errorf("%s: a client that cannot be asked sees %q", way, list)
+		}
 		if want := lists["stdio, configuration"]; !slices.Equal(list, want) {
 			t.Errorf("%s:\n%q, by the configuration over stdio\n%q", way, list, want)
 		}

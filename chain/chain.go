@@ -60,7 +60,7 @@ func stopped(panicked any, what string) *fault.Error {
 // columns are of.
 func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults *faultList) *Answer {
 	defer s.release()
-	ctx = share.WithMemory(share.With(ctx, s.part), s.holdWork)
+	ctx = share.With(ctx, s.part.Within(s))
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}

@@ -126,8 +126,8 @@ func (h *holding) holdKept(n int) error {
 // maxWorkBytes is what the evaluations of a chain may hold beside MaxChainBytes of results.
 const maxWorkBytes = 64 << 20
 
-// holdWork is hold for the values of evaluations that run; a negative n gives back.
-func (s *exchange) holdWork(n int) error {
+// HoldWork implements share.Memory for the values of evaluations that run.
+func (s *exchange) HoldWork(n int) error {
 	if n < 0 {
 		s.spared(-n)
 		return nil

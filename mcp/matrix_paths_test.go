@@ -38,7 +38,7 @@ var chainPaths = []matrixPath{
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS,"select":"$result.FN"}]}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS,"as":"FN"}],"FN":1}`},
 	{"chain", `{"repoId":"r","steps":[{"fn":"FN","args":ARGS}]}`},
-	{"chain", `{"$schema":"s","steps":[{"expr":"[1,2]"},{"fn":"FN","args":ARGS,"repeat":{"until":"true","max":2,"collect":"[$result]"}}]}`},
+	{"chain", `{"steps":[{"expr":"[1,2]"},{"fn":"FN","args":ARGS,"repeat":{"until":"true","max":2,"collect":"[$result]"}}]}`},
 	{"chain", `{"fn":"FN","args":ARGS}`},
 }
 

@@ -38,13 +38,24 @@ func (s *Shares) Held() int64 {
 
 // Of is the part of one caller in shares of so many bytes, of all callers together; 0: without a bound. Callers with the same
 // id share a part.
-func (s *Shares) Of(id string, bytes int64) Part { return Part{s, id, bytes} }
+func (s *Shares) Of(id string, bytes int64) Part { return Part{shares: s, id: id, bytes: bytes} }
 
 // Part is what one caller has of the shares. The zero value has no bounds.
 type Part struct {
 	shares *Shares
 	id     string
 	bytes  int64
+	memory Memory
+}
+
+// Memory bounds what the work of one request holds. HoldWork takes n bytes, or refuses them with an error; a negative n gives
+// them back, and never fails.
+type Memory interface{ HoldWork(n int) error }
+
+// Within is the part with a bound on the memory of one request.
+func (p Part) Within(m Memory) Part {
+	p.memory = m
+	return p
 }
 
 // Hold takes n bytes, or none: a caller has at most as much as is left for others then. So one caller alone gets half of
@@ -275,18 +286,11 @@ func From(ctx context.Context) Part {
 	return p
 }
 
-type memoryKey struct{}
-
-// WithMemory bounds the memory of the work that a context is for: hold takes n bytes, or refuses them with an error, and gives
-// back -n bytes if n is negative.
-func WithMemory(ctx context.Context, hold func(n int) error) context.Context {
-	return context.WithValue(ctx, memoryKey{}, hold)
-}
-
-// Hold takes n bytes of the memory that the context's work may hold, or gives back -n; without a bound it does nothing.
+// Hold takes n bytes of the memory that the context's work may hold (Part.Within), or gives back -n; without a bound it does
+// nothing.
 func Hold(ctx context.Context, n int) error {
-	if hold, ok := ctx.Value(memoryKey{}).(func(n int) error); ok && n != 0 {
-		return hold(n)
+	if m := From(ctx).memory; m != nil && n != 0 {
+		return m.HoldWork(n)
 	}
 	return nil
 }

@@ -8,27 +8,44 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestDoublingSchema: a body whose allOf refers twice to the next of forty schemas takes as much work as it has schemas.
+// TestDoublingSchema: a body in which each of forty schemas refers twice to the next takes work as it has schemas, whatever the
+// keyword that refers.
 func TestDoublingSchema(t *testing.T) {
 	t.Parallel()
-	var schemas []string
-	for i := range 40 {
-		schemas = append(schemas, fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/components/schemas/a%d"},{"$ref":"#/components/schemas/a%d"}]}`, i, i+1, i+1))
-	}
-	schemas = append(schemas, `"a40":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
-	text := `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"paths":{"/things":{"post":{"requestBody":{"required":true,"content":{"application/json":` +
-		`{"schema":{"$ref":"#/components/schemas/a0"}}}},"responses":{"200":{"description":"ok"}}}}},"components":{"schemas":{` + strings.Join(schemas, ",") + `}}}`
-	root, err := parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &loader{files: map[string]*tree{}, followed: map[reference]followed{}, root: root}
-	f, ok := l.flatten(root.root().get("components").get("schemas").get("a0"))
-	if !ok || len(f.members) != 1 || !f.required["name"] || l.work > 1000 {
-		t.Errorf("%v, %d members, %d steps of work", ok, len(f.members), l.work)
-	}
-	d := mustLoad(t, []byte(text), nil)
-	if input := d.operations[0].input; gjson.GetBytes(input, "required.0").Str != "name" {
-		t.Errorf("%s", input)
+	const refs = `[{"$ref":"#/components/schemas/aNEXT"},{"$ref":"#/components/schemas/aNEXT"}]`
+	for name, link := range map[string]string{
+		"allOf":      `{"allOf":` + refs + `}`,
+		"anyOf":      `{"anyOf":` + refs + `}`,
+		"oneOf":      `{"oneOf":` + refs + `}`,
+		"mixed":      `{"allOf":[{"anyOf":` + refs + `},{"oneOf":` + refs + `}]}`,
+		"reference":  `{"$ref":"#/components/schemas/aNEXT"}`,
+		"properties": `{"type":"object","required":["name"],"properties":{"name":{"$ref":"#/components/schemas/aNEXT"},"b":{"$ref":"#/components/schemas/aNEXT"}}}`,
+		"itself":     `{"required":["name"],"properties":{"name":{}},"anyOf":[{"$ref":"#/components/schemas/a0"},{"$ref":"#/components/schemas/aNEXT"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var schemas []string
+			for i := range 40 {
+				schemas = append(schemas, fmt.Sprintf(`"a%d":`, i)+strings.ReplaceAll(link, "NEXT", fmt.Sprint(i+1)))
+			}
+			schemas = append(schemas, `"a40":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
+			text := `{"openapi":"3.0.0","info":{"title":"t","version":"1"},"paths":{"/things":{"post":{"requestBody":{"required":true,"content":{"application/json":` +
+				`{"schema":{"$ref":"#/components/schemas/a0"}}}},"responses":{"200":{"description":"ok","content":{"application/json":` +
+				`{"schema":{"$ref":"#/components/schemas/a0"}}}}}}}},"components":{"schemas":{` + strings.Join(schemas, ",") + `}}}`
+			root, err := parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &loader{files: map[string]*tree{}, followed: map[reference]followed{}, root: root}
+			f, ok := l.flatten(root.root().get("components").get("schemas").get("a0"))
+			if name != "reference" && (!ok || !f.required["name"]) || l.work > 2000 {
+				t.Errorf("%v, %+v, %d steps of work", ok, f, l.work)
+			}
+			d := mustLoad(t, []byte(text), nil)
+			o := d.operations[0]
+			if name != "reference" && gjson.GetBytes(o.input, "required.0").Str != "name" || len(o.input)+len(o.output) > 8*len(text) {
+				t.Errorf("%d and %d bytes: %s", len(o.input), len(o.output), o.input)
+			}
+		})
 	}
 }

@@ -1,14 +1,29 @@
 package openapi
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // flat is an object schema taken apart into its members, so that they can be arguments.
 type flat struct {
 	members  []*property
 	byName   map[string]*property
 	required map[string]bool
-	merged   map[value]bool // schemas whose members and required names are in, and whether they are objects: read once
-	lost     bool           // alternatives that only say which members go together are not kept
+	merged   map[branch]*merged // schemas whose members are in, so that each is read once
+	lost     bool               // alternatives that only say which members go together are not kept
+}
+
+// branch is a schema that is merged, as one of several alternatives or not.
+type branch struct {
+	schema      value
+	alternative bool
+}
+
+// merged is what a schema says of the whole: whether it is an object, and the names that it requires.
+type merged struct {
+	isObject bool
+	required map[string]bool
 }
 
 // property is a member with its schemas: all of them hold, and of any one does.
@@ -33,7 +48,7 @@ func (f *flat) property(name string) *property {
 // flatten takes an object apart: its properties, those of all of allOf, and those of every alternative of oneOf and
 // anyOf where each is such an object. false for what is no object, or one with members of any name.
 func (l *loader) flatten(schema value) (*flat, bool) {
-	f := &flat{byName: map[string]*property{}, required: map[string]bool{}, merged: map[value]bool{}}
+	f := &flat{byName: map[string]*property{}, required: map[string]bool{}, merged: map[branch]*merged{}}
 	isObject, ok := l.collect(f, schema, map[value]bool{}, false)
 	return f, ok && (isObject || len(f.members) > 0)
 }
@@ -45,11 +60,21 @@ func (l *loader) collect(f *flat, schema value, above map[value]bool, alternativ
 	if err != nil || above[schema] {
 		return false, err == nil
 	}
-	if isObject, again := f.merged[schema]; again {
-		return isObject, true
+	if m := f.merged[branch{schema, alternative}]; m != nil {
+		maps.Copy(f.required, m.required)
+		return m.isObject, true
 	}
 	above[schema] = true
-	defer delete(above, schema)
+	outer := f.required
+	f.required = map[string]bool{}
+	defer func() {
+		delete(above, schema)
+		if ok {
+			f.merged[branch{schema, alternative}] = &merged{isObject, f.required}
+		}
+		maps.Copy(outer, f.required)
+		f.required = outer
+	}()
 	if !schema.isObject() {
 		return false, schema.isTrue()
 	}
@@ -91,7 +116,6 @@ func (l *loader) collect(f *flat, schema value, above map[value]bool, alternativ
 		}
 		isObject = isObject || partIs
 	}
-	f.merged[schema] = isObject
 	return isObject, true
 }
 
@@ -119,14 +143,14 @@ func saysObject(declared value) (isObject, ok bool) {
 func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (isObject, ok bool) {
 	var everywhere map[string]bool
 	count := 0
-	for _, branch := range branches.elements() {
+	for _, element := range branches.elements() {
 		if count++; count > maxAlternatives {
 			return false, false
 		}
-		required, merged := f.required, f.merged
-		f.required, f.merged = map[string]bool{}, map[value]bool{}
+		required := f.required
+		f.required = map[string]bool{}
 		before := len(f.members)
-		branchIs, ok := l.collect(f, branch, above, true)
+		branchIs, ok := l.collect(f, element, above, true)
 		if !ok {
 			return false, false
 		}
@@ -140,7 +164,7 @@ func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (is
 				delete(everywhere, name)
 			}
 		}
-		f.required, f.merged = required, merged
+		f.required = required
 	}
 	for name := range everywhere {
 		f.required[name] = true

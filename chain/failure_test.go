@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 )
 
@@ -25,9 +27,9 @@ func TestFailuresAreShort(t *testing.T) {
 	} {
 		for _, lite := range []bool{true, false} {
 			for _, trace := range []string{"none", "summary", "full"} {
-				a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"trace":%q,%s}`, lite, trace, request), nil)
+				a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"trace":%q,%s}`, lite, trace, request), &chain.Caller{Run: "0123456789abcdef"})
 				n := utf8.RuneCount(a.JSON)
-				if a.OK || n > 10_000 && trace != "full" || n < 10_000 && trace == "full" && name == "message" {
+				if a.OK || gjson.GetBytes(a.JSON, "run").Str != "0123456789abcdef" || n > 10_000 && trace != "full" || n < 10_000 && trace == "full" && name == "message" {
 					t.Errorf("%s, lite %t, trace %s: %d characters: %.300s", name, lite, trace, n, a.JSON)
 				}
 				validate(t, published, a.JSON)

@@ -28,7 +28,7 @@ type trim struct {
 	longest     int    // characters of a message
 	noNearest   bool
 	label       int  // characters of the door's label
-	bare        bool // nor the place and the function of the error
+	bare        bool // nor the place and the function of the error, and the id of the run
 	noResult    bool // not even the probe
 
 	unkept *fault.Error // why the result could not be kept; nil: it was not tried, or it was kept

@@ -30,9 +30,10 @@ type Observer interface {
 type Identifier interface {
 	Observer
 	// Identify gives a context, which descends from ctx, and an id. What is then begun in that context, one request or several
-	// of one caller, is told of under this id. It must be different each time, and tell nothing of other requests: not how many
-	// there are either. "": there is none, and the context is not used.
-	Identify(ctx context.Context) (own context.Context, id string)
+	// of one caller, is told of under this id: given, which an earlier Identify gave, or a new one where given is "". A new one
+	// must be different each time, and tell nothing of other requests: not how many there are either. "": there is none, and
+	// the context is not used.
+	Identify(ctx context.Context, given string) (own context.Context, id string)
 }
 
 // Kind is what a request asks for.
@@ -120,8 +121,9 @@ func (e *Engine) Observe(ctx context.Context, r *Observed) (context.Context, fun
 }
 
 // Identify gives a context for what a door does for one call of a caller, and the id under which the engine's Observer tells of
-// it. "" and ctx itself: nobody gives ids, as the Observer is no Identifier or there is none.
-func (e *Engine) Identify(ctx context.Context) (own context.Context, id string) {
+// it: given, which an earlier Identify gave, or a new one where given is "". "" and ctx itself: nobody gives ids, as the Observer
+// is no Identifier or there is none.
+func (e *Engine) Identify(ctx context.Context, given string) (own context.Context, id string) {
 	observer, gives := e.o.Observer.(Identifier)
 	if !gives {
 		return ctx, ""
@@ -131,7 +133,7 @@ func (e *Engine) Identify(ctx context.Context) (own context.Context, id string) 
 			own, id = ctx, ""
 		}
 	}()
-	return observer.Identify(ctx)
+	return observer.Identify(ctx, given)
 }
 
 // observation is a request whose observer is told of it.

@@ -173,7 +173,9 @@ type identifier struct {
 	give func(ctx context.Context) (context.Context, string)
 }
 
-func (i identifier) Identify(ctx context.Context) (context.Context, string) { return i.give(ctx) }
+func (i identifier) Identify(ctx context.Context, _ string) (context.Context, string) {
+	return i.give(ctx)
+}
 
 // TestIdentify holds that a door gets the id and the context of the observer, and where there are none its own context.
 func TestIdentify(t *testing.T) {
@@ -181,7 +183,7 @@ func TestIdentify(t *testing.T) {
 	type key struct{}
 	plain := context.Background()
 	identify := func(give func(ctx context.Context) (context.Context, string)) (context.Context, string) {
-		return engine(t, &world{}, chain.Options{Observer: identifier{give: give}}).Identify(plain)
+		return engine(t, &world{}, chain.Options{Observer: identifier{give: give}}).Identify(plain, "")
 	}
 	own, id := identify(func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "x7" })
 	if id != "x7" || own.Value(key{}) != 7 {
@@ -197,7 +199,7 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]chain.Options{"no observer": {}, "one without ids": {Observer: &watcher{}}} {
-		if own, id := engine(t, &world{}, o).Identify(plain); own != plain || id != "" {
+		if own, id := engine(t, &world{}, o).Identify(plain, ""); own != plain || id != "" {
 			t.Errorf("%s: %q %v", name, id, own)
 		}
 	}

@@ -33,6 +33,9 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	}
 	d.renderSteps(w, t)
 	d.renderWarnings(w, t)
+	if d.err != nil && d.id != "" && !t.bare {
+		w.text("run", d.id)
+	}
 	w.key("usage")
 	w.b = append(w.b, `{"tokens":`...)
 	split := len(w.b)

@@ -38,18 +38,15 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, ended := f.server.begin()
 		defer ended()
-		ctx, id := now.Engine.Identify(ctx)
+		ctx, id := identified(ctx, now.Engine, req.Extra)
 		c := &call{ctx: ctx, face: f, now: now, request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
 		c.session = f.sessionOf(ctx, req, sessions)
 		c.view = c.links().viewIn(ctx, f.scene(now))
-		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Rights: rightsOf(req.Extra), Functions: c.view}
-		defer func() {
-			c.spends.end(ctx, result)
-			named(result, id)
-		}()
+		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Run: id, Rights: rightsOf(req.Extra), Functions: c.view}
+		defer func() { c.spends.end(ctx, result) }()
 		defer func() {
 			if v := recover(); v != nil {
 				now.Log.ErrorContext(ctx, "a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -80,20 +77,6 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 		defer c.told.end()
 		return t.answer(c), nil
 	}
-}
-
-// metaChainID is the member of a result's _meta that has the call's id in the logs. Models read nothing of it.
-const metaChainID = "io.github.onecall-mcp/chain_id"
-
-// named tells the client by which id the operator finds the call; "": by none.
-func named(result *sdk.CallToolResult, id string) {
-	if result == nil || id == "" {
-		return
-	}
-	if result.Meta == nil {
-		result.Meta = sdk.Meta{}
-	}
-	result.Meta[metaChainID] = id
 }
 
 // rightsOf are the rights of whom a token names, to which its results are bound. Without tokens all of a door have the same, and

@@ -135,14 +135,12 @@ func (s *Server) tooOften(wait time.Duration) *fault.Error {
 }
 
 // tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.
-func (f *face) tooMany(ctx context.Context, method string, caller *rights.Caller, refused *fault.Error) (sdk.Result, error) {
+func (f *face) tooMany(ctx context.Context, method string, extra *sdk.RequestExtra, caller *rights.Caller, refused *fault.Error) (sdk.Result, error) {
 	if method == "tools/call" {
 		engine := f.server.o().Engine
-		ctx, id := engine.Identify(ctx)
-		answer := engine.Refuse(ctx, []*fault.Error{refused}, &chain.Caller{ID: caller.ID})
-		result := &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}
-		named(result, id)
-		return result, nil
+		ctx, id := identified(ctx, engine, extra)
+		answer := engine.Refuse(ctx, []*fault.Error{refused}, &chain.Caller{ID: caller.ID, Run: id})
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
 	}
 	return nil, f.told(refused)
 }

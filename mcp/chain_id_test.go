@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,8 +43,8 @@ func (l *idLog) of(id string) (found []gjson.Result) {
 	return found
 }
 
-// identified makes a server's engine one that is observed, and gives its log.
-func identified(t *testing.T, o *Options) *idLog {
+// observed makes a server's engine one that is observed, and gives its log.
+func observed(t *testing.T, o *Options) *idLog {
 	t.Helper()
 	log := &idLog{}
 	tel, err := telemetry.New(&telemetry.Options{Log: slog.New(slog.NewJSONHandler(log, nil))})
@@ -57,12 +59,38 @@ func identified(t *testing.T, o *Options) *idLog {
 	return log
 }
 
-// idOf is what a result says of its call's id; "": nothing.
-func idOf(t *testing.T, result *sdk.CallToolResult) string {
+// headers is a client's way to a server, which notes what the last response to a call of a tool says of its id.
+type headers struct {
+	next http.RoundTripper
+	id   atomic.Value
+}
+
+func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set(chainHeader, "chosen") // which is not heard
+	response, err := h.next.RoundTrip(r)
+	if err == nil {
+		if id := response.Header.Get(chainHeader); id != "" || r.Method == http.MethodPost {
+			h.id.Store(id)
+		}
+	}
+	return response, err
+}
+
+// noting connects a client that notes ids, with a bearer token.
+func noting(t *testing.T, url, token, version string) (*sdk.ClientSession, *headers) {
 	t.Helper()
-	id, _ := result.Meta[metaChainID].(string)
-	if shown, err := json.Marshal(result.Content); err != nil || id != "" && strings.Contains(string(shown), id) {
-		t.Errorf("%v: a model reads of the id: %s", err, shown)
+	client := bearing(token)
+	h := &headers{next: client.Transport}
+	client.Transport = h
+	return connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
+}
+
+// idOf is the id that the response with a result had; "": none. The result says nothing of it.
+func (h *headers) idOf(t *testing.T, result *sdk.CallToolResult) string {
+	t.Helper()
+	id, _ := h.id.Load().(string)
+	if shown, err := json.Marshal(result); err != nil || id != "" && strings.Contains(string(shown), id) {
+		t.Errorf("%v: the result holds the id: %s", err, shown)
 	}
 	return id
 }
@@ -78,13 +106,13 @@ func TestChainID(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps.Await(t.Context(), o.Catalog, nil)
-		log = identified(t, o)
+		log = observed(t, o)
 	})
 	url := s.behind(t, &Door{Callers: staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
-			client := as(t, url, caller, version)
+			client, notes := noting(t, url, caller, version)
 			for _, call := range []struct{ tool, args, kind, code string }{
 				{"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
 				{"chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
@@ -100,7 +128,7 @@ func TestChainID(t *testing.T) {
 				if err != nil {
 					t.Fatal(call, err)
 				}
-				id := idOf(t, result)
+				id := notes.idOf(t, result)
 				if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(id) || seen[id] {
 					t.Fatalf("%s %s over %s: the id is %q; before: %t", call.tool, call.args, version, id, seen[id])
 				}
@@ -122,18 +150,18 @@ func TestChainIDOfRefusals(t *testing.T) {
 	var log *idLog
 	s := serve(t, func(o *Options) {
 		o.Limits = Limits{PerSecond: 0.01, Burst: 4}
-		log = identified(t, o)
+		log = observed(t, o)
 	})
-	ann := as(t, s.behind(t, &Door{Callers: staff}), "ann", "2025-11-25")
+	ann, notes := noting(t, s.behind(t, &Door{Callers: staff}), "ann", "2025-11-25")
 	refused := 0
 	for range 6 {
 		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := log.of(idOf(t, result))
+		lines := log.of(notes.idOf(t, result))
 		if len(lines) != 1 {
-			t.Fatalf("%d lines for %v", len(lines), result.Meta)
+			t.Fatalf("%d lines for %v", len(lines), notes.id.Load())
 		}
 		if result.IsError && lines[0].Get("code").Str == "busy" {
 			refused++
@@ -144,18 +172,45 @@ func TestChainIDOfRefusals(t *testing.T) {
 	}
 }
 
+// TestChainIDOverStdio: a success holds no id, and a failure names the line of the log that tells of it.
+func TestChainIDOverStdio(t *testing.T) {
+	t.Parallel()
+	var log *idLog
+	client := legacyStdio(t, serve(t, func(o *Options) { log = observed(t, o) }), nil)
+	for _, call := range []struct {
+		tool, args string
+		failed     bool
+	}{
+		{"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, false},
+		{"chain", `{"steps":[{"fn":"shop.nope"}]}`, true},
+		{"chain", `{"lite":true,"steps":[{"fn":"shop.nope"}]}`, true},
+		{"search", `{"query":"echo"}`, false},
+		{"search", `{"query":7}`, true},
+	} {
+		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: call.tool, Arguments: json.RawMessage(call.args)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := textOf(t, result)
+		run := gjson.Get(text, "run")
+		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 || call.failed && len(log.of(run.Str)) != 1 {
+			t.Errorf("%s %s: %v %s, %d lines", call.tool, call.args, result.Meta, text, len(log.of(run.Str)))
+		}
+	}
+}
+
 // TestNoChainID: where nobody gives ids, nothing is told of any.
 func TestNoChainID(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newBehind(t, "a", false))
-	client := over(t, s.http(t, reader), "2025-11-25", nil)
+	client, notes := noting(t, s.http(t, reader), "", "2025-11-25")
 	for _, tool := range []string{"info", "shop_echo", "a_exact"} {
 		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, there := result.Meta[metaChainID]; there {
-			t.Errorf("%s: %v", tool, result.Meta)
+		if id := notes.idOf(t, result); id != "" {
+			t.Errorf("%s: %s", tool, id)
 		}
 	}
 }

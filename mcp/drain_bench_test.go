@@ -13,7 +13,7 @@ func BenchmarkBegun(b *testing.B) {
 	s := &Server{}
 	body, _ := statelessCall("1", "tools/call", `"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`)
 	r := httptest.NewRequestWithContext(context.WithValue(b.Context(), connKey{}, net.Conn(&net.TCPConn{})), http.MethodPost, "/mcp", nil)
-	m := &message{body: []byte(body)}
+	m := &message{body: []byte(body), method: "tools/call"}
 	var fresh newcomers
 	h := fresh.heard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, end, ok := s.begun(w, r, m); ok {

@@ -111,7 +111,7 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 			caller := f.server.callerOf(req.GetExtra(), n)
 			if v == nil || !v.counted {
 				if wait := f.server.take(ctx, method, caller); wait > 0 {
-					return f.tooMany(ctx, method, caller, f.server.tooOften(wait))
+					return f.tooMany(ctx, method, req.GetExtra(), caller, f.server.tooOften(wait))
 				}
 			}
 			switch method {

@@ -92,13 +92,14 @@ func (s *Server) httpHandler() http.Handler {
 
 // message is what a request asks for.
 type message struct {
-	body  []byte // of a POST
-	held  func() // gives back what is counted of it (see small), until it is decoded
-	lasts bool   // the answer is a stream that stays open
+	body   []byte // of a POST
+	method string // of MCP, "" where there is no body
+	held   func() // gives back what is counted of it (see small), until it is decoded
+	lasts  bool   // the answer is a stream that stays open
 }
 
 // begins tells whether a message begins a session.
-func (m *message) begins() bool { return gjson.GetBytes(m.body, "method").Str == "initialize" }
+func (m *message) begins() bool { return m.method == "initialize" }
 
 // welcome finds out who has sent a request and reads it; what it asks for is done by then for whoever may.
 func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.ResponseWriter, *http.Request, *message)) {
@@ -130,7 +131,8 @@ func (s *Server) welcome(w http.ResponseWriter, r *http.Request, then func(http.
 	if !s.readMessage(w, r, m) {
 		return
 	}
-	m.lasts = m.lasts || gjson.GetBytes(m.body, "method").Str == "subscriptions/listen"
+	m.method = gjson.GetBytes(m.body, "method").Str
+	m.lasts = m.lasts || m.method == "subscriptions/listen"
 	if !s.sentSoon(v) { // it may have taken its time to send all of it
 		if v = s.identify(s.door.Load(), plain, r); v == nil {
 			return
@@ -174,6 +176,7 @@ func (s *Server) protocol() func(http.ResponseWriter, *http.Request, *message) {
 	options.Stateless = true
 	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateless }, &options)
 	return s.turned(func(w http.ResponseWriter, r *http.Request, m *message) {
+		s.named(w, r, m)
 		alone := o.Stateless || withoutSessions(r)
 		if !alone && o.Shared == nil {
 			s.ownSession(stateful, w, r, m)

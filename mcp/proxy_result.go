@@ -144,11 +144,7 @@ func (p *passing) callTool(ctx context.Context, req sdk.Request, next sdk.Method
 	case h.err != nil:
 		return nil, p.face.told(h.err)
 	case h.result != nil:
-		given, err := p.result(h.result)
-		if err == nil {
-			given.SetMeta(result.GetMeta()) // by which id the call is known here
-		}
-		return given, err
+		return p.result(h.result)
 	}
 	return result, nil
 }

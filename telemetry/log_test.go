@@ -289,7 +289,7 @@ func TestIdentify(t *testing.T) {
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, nil)))
 	seen := map[string]bool{}
 	for range 50 {
-		ctx, id := b.engine.Identify(context.Background())
+		ctx, id := b.engine.Identify(context.Background(), "")
 		if len(id) != 16 || seen[id] {
 			t.Fatalf("the id %q; before: %t", id, seen[id])
 		}
@@ -310,7 +310,10 @@ func TestIdentify(t *testing.T) {
 	if told != 4*50 {
 		t.Errorf("%d lines", told)
 	}
-	ctx, id := b.Identify(context.Background())
+	ctx, id := b.Identify(context.Background(), "")
+	if _, again := b.Identify(context.Background(), id); again != id {
+		t.Errorf("%q was given, and it is %q", id, again)
+	}
 	outer, _ := b.Request(ctx, &chain.Observed{Kind: chain.KindChain})
 	inner, _ := b.Request(outer, &chain.Observed{Kind: chain.KindCall}) // what a function asks of an engine is a request of its own
 	log.InfoContext(outer, "outer")

@@ -103,9 +103,12 @@ func (t *Telemetry) Close(ctx context.Context) error {
 }
 
 // Identify implements chain.Identifier: what is begun in the context that it gives has the id in its logs and traces. The id
-// tells requests apart and gives access to nothing: 16 hexadecimal digits by chance.
-func (t *Telemetry) Identify(ctx context.Context) (context.Context, string) {
-	here := &place{chain: newID()}
+// is given, or drawn by chance where given is "": 16 hexadecimal digits that tell requests apart and give access to nothing.
+func (t *Telemetry) Identify(ctx context.Context, given string) (context.Context, string) {
+	if given == "" {
+		given = newID()
+	}
+	here := &place{chain: given}
 	return context.WithValue(ctx, placeKey{}, here), here.chain
 }
 

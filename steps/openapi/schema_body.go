@@ -96,6 +96,9 @@ func (b *builder) makeBody(mediaType string, required bool, schema, encoding val
 		return
 	}
 	parts, ok := b.l.flatten(schema)
+	if ok && len(parts.members) == 0 && !required && b.l.closed(schema) {
+		return
+	}
 	if !ok || len(parts.members) == 0 {
 		b.wholeBody(mediaType, required, schema, description)
 		return

@@ -172,6 +172,12 @@ func (l *loader) alternatives(f *flat, branches value, above map[value]bool) (is
 	return isObject, true
 }
 
+// closed reports whether an object may have no members but those that it declares.
+func (l *loader) closed(schema value) bool {
+	schema, err := l.resolve(schema)
+	return err == nil && schema.get("additionalProperties").kind() == 'f'
+}
+
 // readOnly tells whether a member is never sent.
 func (l *loader) readOnly(property value) bool {
 	if property.get("readOnly").isTrue() {

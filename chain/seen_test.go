@@ -2,7 +2,6 @@ package chain_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -86,7 +85,7 @@ func TestHiddenShapes(t *testing.T) {
 	}
 	nobody := &chain.Caller{Functions: seenRegistry(t).View(func(*steps.Spec) bool { return false })}
 	for _, request := range []string{`{"steps":[{"fn":"s.list"}],"return":"$0.totals"}`, `{"dryRun":true,"steps":[{"fn":"s.list","select":"$result.itens"}]}`} {
-		text := fmt.Sprintf("%s", engine.Run(t.Context(), []byte(request), nobody).JSON)
+		text := string(engine.Run(t.Context(), []byte(request), nobody).JSON)
 		if !strings.Contains(text, "unknown_function") || strings.Contains(text, "total,") || strings.Contains(text, "items") || strings.Contains(text, "seen") {
 			t.Error(text)
 		}

@@ -42,11 +42,11 @@ func (p printer) object(o *object, indent string) string {
 	if !o.open {
 		return "{…}"
 	}
-	if parts := p.members(o, indent+"  "); p.lines {
+	parts := p.members(o, indent+"  ")
+	if p.lines {
 		return "{\n" + strings.Join(parts, "\n") + "\n" + indent + "}"
-	} else {
-		return "{" + strings.Join(parts, ", ") + "}"
 	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // members writes the members of an open object.

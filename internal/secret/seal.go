@@ -157,6 +157,9 @@ const (
 	leastWord  = 16
 )
 
+// quotedMark is the text before a digest within a string, in which nothing is looked for.
+const quotedMark = `{\"secret\":\"`
+
 // formsOf are the spellings of secrets that are looked for, the longest first.
 func formsOf(secrets []string) []string {
 	var forms []string
@@ -167,7 +170,7 @@ func formsOf(secrets []string) []string {
 				continue
 			}
 			for _, form := range spellings(part) {
-				if len(form) >= leastFound && !strings.Contains(`{\"secret\":\"`, form) {
+				if len(form) >= leastFound && !strings.Contains(quotedMark, form) {
 					forms = append(forms, form)
 				}
 			}

@@ -44,6 +44,29 @@ func TestRenderFault(t *testing.T) {
 	}
 }
 
+// TestControlCharacters: what an upstream says reaches a terminal as text, in notes and in answers.
+func TestControlCharacters(t *testing.T) {
+	t.Parallel()
+	var out, err strings.Builder
+	s := &streams{out: &out, err: &err, outTerminal: true}
+	s.note("one: %s\ntwo", "a\u009b31mb\u202ec\x1b]0;d\r")
+	if want := "one: a·31mb·c·]0;d·\ntwo\n"; err.String() != want {
+		t.Errorf("got %q, want %q", err.String(), want)
+	}
+	const text = "{\"a\":\"é\u3000日\u009b31m\u202e\x7f\U000e0001\"}"
+	if err := s.writeJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\n  \"a\": \"é\u3000日\\u009b31m\\u202e\\u007f\\udb40\\udc01\"\n}\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	s.outTerminal = false
+	if err := s.writeJSON([]byte(text)); err != nil || out.String() != text+"\n" {
+		t.Errorf("not at a terminal: %v, %q", err, out.String())
+	}
+}
+
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("日本", 500), strings.Repeat("é\t", 300) + "👩‍👩‍👧‍👦"} {

@@ -10,20 +10,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"unicode"
+	"unicode/utf16"
 )
 
 // output takes the answers: the standard output, or a file that appears whole when it is committed.
 type output struct {
-	w      *bufio.Writer
-	indent bool   // for a person at a terminal
-	path   string // of the file that appears, "" for none
-	file   *os.File
+	w        *bufio.Writer
+	terminal bool   // it is read by a person
+	path     string // of the file that appears, "" for none
+	file     *os.File
 }
 
 // newOutput opens the output of a command; path "" is the standard output.
 func (s *streams) newOutput(path string) (*output, error) {
 	if path == "" {
-		return &output{w: bufio.NewWriter(s.out), indent: s.outTerminal}, nil
+		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal}, nil
 	}
 	mode := fs.FileMode(0o666)
 	if info, err := os.Stat(path); err == nil {
@@ -52,7 +54,7 @@ func (s *streams) newOutput(path string) (*output, error) {
 
 // answer writes one answer in a line of its own, or indented at a terminal. Indenting keeps the spelling of all values.
 func (o *output) answer(text []byte) error {
-	if o.indent {
+	if o.terminal {
 		var b bytes.Buffer
 		if err := json.Indent(&b, text, "", "  "); err == nil {
 			text = b.Bytes()
@@ -61,12 +63,32 @@ func (o *output) answer(text []byte) error {
 	return o.line(text)
 }
 
-// line writes a text and a line break.
+// line writes JSON and a line break. What a terminal would obey is escaped there: outside of strings, JSON has none of it.
 func (o *output) line(text []byte) error {
+	if o.terminal {
+		text = escaped(text)
+	}
 	if _, err := o.w.Write(text); err != nil {
 		return o.failed(err)
 	}
 	return o.failed(o.w.WriteByte('\n'))
+}
+
+// escaped writes as \u escapes the characters of JSON that a terminal would obey, or not show.
+func escaped(text []byte) []byte {
+	var b bytes.Buffer
+	for _, c := range string(text) {
+		switch {
+		case c < 0x7f || unicode.IsGraphic(c):
+			b.WriteRune(c)
+		case c <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.Bytes()
 }
 
 func (o *output) flush() error { return o.failed(o.w.Flush()) }

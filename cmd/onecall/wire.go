@@ -307,8 +307,14 @@ func (s *streams) warn(f *fault.Error) {
 	s.note("warning: %s", printable(text))
 }
 
-// note writes a line for a person.
-func (s *streams) note(format string, args ...any) { fmt.Fprintf(s.err, format+"\n", args...) }
+// note writes a line for a person, or several.
+func (s *streams) note(format string, args ...any) {
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	fmt.Fprintln(s.err, strings.Join(lines, "\n"))
+}
 
 // recording is the file that calls are recorded to.
 type recording struct {

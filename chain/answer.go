@@ -172,7 +172,11 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 	if n == 1 {
 		message = "1 fault"
 	}
-	d := &draft{exchange: s, err: fault.New(fault.Compile, "%s", message), step: -1, index: -1, faults: list, moreFaults: faults.more}
+	err := fault.New(fault.Compile, "%s", message)
+	if later := away(list); later != nil && faults.more == 0 {
+		err = later
+	}
+	d := &draft{exchange: s, err: err, step: -1, index: -1, faults: list, moreFaults: faults.more}
 	a := d.answer(ctx)
 	a.Faults = list
 	return a

@@ -2,6 +2,8 @@ package chain
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +130,21 @@ func (l *loop) report(i int, ended bool) {
 			r.progress(Progress{Done: r.ended, Total: len(l.steps), Step: i, ID: l.plan.steps[i].id, Function: l.plan.steps[i].name(), Ended: ended})
 		}
 	})
+}
+
+// away says that a chain has to wait for sources, of which each fault tells one; nil: something else is wrong with it too.
+func away(list []*fault.Error) *fault.Error {
+	var told []string
+	for _, f := range list {
+		var source *steps.Away
+		if !errors.As(f.Err, &source) {
+			return nil
+		}
+		if !slices.Contains(told, source.Message) {
+			told = append(told, source.Message)
+		}
+	}
+	return fault.New(fault.Unavailable, "nothing was run: %s; send the same chain again then", strings.Join(told, ", "))
 }
 
 // absent is the fault for a name that is not found, which may be because its source is not there.

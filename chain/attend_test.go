@@ -13,6 +13,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -112,6 +114,45 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSourcesThatComeBack: a chain whose only faults are sources that come by themselves may be sent again, and says when.
+func TestSourcesThatComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cause := fault.New(fault.Unavailable, "connection refused")
+		state := func(name string, s steps.Status) *late { return &late{name: name, state: s} }
+		retrying := steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(3500 * time.Millisecond)}
+		e, err := chain.New(&chain.Options{Functions: catalogOf(t,
+			&late{name: "ready", call: one, state: steps.Status{State: steps.StateReady}},
+			state("away", retrying), state("soon", steps.Status{State: steps.StateStarting}),
+			state("now", steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(-time.Second)}),
+			state("broken", steps.Status{State: steps.StateFailed, Error: cause}),
+		)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`, "; send the same chain again then"
+		for steps, want := range map[string]struct {
+			code    fault.Code
+			message string
+		}{
+			`{"fn":"away.get"}`:                                         {fault.Unavailable, "nothing was run: " + away + again},
+			`{"fn":"away.get"},{"fn":"away.put"}`:                       {fault.Unavailable, "nothing was run: " + away + again},
+			`{"fn":"away.get"},{"chain":{"steps":[{"fn":"soon.get"}]}}`: {fault.Unavailable, "nothing was run: " + away + ", " + soon + again},
+			`{"fn":"now.get"}`:                                          {fault.Unavailable, `nothing was run: the source "now" is retrying` + again},
+			`{"fn":"away.get"},{"fn":"ready.gte"}`:                      {fault.Compile, "2 faults"},
+			`{"fn":"away.get"},{"fn":"ready.get","args":{"a":"$7"}}`:    {fault.Compile, "2 faults"},
+			`{"fn":"broken.get"}`:                                       {fault.Compile, "1 fault"},
+			`{"fn":"away.get"},{"fn":"broken.get"}`:                     {fault.Compile, "2 faults"},
+		} {
+			a := e.Run(t.Context(), []byte(`{"budget":{"maxDurationMs":10},"steps":[`+steps+`]}`), nil)
+			told := gjson.GetBytes(a.JSON, "error")
+			if told.Get("code").Str != string(want.code) || told.Get("message").Str != want.message || told.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
+				t.Errorf("%s: %s", steps, a.JSON)
+			}
+		}
+	})
 }
 
 func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {

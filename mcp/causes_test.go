@@ -283,7 +283,7 @@ func TestDiscreetWords(t *testing.T) {
 	}
 	down, _ := ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
 	message := gjson.Get(down, "error.faults.0.message").Str
-	if !strings.HasPrefix(message, "the source never is failed since 20") || !strings.HasSuffix(message, ", its functions are not known: it has to be mended"+inLog) {
+	if !strings.HasPrefix(message, `the source "never" is failed since 20`) || !strings.HasSuffix(message, ", its functions are not known: it has to be mended"+inLog) {
 		t.Errorf("%s", down)
 	}
 	gone, sick := sickFunctions()

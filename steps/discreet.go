@@ -3,6 +3,8 @@ package steps
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -140,22 +142,42 @@ func (s SourceInfo) without() SourceInfo {
 	return s
 }
 
+// Away is what a fault of code unavailable wraps (errors.As) whose function is not found because its source is not there, but
+// comes by itself: it is starting, or retrying.
+type Away struct {
+	Message string // names the source and its state, and says when it is tried again where that is known
+	Err     error  // why it is retrying; nil: it is starting
+}
+
+// Error implements error.
+func (a *Away) Error() string { return a.Message }
+
+// Unwrap gives the cause.
+func (a *Away) Unwrap() error { return a.Err }
+
 // down says of a source that is not there why a function of it is not found.
 func (s SourceInfo) down(discreet bool) *fault.Error {
-	f := fault.New(fault.Unavailable, "the source %s is %s", s.Name, s.State)
+	state := fmt.Sprintf("the source %q is %s", s.Name, s.State)
+	since, wait := "", ""
 	if discreet && s.Error != nil && !s.Since.IsZero() {
-		f.Message += " since " + s.Since.UTC().Format(time.RFC3339)
+		since = " since " + s.Since.UTC().Format(time.RFC3339)
 	}
+	if left := time.Until(s.Retry); s.State == StateRetrying && left > 0 {
+		wait = fmt.Sprintf(", tried again in %d s", int(math.Ceil(left.Seconds())))
+	}
+	f := fault.New(fault.Unavailable, "%s", state+since+wait)
 	if len(s.Functions) == 0 {
 		f.Message += ", its functions are not known"
 	}
-	if s.Error == nil {
-		return f
+	if s.Error != nil {
+		if discreet {
+			s = s.without()
+		}
+		f.Message += ": " + s.Error.Message
+		f.Err = s.Error
 	}
-	if discreet {
-		s = s.without()
+	if s.State == StateStarting || s.State == StateRetrying {
+		f.Err = &Away{Message: state + wait, Err: f.Err}
 	}
-	f.Message += ": " + s.Error.Message
-	f.Err = s.Error
 	return f
 }

@@ -119,10 +119,10 @@ func TestDiscreetView(t *testing.T) {
 			if one := view.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "secret") {
 				t.Errorf("%d: told since %v, %v", i, one.Since, one.Error)
 			}
-			if f := discreet.Down("away.x"); holds(f, "secret") || !holds(f, "the source away is retrying since "+gone.UTC().Format(time.RFC3339)+": it is tried again") {
+			if f := discreet.Down("away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying since `+gone.UTC().Format(time.RFC3339)+": it is tried again") {
 				t.Errorf("%d: %v", i, f)
 			}
-			if f := view.Down("away.x"); !holds(f, "the source away is retrying: cannot start /opt/") {
+			if f := view.Down("away.x"); !holds(f, `the source "away" is retrying: cannot start /opt/`) {
 				t.Errorf("%d: told %v", i, f)
 			}
 			source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("another secret")})

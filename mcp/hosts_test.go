@@ -155,6 +155,18 @@ func TestMended(t *testing.T) {
 	}
 }
 
+// TestLongDescriptions: a schema tells of its members no more than clients read; a member that is named so is a member.
+func TestLongDescriptions(t *testing.T) {
+	t.Parallel()
+	schema := func(text string) string {
+		return `{"type":"object","properties":{"description":{"type":"string","description":"` + text + `","default":"` + strings.Repeat("d", 3000) + `"}}}`
+	}
+	long := strings.Repeat("é", 1<<20)
+	if got, want := string(rootObject(json.RawMessage(schema(long)))), schema(steps.BoundDescription(long)); got != want {
+		t.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+}
+
 // TestFetchFields: who asks for a large result finds the fields of the fetch in the schema of the tool that gives it.
 func TestFetchFields(t *testing.T) {
 	t.Parallel()

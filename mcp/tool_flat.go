@@ -23,7 +23,7 @@ func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
 		shown.InputSchema = withFetch(rootObject(spec.Input))
 	}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
-		shown.Title = listing.Get("title").String()
+		shown.Title = steps.BoundDescription(listing.Get("title").String())
 		if hints := listing.Get("annotations"); hints.IsObject() {
 			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // rootObject is an input schema as clients take it: a plain object at its root, in which every array says what it holds. Alternatives
@@ -57,10 +59,10 @@ func collect(schema gjson.Result, into map[string]json.RawMessage) {
 	}
 }
 
-// mended is a schema that no client refuses a whole list of tools for: an array without `items` holds anything, and dynamic
-// references, which few know, are left out.
+// mended is a schema that no client refuses a whole list of tools for: an array without `items` holds anything, dynamic
+// references, which few know, are left out, and descriptions are as long as those of tools.
 func mended(schema json.RawMessage) json.RawMessage {
-	if !bytes.Contains(schema, []byte(`"array"`)) && !bytes.Contains(schema, []byte(`"$dynamic`)) {
+	if len(schema) <= steps.MaxDescription && !bytes.Contains(schema, []byte(`"array"`)) && !bytes.Contains(schema, []byte(`"$dynamic`)) {
 		return schema
 	}
 	return appendMended(nil, gjson.ParseBytes(schema), 0)
@@ -114,6 +116,8 @@ func appendMended(out []byte, schema gjson.Result, depth int) []byte {
 				return true
 			})
 			out = append(out, '}')
+		case key.Str == "description" && len(value.Str) > steps.MaxDescription:
+			out = append(append(append(out, key.Raw...), ':'), marshal(steps.BoundDescription(value.Str))...)
 		default:
 			out = append(append(append(out, key.Raw...), ':'), value.Raw...)
 		}

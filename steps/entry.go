@@ -41,6 +41,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	warn := func(which, what string) {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
+	spec.Description = BoundDescription(spec.Description)
 	spec.Defaults, _ = compactJSON(spec.Defaults, maxArgsDepth)
 	shown := spec.Defaults
 	if o.Scrubber != nil {

@@ -88,7 +88,7 @@ type Spec struct {
 	// Path is the name as groups, help and patterns read it beside Name: source.resource.action of an MCP tool such as
 	// source.list_devices. "": Name.
 	Path        string
-	Description string          // a sentence or two for the agent
+	Description string          // a sentence or two for the agent; a registry cuts it to MaxDescription bytes
 	Keywords    []string        // more words that a search finds it by, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
 	Output      json.RawMessage // JSON Schema of the result; empty: unknown

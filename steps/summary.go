@@ -8,6 +8,23 @@ import (
 // maxSummary bounds a summary, in characters.
 const maxSummary = 120
 
+// MaxDescription bounds the description of a function, in bytes, and likewise of what a client reads in schemas: clients cut what
+// is longer.
+const MaxDescription = 2048
+
+// BoundDescription cuts a description to MaxDescription bytes, an ellipsis included, between characters.
+func BoundDescription(text string) string {
+	const ellipsis = "…"
+	if len(text) <= MaxDescription {
+		return text
+	}
+	end := MaxDescription - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
+}
+
 // Summary is the first sentence of the function's description on one line, at most 120 characters; "" where there is no
 // description.
 func (e *Entry) Summary() string { return summary(e.spec.Description) }

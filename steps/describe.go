@@ -20,7 +20,11 @@ func (r *report) describe(v *violation, most int) (faults []*fault.Error, told i
 	case *kind.AdditionalProperties:
 		return r.strangers(v, k.Properties, most), min(len(k.Properties), most)
 	case *kind.Required:
-		f = r.fault(place, r.sentence(v)+r.misspelt(v, k.Missing))
+		missing := r.notMisspelt(v, k.Missing)
+		if len(missing) == 0 {
+			return nil, 1
+		}
+		f = r.fault(place, "missing "+quoted(missing)+r.misspelt(v, missing))
 		f.Available = r.declaredAt(v.SchemaURL)
 	case *kind.Enum:
 		f = r.fault(place, r.sentence(v))
@@ -78,6 +82,20 @@ func pointer(place []string) string {
 		b.WriteString(fault.Key("", token))
 	}
 	return b.String()
+}
+
+// notMisspelt leaves out of what an object misses what the fault of an unknown argument in it already asks for.
+func (r *report) notMisspelt(v *violation, missing []string) []string {
+	var asked []string
+	for _, other := range r.found {
+		if k, ok := other.ErrorKind.(*kind.AdditionalProperties); ok && other.SchemaURL == v.SchemaURL && slices.Equal(other.InstanceLocation, v.InstanceLocation) {
+			declared := r.declaredAt(v.SchemaURL)
+			for _, name := range k.Properties[:min(len(k.Properties), maxCompared)] {
+				asked = append(asked, fault.Nearest(name, declared, 1)...)
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(asked, name) })
 }
 
 // misspelt names the key that was probably meant for a missing one.

@@ -204,8 +204,12 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
 		f := c.absent(s.Fn, err).Under(p.at + "/fn")
-		if f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil && slices.Contains(doorTools, steps.FoldName(s.Fn)) {
+		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil && slices.Contains(doorTools, steps.FoldName(s.Fn))
+		if tool {
 			f.Message = strconv.Quote(s.Fn) + " is a tool beside chain, not a function: a step cannot call it"
+		}
+		if f.Code == fault.UnknownFunction && len(f.Nearest) == 0 && !tool && c.o.ListHint != "" {
+			f.Message += "; " + c.o.ListHint
 		}
 		c.faults.add(f)
 		return

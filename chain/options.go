@@ -87,6 +87,9 @@ type Options struct {
 	// may be called by many goroutines. nil: nobody is told.
 	Planned func([]*steps.Entry)
 
+	// ListHint is the remedy where a name is near to no function: how this engine's callers see which there are. "": none.
+	ListHint string
+
 	// Lite is the answer's form where the request does not say it.
 	Lite bool
 

@@ -84,3 +84,40 @@ func TestArgumentsAsAString(t *testing.T) {
 		t.Errorf("answered %s", answer.JSON)
 	}
 }
+
+// TestListHint: a name that is near to no function comes with how the functions are found, and no other does.
+func TestListHint(t *testing.T) {
+	t.Parallel()
+	const hint = "look at the list"
+	e := engine(t, &world{}, chain.Options{ListHint: hint})
+	for name, want := range map[string]string{
+		"nothing.like.it": `there is no function "nothing.like.it"; ` + hint,
+		"test.itmes":      `there is no function "test.itmes": did you mean test.items, test.sleep, test.write?`,
+		"search":          `"search" is a tool beside chain, not a function: a step cannot call it`,
+	} {
+		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"`+name+`"}]}`), nil)
+		if len(a.Faults) != 1 || a.Faults[0].Message != want {
+			t.Errorf("%s: %s", name, a.JSON)
+		}
+	}
+	if a := e.Call(t.Context(), &chain.Call{Function: "nothing.like.it"}, nil); a.Error == nil || !strings.HasSuffix(a.Error.Message, hint) {
+		t.Errorf("a call: %s", a.JSON)
+	}
+}
+
+// TestTypesOfParams: a type that is none comes with those that there are, wherever it stands.
+func TestTypesOfParams(t *testing.T) {
+	t.Parallel()
+	const types = ": cannot be used: the types are array, boolean, integer, null, number, object, string"
+	for param, want := range map[string]string{
+		`{"type":"integr"}`:                         `/n/type` + types + "; did you mean integer?",
+		`{"type":["string","nul"]}`:                 `/n/type` + types + "; did you mean null?",
+		`{"type":"array","items":{"type":"strng"}}`: `/n/items/type` + types + "; did you mean string?",
+		`{"type":7}`:                                `/n/type` + types,
+	} {
+		a := engine(t, &world{}, chain.Options{}).Run(t.Context(), []byte(`{"params":{"n":`+param+`},"input":{"n":1},"steps":[{"fn":"test.get","args":{"value":1}}]}`), nil)
+		if len(a.Faults) != 1 || !strings.HasSuffix(a.Faults[0].Message, want) {
+			t.Errorf("%s: %s", param, a.JSON)
+		}
+	}
+}

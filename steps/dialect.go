@@ -163,7 +163,7 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 		}
 		return
 	}
-	ok := true
+	ok, given := true, v
 	switch form {
 	case formAnnotation, formRewritten:
 		return
@@ -212,7 +212,7 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 		v, ok = numeric(v, form)
 	}
 	if !ok {
-		d.note(at, "cannot be used")
+		d.note(at, "cannot be used%s", wantedTypes(form, given))
 		return
 	}
 	out[key] = v

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"math/big"
 	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // form is what the value of a keyword must look like.
@@ -86,6 +89,24 @@ func types(v any) (any, bool) {
 		}
 	}
 	return list, true
+}
+
+// wantedTypes says, of a type that is none, which types there are and which of them is nearest to it.
+func wantedTypes(form form, v any) string {
+	if form != formTypes {
+		return ""
+	}
+	text := ": the types are " + strings.Join(jsonTypes, ", ")
+	words, _ := v.([]any)
+	for _, one := range append(words, v) {
+		if word, ok := one.(string); ok && !slices.Contains(jsonTypes, word) {
+			if near := fault.Nearest(word, jsonTypes, 1); len(near) > 0 {
+				text += "; did you mean " + near[0] + "?"
+			}
+			break
+		}
+	}
+	return text
 }
 
 func numeric(v any, form form) (any, bool) {

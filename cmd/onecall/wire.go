@@ -192,9 +192,9 @@ const servedTokens = 10_000
 
 // start makes the engine. What it serves has a token budget, and keeps results in memory, where nothing else is said.
 func (a *app) start(c *configFile, serve bool) error {
-	tokens, store := 0, "disk"
+	tokens, store, hint := 0, "disk", "onecall tools lists the functions"
 	if serve {
-		tokens, store = servedTokens, "memory"
+		tokens, store, hint = servedTokens, "memory", "the tool search finds functions"
 	}
 	a.maxTotalTokens = valueOr(c.Budget.MaxTotalTokens, tokens)
 	results, err := newResults(&a.shelf, &c.Results, store, a.counter, a.use.watched)
@@ -225,6 +225,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		Shares:          a.shares,
 		Observer:        a.use.observer(),
 		Planned:         a.planned(),
+		ListHint:        hint,
 		Lite:            valueOr(c.Lite, false),
 	})
 	if err != nil {

@@ -141,7 +141,7 @@ func (c *compiled) guard(raw Call) Call {
 				result, err = nil, c.panicked(v)
 			}
 		}()
-		if result, err = raw(ctx, args); err != nil {
+		if result, err = raw(context.WithValue(ctx, effectKey{}, c.spec.Effect), args); err != nil {
 			return nil, c.coded(ctx, err)
 		}
 		compact, f := compactJSON(result, maxResultDepth)

@@ -25,6 +25,17 @@ const (
 
 var effectNames = [...]string{Write: "write", Read: "read", Destroy: "destroy"}
 
+type effectKey struct{}
+
+// EffectOf is the effect that the registry has for the function that ctx calls: a configuration may differ from what the source
+// declares, and comes before it. Outside a registry it is declared.
+func EffectOf(ctx context.Context, declared Effect) Effect {
+	if effect, ok := ctx.Value(effectKey{}).(Effect); ok {
+		return effect
+	}
+	return declared
+}
+
 // String is the effect's word: "write", "read" or "destroy".
 func (e Effect) String() string {
 	if int(e) < len(effectNames) {

@@ -21,6 +21,10 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	if f := checkArguments(args); f != nil {
 		return nil, f
 	}
+	if effect := steps.EffectOf(ctx, t.effect); effect != t.effect {
+		own := *t
+		own.effect, t = effect, &own
+	}
 	sessions, f := s.sessionsOf(ctx)
 	if f != nil {
 		return nil, f

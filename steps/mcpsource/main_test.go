@@ -96,14 +96,20 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 		os.Exit(7)
 		return nil, nil
 	})
-	add("fragile", reads, nameSchema, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	fragile := func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		name := gjson.GetBytes(r.Params.Arguments, "name").Str
+		if log, err := os.OpenFile(name+".log", os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			_, _ = log.WriteString("called\n")
+			_ = log.Close()
+		}
 		if _, err := os.Stat(name); err == nil {
 			_ = os.Remove(name)
 			os.Exit(7)
 		}
 		return text("whole"), nil
-	})
+	}
+	add("fragile", reads, nameSchema, fragile)
+	add("fragile_plain", nil, nameSchema, fragile)
 	add("media", reads, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{
 			&sdk.TextContent{Text: `{"a": 1}`}, &sdk.ImageContent{Data: []byte("12345"), MIMEType: "image/png"},

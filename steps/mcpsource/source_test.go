@@ -280,6 +280,55 @@ func TestReadAfterACrash(t *testing.T) {
 	}
 }
 
+// TestCrashByEffect: whether a call that a server died of is sent again follows from the configured effect, not from annotations.
+func TestCrashByEffect(t *testing.T) {
+	t.Parallel()
+	read, write, destroy := steps.Read, steps.Write, steps.Destroy
+	for name, c := range map[string]struct {
+		tool    string
+		effect  *steps.Effect
+		calls   int
+		outcome fault.Outcome // "": the call succeeds
+	}{
+		"read by annotation":      {"shelf.fragile", nil, 2, ""},
+		"declared write":          {"shelf.fragile", &write, 1, fault.SentUnknown},
+		"declared destroy":        {"shelf.fragile", &destroy, 1, fault.SentUnknown},
+		"write, as nobody says":   {"shelf.fragile_plain", nil, 1, fault.SentUnknown},
+		"declared read":           {"shelf.fragile_plain", &read, 2, ""},
+		"declared as it says too": {"shelf.fragile", &read, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, child(t, "good"))
+			await(t, s, steps.StateReady)
+			settings, faults := steps.NewSettings([]steps.Setting{{Pattern: c.tool, Effect: c.effect}})
+			if len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			fn, _ := settings.Apply(*function(t, s, c.tool))
+			r, err := steps.NewRegistry([]steps.Function{fn}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mark := filepath.Join(t.TempDir(), "mark")
+			for _, file := range []string{mark, mark + ".log"} {
+				if err := os.WriteFile(file, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args, _ := json.Marshal(map[string]string{"name": mark})
+			_, err = r.All()[0].Call(t.Context(), args)
+			if f, _ := fault.As(err); (f != nil) != (c.outcome != "") || f != nil && (f.Code != fault.Unavailable || f.Outcome != c.outcome ||
+				!strings.Contains(f.Message, "not known whether its work was done")) {
+				t.Errorf("the call ends with %+v, want %q", f, c.outcome)
+			}
+			if log, _ := os.ReadFile(mark + ".log"); strings.Count(string(log), "called") != c.calls {
+				t.Errorf("the server was called %q, want %d times", log, c.calls)
+			}
+		})
+	}
+}
+
 func TestCloseEndsCalls(t *testing.T) {
 	t.Parallel()
 	for name, options := range transports {

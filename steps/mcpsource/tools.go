@@ -18,10 +18,10 @@ import (
 
 // tool is what a server says of one of its tools.
 type tool struct {
-	name     string // as the server spells it
-	function string // the name of the function that it becomes
-	raw      string // its definition
-	effect   steps.Effect
+	name     string       // as the server spells it
+	function string       // the name of the function that it becomes
+	raw      string       // its definition
+	effect   steps.Effect // as its annotations say; of a call, as the configuration says
 }
 
 // The bounds of a list: one that passes them is cut there, with a warning.

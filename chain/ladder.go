@@ -33,7 +33,7 @@ func (s *span) one() bool { return s.low == s.high }
 // was called before it, and not on which is faster. Those of one rung run side by side, as what one of them calls does not
 // let another pass. The elements of a forEach over several rungs run one after the other, whatever its concurrency. The
 // plans of inline chains are made before the one that they stand in.
-func (p *plan) climb(rung func(*steps.Spec) int) {
+func (p *plan) climb(rung func(*steps.Entry) int) {
 	var earlier []*plannedStep
 	for _, s := range p.steps {
 		if s.inline != nil {
@@ -41,7 +41,7 @@ func (p *plan) climb(rung func(*steps.Spec) int) {
 				s.rungs.cover(inner.rungs)
 			}
 		} else if s.fn != nil {
-			if n := rung(s.fn.Spec()); n >= 0 {
+			if n := rung(s.fn); n >= 0 {
 				s.rungs = span{true, n, n}
 			}
 		}

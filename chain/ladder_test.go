@@ -56,7 +56,7 @@ func climbing(t *testing.T, mode ladder.Mode) (*chain.Engine, *steps.Registry) {
 		t.Fatal(err)
 	}
 	r = l.Wrap(r)
-	e, err := chain.New(&chain.Options{Functions: r, Rung: l.Rung})
+	e, err := chain.New(&chain.Options{Functions: r, Rung: (*steps.Entry).Rung})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestLadderLateWarning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := chain.New(&chain.Options{Functions: r, Rung: func(*steps.Spec) int { return 0 }})
+		e, err := chain.New(&chain.Options{Functions: r, Rung: func(*steps.Entry) int { return 0 }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ type Options struct {
 	// run in the order written, and so do the elements of a forEach over several rungs, so that what is decided of a call does
 	// not depend on which of them is faster; and what functions warn of (Warn of steps.Attendant) stands among the answer's
 	// warnings. nil: there is no ladder.
-	Rung func(*steps.Spec) int
+	Rung func(*steps.Entry) int
 
 	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
 	// members of its `common`. A name that HoistFaults refuses is bad_request.

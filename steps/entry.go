@@ -17,6 +17,7 @@ type Entry struct {
 	observers []observer
 	scrubber  Scrubber // nil: there are no secrets
 	seen      *seen    // nil: nothing is learnt of its results
+	rank      int      // its rung, from 1; 0: none
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
@@ -77,6 +78,9 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 // Spec is what is known of the function. It must not be changed. Its schemas are compact; one that was not JSON is
 // empty.
 func (e *Entry) Spec() *Spec { return e.spec }
+
+// Rung is the place of the function on the ladder of its registry (see Registry.Rank); -1 if it has none.
+func (e *Entry) Rung() int { return e.rank - 1 }
 
 // Signature is one line that tells an agent how to call the function and what it gets, in the manner of TypeScript:
 //

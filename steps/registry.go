@@ -138,6 +138,26 @@ func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
 	return wrapped
 }
 
+// Rank returns a clone whose functions stand on these rungs of a ladder, by name, and the others on none.
+func (r *Registry) Rank(rungs map[string]int) *Registry {
+	ranked := r.clone()
+	for i, entry := range ranked.entries {
+		if entry == nil {
+			continue
+		}
+		rung, on := rungs[entry.spec.Name]
+		if !on {
+			rung = -1
+		}
+		if rung+1 != entry.rank {
+			c := *entry
+			c.rank = rung + 1
+			ranked.entries[i] = &c
+		}
+	}
+	return ranked
+}
+
 // Replace returns a clone whose functions are called through what w makes for each, instead of the functions themselves
 // and of all wrappings: stand-ins, answers from a recording. What they answer is guarded as the functions are: time
 // limits, panics, codes, the bound of a result.

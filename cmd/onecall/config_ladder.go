@@ -35,11 +35,11 @@ func (c *configFile) newLadder(u use) (*ladder.Ladder, []*fault.Error) {
 }
 
 // rung places functions on the ladder for the engine; nil: there is none.
-func (a *app) rung() func(*steps.Spec) int {
+func (a *app) rung() func(*steps.Entry) int {
 	if a.ladder == nil {
 		return nil
 	}
-	return a.ladder.Rung
+	return (*steps.Entry).Rung
 }
 
 // openLadder puts onecall together for a command that makes calls. A ladder that is enforced is whole before the first of

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -73,8 +72,6 @@ type Ladder struct {
 	written []string // the rungs as they were named
 	max     int
 	log     *slog.Logger
-
-	rungs atomic.Pointer[map[string]int] // by the function's name, in the registry that was wrapped last
 }
 
 // New makes a ladder; nil where its mode is Off. All that is wrong is told at once, as bad_request, with places in Options
@@ -118,20 +115,6 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	}
 	l.id = identity(folds)
 	return l, nil
-}
-
-// Rung is the place of a function on the ladder, from 0, the cheapest; -1 if it has none. It is that of the registry that
-// was wrapped last.
-func (l *Ladder) Rung(spec *steps.Spec) int {
-	if l == nil {
-		return -1
-	}
-	if rungs := l.rungs.Load(); rungs != nil {
-		if rung, ok := (*rungs)[spec.Name]; ok {
-			return rung
-		}
-	}
-	return -1
 }
 
 // resolve finds the function of each rung; nil for one that names none, several, or that of another rung, with a fault.

@@ -326,12 +326,40 @@ func TestSpellings(t *testing.T) {
 	l := newLadder(t, Options{Mode: Enforce, Rungs: []string{"SEARCH", "get_card", "CODE-SKELETON", "code/hotPath", "needWindow"}})
 	r := l.Wrap((&world{}).registry(t))
 	for i, name := range code {
-		if entry, err := r.Resolve(name); err != nil || l.Rung(entry.Spec()) != i {
+		if entry, err := r.Resolve(name); err != nil || entry.Rung() != i {
 			t.Errorf("%s is not rung %d", name, i)
 		}
 	}
 	if f := call(session(t), t, r, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call symbol.getCard first") {
 		t.Errorf("%v", f)
+	}
+}
+
+// TestVariantRungs: the rungs of one registry are its own, whatever the ladder is put around later.
+func TestVariantRungs(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, Options{Mode: Enforce})
+	all := (&world{}).registry(t)
+	shared := l.Wrap(all)
+	variant := l.Wrap(all.View(func(s *steps.Spec) bool { return s.Name == code[1] || s.Name == "other.free" }))
+	for i, name := range append(slices.Clone(code), "other.free") {
+		want := i
+		if name == "other.free" {
+			want = -1
+		}
+		if entry, err := shared.Resolve(name); err != nil || entry.Rung() != want {
+			t.Errorf("%s is not on rung %d of the shared registry", name, want)
+		}
+		if entry, err := variant.Resolve(name); err == nil && entry.Rung() != want {
+			t.Errorf("%s is on rung %d of the variant", name, entry.Rung())
+		}
+	}
+	if view := shared.View(func(*steps.Spec) bool { return true }); view.All()[0].Rung() != shared.All()[0].Rung() {
+		t.Error("a view loses the rungs")
+	}
+	other := newLadder(t, Options{Mode: Enforce, Rungs: code[2:]}).Wrap(shared)
+	if entry, err := other.Resolve(code[0]); err != nil || entry.Rung() != -1 {
+		t.Error("the rungs of a ladder within count")
 	}
 }
 
@@ -399,7 +427,7 @@ func TestOff(t *testing.T) {
 	t.Parallel()
 	r := (&world{}).registry(t)
 	l, _ := New(&Options{Subject: "x", Rungs: code})
-	if l != nil || l.Wrap(r) != r || l.Unresolved(r) != nil || l.Unjudged(r) != nil || l.Rung(r.All()[0].Spec()) != -1 {
+	if l != nil || l.Wrap(r) != r || l.Unresolved(r) != nil || l.Unjudged(r) != nil || r.All()[0].Rung() != -1 {
 		t.Error("there is something left of it")
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Wrap returns a clone of the registry whose calls are kept to the ladder. It belongs around the call cache and around
-// recordings, whose answers count too. Calls of functions that are on no rung are not touched.
+// recordings, whose answers count too. Calls of functions that are on no rung are not touched. The functions of the clone know
+// their rungs (Entry.Rung), from 0, the cheapest.
 //
 // In Enforce mode, a call that skips too much fails with denied: the message names the rung to call first, Available those
 // that may be called now, At the place of the subject in the arguments. A rung that names no function counts as skipped,
@@ -33,8 +34,7 @@ func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 		c.rungs[i] = rung{entry.Spec().Name, argument, entry.Spec().Effect != steps.Read}
 		places[entry.Spec().Name] = i
 	}
-	l.rungs.Store(&places)
-	return r.Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
+	return r.Rank(places).Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
 		i, ok := places[spec.Name]
 		if !ok {
 			return next

@@ -274,9 +274,6 @@ func (n *session) unanswered(ctx context.Context, t *tool, x *exchange, err erro
 			n.cancel()
 		}
 		f.Code, f.Status = statusCode(x.status), x.status
-		if outcome == fault.SentUnknown && x.status < 500 {
-			outcome = "" // the server refused it
-		}
 		f.Message += s.refusalText(x.status)
 	case outcome == fault.NotSent && x.cause != nil:
 		f.Message += s.options.where() + " could not be reached: " + s.told(x.cause)

@@ -207,11 +207,16 @@ func TestRefusalOfACall(t *testing.T) {
 	f := newFront(t, nil)
 	s := open(t, &Options{Name: "shelf", URL: listen(t, f)})
 	await(t, s, steps.StateReady)
-	for _, status := range []int{404, 405, 503} {
+	for status, outcome := range map[int]fault.Outcome{
+		301: fault.SentUnknown, 302: fault.SentUnknown, 303: fault.SentUnknown, 404: fault.NotSent, 405: "", 503: fault.SentUnknown,
+	} {
 		f.set(onCalls(func(w http.ResponseWriter, _ string) { w.WriteHeader(status) }))
 		_, err := function(t, s, "shelf.put").Call(t.Context(), []byte(`{"name":"a"}`))
 		if err == nil || strings.Contains(err.Error(), "check its url") || strings.Contains(err.Error(), "tried again") {
 			t.Errorf("%d: %v", status, err)
+		}
+		if got, _ := fault.As(err); got == nil || got.Outcome != outcome {
+			t.Errorf("%d: %+v, want the outcome %s", status, got, outcome)
 		}
 	}
 	late := time.Now().Add(patience)

@@ -87,7 +87,7 @@ func TestCall(t *testing.T) {
 func TestCallFaults(t *testing.T) {
 	t.Parallel()
 	answer := engine(t, &world{}, chain.Options{}).Call(context.Background(),
-		&chain.Call{Function: "test.card.get", Args: []byte(`{"limit":0,"cardIdd":"x"}`), At: "/params"}, nil)
+		&chain.Call{Function: "test.card.get", Args: []byte(`{"limit":0,"cardIdd":"x","unheard":1}`), At: "/params"}, nil)
 	var places []string
 	for _, f := range answer.Faults {
 		places = append(places, f.At)

@@ -147,11 +147,20 @@ func readForm(path string) (*fileForm, *fault.Error) {
 	return &form, nil
 }
 
-// save merges what was learnt into the file.
+// save merges what was learnt into the file, if something waits for that. It waits for a save that runs.
 func (s *Store) save() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	s.mu.Lock()
-	s.timer = nil
+	waits := s.timer != nil
+	if waits {
+		s.timer.Stop()
+		s.timer = nil
+	}
 	s.mu.Unlock()
+	if !waits {
+		return
+	}
 	if err := s.merge(); err != nil {
 		s.warn(fault.New(fault.Unavailable, "the shapes of results cannot be kept in %s: %v", s.options.Path, err))
 	}

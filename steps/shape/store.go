@@ -31,6 +31,7 @@ type Store struct {
 	options Options
 	load    func() // reads the file, once
 
+	saving    sync.Mutex // held while the file is written; taken before mu
 	mu        sync.Mutex
 	salt      []byte
 	functions map[string]*function // by key
@@ -108,15 +109,13 @@ func (s *Store) changed() {
 	}
 }
 
-// Close writes what is new. Functions may still be called; what they give then is learnt in memory only.
+// Close writes what is new, and waits for a save that has begun. Functions may still be called; what they give then is
+// learnt in memory only.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	waits := s.timer != nil && s.timer.Stop()
 	s.closed = true
 	s.mu.Unlock()
-	if waits {
-		s.save()
-	}
+	s.save()
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rogpeppe/go-internal/lockedfile"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -203,6 +205,34 @@ func TestSaved(t *testing.T) {
 		time.Sleep(saveAfter)
 		synctest.Wait()
 	})
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestCloseWaits: Close waits for what is being written.
+func TestCloseWaits(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shapes.json")
+	unlock, err := lockedfile.MutexAt(path + ".lock").Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Open(&Options{Path: path})
+	call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+	waits := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.timer != nil
+	}
+	s.mu.Lock()
+	s.timer.Reset(0)
+	s.mu.Unlock()
+	for waits() {
+		time.Sleep(time.Millisecond)
+	}
+	time.AfterFunc(50*time.Millisecond, unlock)
+	s.Close()
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
 		t.Errorf("%v: %s", err, text)
 	}

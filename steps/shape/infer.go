@@ -1,19 +1,20 @@
 package shape
 
-import "bytes"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // Bounds of what is read of one result: bytes, values and levels.
 const maxBytes, maxValues, maxDepth = 1 << 20, 4096, 10
 
-// infer gives the shape of one result, which is compact JSON. Elements of an array have one shape together. Beyond the
-// bounds nothing is known: objects that were not read to their end are open. The elements that were read stand for all.
+// infer gives the shape of one result, which is valid JSON. Elements of an array have one shape together. Beyond the bounds
+// nothing is known: objects that were not read to their end are open. The elements that were read stand for all.
 func infer(result []byte) *node {
-	s := scanner{data: result, values: maxValues}
-	if len(s.data) > maxBytes {
-		s.data = s.data[:maxBytes]
-	}
+	r := reader{values: maxValues}
 	root := &node{}
-	s.value(root, maxDepth)
+	r.value(root, gjson.ParseBytes(result[:min(len(result), maxBytes)]), maxDepth)
 	root.finish()
 	return root
 }
@@ -59,170 +60,85 @@ func (n *node) alike() bool {
 	return true
 }
 
-// scanner reads compact JSON that is known to be valid, up to the end of data.
-type scanner struct {
-	data   []byte
-	at     int
-	values int // that may be looked at still
-}
+// reader counts what is read of one result.
+type reader struct{ values int } // that may be looked at still
 
-// value reads one value into n. At the end of data it stops wherever it is.
-func (s *scanner) value(n *node, depth int) {
-	if s.at >= len(s.data) {
-		return
-	}
-	s.values--
-	switch c := s.data[s.at]; c {
-	case '{', '[':
-		s.at++
-		if depth == 0 || s.values <= 0 {
-			n.types |= array
-			if c == '{' {
-				n.types ^= array
-				n.types |= object
-				n.open = true
-			}
-			s.skip()
-			return
+// value reads one value into n.
+func (r *reader) value(n *node, v gjson.Result, depth int) {
+	r.values--
+	kind := typeOf(v)
+	n.types |= kind
+	beyond := depth == 0 || r.values <= 0
+	switch kind {
+	case object:
+		n.open = n.open || beyond || v.Index+len(v.Raw) >= maxBytes
+		if !beyond {
+			r.object(n, v, depth-1)
 		}
-		if c == '{' {
-			n.types |= object
-			s.object(n, depth-1)
-		} else {
-			n.types |= array
-			s.array(n, depth-1)
+	case array:
+		if !beyond {
+			v.ForEach(func(_, element gjson.Result) bool {
+				r.value(n.item(), element, depth-1)
+				return r.values > 0
+			})
 		}
-	case '"':
-		n.types |= text
-		s.string()
-	default:
-		n.types |= s.scalar()
 	}
 }
 
-func (s *scanner) object(n *node, depth int) {
+func (r *reader) object(n *node, v gjson.Result, depth int) {
 	n.objects++
 	next := 0
-	for s.at < len(s.data) && s.data[s.at] != '}' {
-		if s.data[s.at] == ',' {
-			s.at++
-		}
-		name, ok := s.string()
-		if !ok || s.at >= len(s.data) {
-			break
-		}
-		s.at++ // the colon
-		if s.values <= 0 {
+	v.ForEach(func(name, inner gjson.Result) bool {
+		if r.values <= 0 {
 			n.open = true
-			s.skip()
-			return
+			return false
 		}
-		s.value(n.named(name, next), depth)
+		r.value(n.named(name.Str, next), inner, depth)
 		next++
 		if len(n.members) > maxMembers {
 			n.toMap()
 		}
+		return true
+	})
+}
+
+func typeOf(v gjson.Result) types {
+	switch {
+	case v.IsObject():
+		return object
+	case v.IsArray():
+		return array
+	case v.Type == gjson.Null:
+		return null
+	case v.IsBool():
+		return boolean
+	case v.Type == gjson.String:
+		return text
+	case strings.ContainsAny(v.Raw, ".eE"):
+		return number
 	}
-	if s.at >= len(s.data) {
-		n.open = true
-		return
-	}
-	s.at++
+	return integer
 }
 
 // named is the node of a name that an object has. Objects of one array mostly have their members in one order, so the
 // one at position is looked at first.
-func (n *node) named(name []byte, position int) *node {
+func (n *node) named(name string, position int) *node {
 	var m *member
-	if position < len(n.members) && n.members[position].name == string(name) {
+	if position < len(n.members) && n.members[position].name == name {
 		m = n.members[position]
 	} else {
-		m = n.member(string(name))
+		m = n.member(name)
 	}
 	switch {
 	case n.isMap:
 		return n.other()
-	case m == nil && isData(string(name)):
+	case m == nil && isData(name):
 		n.data++
 		return n.other()
 	case m == nil:
-		m = &member{name: string(name), node: &node{}}
+		m = &member{name: strings.Clone(name), node: &node{}} // the result is not kept
 		n.members = append(n.members, m)
 	}
 	m.seen++
 	return m.node
-}
-
-func (s *scanner) array(n *node, depth int) {
-	for s.at < len(s.data) && s.data[s.at] != ']' {
-		if s.data[s.at] == ',' {
-			s.at++
-		}
-		if s.values <= 0 {
-			s.skip()
-			return
-		}
-		s.value(n.item(), depth)
-	}
-	s.at++
-}
-
-// string reads a string and gives it as it is written, without its quotes; false if it does not end in data.
-func (s *scanner) string() ([]byte, bool) {
-	start := s.at + 1
-	for i := start; i < len(s.data); i++ {
-		end := bytes.IndexByte(s.data[i:], '"')
-		if end < 0 {
-			break
-		}
-		escape := bytes.IndexByte(s.data[i:i+end], '\\')
-		if escape < 0 {
-			s.at = i + end + 1
-			return s.data[start : i+end], true
-		}
-		i += escape + 1 // what is escaped is passed over
-	}
-	s.at = len(s.data)
-	return nil, false
-}
-
-func (s *scanner) scalar() types {
-	start := s.at
-	kind := integer
-	for s.at < len(s.data) {
-		switch s.data[s.at] {
-		case ',', '}', ']':
-			goto end
-		case '.', 'e', 'E':
-			kind = number
-		}
-		s.at++
-	}
-end:
-	switch s.data[start] {
-	case 'n':
-		return null
-	case 't', 'f':
-		return boolean
-	}
-	return kind
-}
-
-// skip goes to the end of the object or array in which it stands.
-func (s *scanner) skip() {
-	for depth := 1; s.at < len(s.data); {
-		switch s.data[s.at] {
-		case '"':
-			s.string()
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				s.at++
-				return
-			}
-		}
-		s.at++
-	}
 }

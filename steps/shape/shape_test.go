@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -47,9 +48,11 @@ func TestShape(t *testing.T) {
 		"nested": {[]string{`{"files":[{"path":"x","lines":[[1],[]]}]}`},
 			`{"type":"object","properties":{"files":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"lines":{"type":"array",` +
 				`"items":{"type":"array","items":{"type":"integer"}}}},"required":["path","lines"]` + anyMore + `}},"required":["files"]` + anyMore},
-		"ids":         {[]string{`{"1151293680":{"price":1},"7706410293":{"price":2.5}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"price":{"type":"number"}},"required":["price"]` + anyMore + `}`},
-		"records":     {[]string{`{"ann":{"age":1,"sex":"f"},"bob":{"age":2,"sex":"m"},"eve":{"age":3,"sex":"f"}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"age":{"type":"integer"},"sex":{"type":"string"}},"required":["age","sex"]` + anyMore + `}`},
-		"escapes":     {[]string{`{"a":"\"}{\\","b":"\\\\"}`}, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]` + anyMore},
+		"ids":     {[]string{`{"1151293680":{"price":1},"7706410293":{"price":2.5}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"price":{"type":"number"}},"required":["price"]` + anyMore + `}`},
+		"records": {[]string{`{"ann":{"age":1,"sex":"f"},"bob":{"age":2,"sex":"m"},"eve":{"age":3,"sex":"f"}}`}, `{"type":"object","additionalProperties":{"type":"object","properties":{"age":{"type":"integer"},"sex":{"type":"string"}},"required":["age","sex"]` + anyMore + `}`},
+		"escapes": {[]string{`{"a":"\"}{\\","b":"\\\\"}`}, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]` + anyMore},
+		"escaped": {[]string{`{"gr\u00f6\u00dfe":1,"ok":true,"a\"b":2}`},
+			`{"type":"object","properties":{"größe":{"type":"integer"},"ok":{"type":"boolean"}},"required":["größe","ok"],"additionalProperties":{"type":"integer"}}`},
 		"two names":   {[]string{`{"total":1,"items":[],"a@example.org":2}`}, `{"type":"object","properties":{"total":{"type":"integer"},"items":{"type":"array"}},"required":["total","items"],"additionalProperties":{"type":"integer"}}`},
 		"other types": {[]string{`{"a":1}`, `"failed"`}, `{"type":["string","object"],"properties":{"a":{"type":"integer"}},"required":["a"]` + anyMore},
 	} {
@@ -169,6 +172,27 @@ func TestBounds(t *testing.T) {
 		t.Errorf("deep: %s", got)
 	}
 }
+
+// TestLinear: a text of escapes is read once, however long it is.
+func TestLinear(t *testing.T) { // not parallel: it measures
+	fastest := func(size int) time.Duration {
+		result, least := []byte(escapedText(size)), time.Hour
+		for range 3 {
+			started := time.Now()
+			infer(result)
+			least = min(least, time.Since(started))
+		}
+		return least
+	}
+	const times = 16
+	small, large := fastest(maxBytes/times), fastest(maxBytes)
+	if large > 5*times*small {
+		t.Errorf("a text %d times as long takes %d times as long", times, large/small)
+	}
+}
+
+// escapedText is a result of a size with a text of nothing but line breaks.
+func escapedText(size int) string { return `{"text":"` + strings.Repeat(`\n`, size/2-6) + `"}` }
 
 func TestIsData(t *testing.T) {
 	t.Parallel()

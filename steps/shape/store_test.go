@@ -260,7 +260,7 @@ func TestManyFunctions(t *testing.T) {
 // BenchmarkCall is a call of a function whose shape is known, and the first reading of a larger result.
 func BenchmarkCall(b *testing.B) {
 	large := `{"items":[` + strings.Repeat(page+`,`, 1000) + page + `]}`
-	for name, result := range map[string]string{"small": page, "large": large} {
+	for name, result := range map[string]string{"small": page, "large": large, "escaped": escapedText(maxBytes)} {
 		b.Run(name, func(b *testing.B) {
 			plain, err := steps.NewRegistry([]steps.Function{answering("s.list", result)}, nil)
 			if err != nil {

@@ -39,10 +39,12 @@ func hundredSteps() []byte {
 }
 
 // BenchmarkCheck compiles a chain of a hundred steps. The baseline's functions declare no output schemas, so that references are not
-// checked against them.
+// checked against them, or against the schema as the shape of earlier results.
 func BenchmarkCheck(b *testing.B) {
 	request := hundredSteps()
-	for _, arm := range []struct{ name, output string }{{"baseline=without-outputs", ""}, {"with-outputs", listingSchema}} {
+	for _, arm := range []struct{ name, output, seen string }{
+		{name: "baseline=without-outputs"}, {name: "with-outputs", output: listingSchema}, {name: "with-seen-shapes", seen: listingSchema},
+	} {
 		b.Run(arm.name, func(b *testing.B) {
 			b.ReportAllocs()
 			registry, err := steps.NewRegistry([]steps.Function{{
@@ -52,6 +54,12 @@ func BenchmarkCheck(b *testing.B) {
 			}}, nil)
 			if err != nil {
 				b.Fatal(err)
+			}
+			if arm.seen != "" {
+				seen := &steps.Seen{Schema: json.RawMessage(arm.seen), Rare: func([]steps.Element) bool { return false }}
+				registry = registry.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
+					return call, func() *steps.Seen { return seen }
+				})
 			}
 			engine, err := chain.New(&chain.Options{Functions: registry})
 			if err != nil {

@@ -19,24 +19,12 @@ type Element struct {
 	Optional bool   // where there is nothing, the walk ends in null
 }
 
-// Produces walks the function's output schema; see TypesAt. It keeps the types of some paths, as the same ones are asked for again and
-// again.
+// Produces walks the function's output schema; see TypesAt.
 func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
 	if len(e.spec.Output) == 0 {
 		return nil, nil
 	}
-	var room [128]byte
-	key := room[:0]
-	for _, element := range path {
-		key = append(append(key, element.kind()), element.Key...)
-	}
-	types, ok := e.walked.get(key)
-	if !ok {
-		if types, f = TypesAt(e.spec.Name, e.spec.Output, path); f == nil {
-			e.walked.put(key, types)
-		}
-	}
-	return types, f
+	return e.walked.typesAt(e.spec.Name, e.spec.Output, path)
 }
 
 // kind tells elements apart whose keys are the same; no key has such a byte.
@@ -50,7 +38,7 @@ func (e Element) kind() byte {
 	return kind
 }
 
-// walkedPaths are the types of what stands at some paths.
+// walkedPaths are the types of what stands at some paths of one schema, as the same ones are asked for again and again.
 type walkedPaths struct {
 	mu    sync.RWMutex
 	types map[string][]string
@@ -58,6 +46,22 @@ type walkedPaths struct {
 
 // Bounds of what is kept of a function: paths, and bytes of each.
 const maxWalked, maxWalkedPath = 64, 128
+
+// typesAt is TypesAt. What is possible is kept.
+func (w *walkedPaths) typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
+	var room [128]byte
+	key := room[:0]
+	for _, element := range path {
+		key = append(append(key, element.kind()), element.Key...)
+	}
+	types, ok := w.get(key)
+	if !ok {
+		if types, f = TypesAt(name, schema, path); f == nil {
+			w.put(key, types)
+		}
+	}
+	return types, f
+}
 
 func (w *walkedPaths) get(key []byte) (types []string, ok bool) {
 	w.mu.RLock()

@@ -13,6 +13,8 @@ type Seen struct {
 	Schema json.RawMessage
 	// Rare reports whether a path that Schema forbids was in a result, though not in enough of them to stand in Schema.
 	Rare func(path []Element) bool
+
+	walked walkedPaths // of Schema
 }
 
 // seen gives what is known now, and keeps the signature that was made of it last.
@@ -60,7 +62,7 @@ func (e *Entry) Unseen(path []Element) *fault.Error {
 	if known == nil {
 		return nil
 	}
-	_, f := TypesAt(e.spec.Name, known.Schema, path)
+	_, f := known.walked.typesAt(e.spec.Name, known.Schema, path)
 	if f == nil || known.Rare(path) {
 		return nil
 	}

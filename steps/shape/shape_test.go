@@ -177,7 +177,7 @@ func TestBounds(t *testing.T) {
 func TestLinear(t *testing.T) { // not parallel: it measures
 	fastest := func(size int) time.Duration {
 		result, least := []byte(escapedText(size)), time.Hour
-		for range 3 {
+		for range 5 {
 			started := time.Now()
 			infer(result)
 			least = min(least, time.Since(started))
@@ -186,7 +186,7 @@ func TestLinear(t *testing.T) { // not parallel: it measures
 	}
 	const times = 16
 	small, large := fastest(maxBytes/times), fastest(maxBytes)
-	if large > 5*times*small {
+	if large > 8*times*small { // it would be times*times
 		t.Errorf("a text %d times as long takes %d times as long", times, large/small)
 	}
 }

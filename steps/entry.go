@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // Entry is a function in a registry, compiled. It may be used by many goroutines.
@@ -44,7 +45,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	}
 	spec.Description = BoundDescription(spec.Description)
 	spec.Defaults, _ = compactJSON(spec.Defaults, maxArgsDepth)
-	shown := spec.Defaults
+	shown := withoutSecrets(&spec)
 	if o.Scrubber != nil {
 		shown = o.Scrubber.JSON(shown)
 	}
@@ -73,6 +74,18 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		return compiled
 	})
 	return &Entry{compiled: c, call: c.guard(fn.Call)}
+}
+
+// withoutSecrets is the defaults of a function as its schema may show them.
+func withoutSecrets(spec *Spec) []byte {
+	if len(spec.Defaults) == 0 {
+		return nil
+	}
+	redact := spec.Redact
+	if redact == nil {
+		redact = secret.Redaction(spec.Input)
+	}
+	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + redacted + `"`) })
 }
 
 // Spec is what is known of the function. It must not be changed. Its schemas are compact; one that was not JSON is

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -39,12 +40,12 @@ type tape struct {
 
 	mu        sync.Mutex
 	w         io.Writer
-	begun     bool            // the salt is written
-	functions map[string]bool // the lines of functions that are written
-	lost      int             // lines since the last one that was written
-	total     int             // lines lost ever
-	failing   error           // why they were lost; nil: the last line was written
-	err       error           // the first of those ever
+	begun     bool                         // the salt is written
+	functions map[string][sha256.Size]byte // of the last line of each function, by name
+	lost      int                          // lines since the last one that was written
+	total     int                          // lines lost ever
+	failing   error                        // why the writer fails; nil: it does not
+	err       error                        // why the first line was lost
 }
 
 // RecorderOptions configure a Recorder. nil is the zero value.
@@ -57,7 +58,7 @@ type RecorderOptions struct {
 // NewRecorder records to w, which the caller closes after the last call has ended. Each line is one Write; of one that fails
 // half-way nothing stays if w is a file. After a failure the next line is tried again, behind a line that marks the gap.
 func NewRecorder(w io.Writer, o *RecorderOptions) *Recorder {
-	t := &tape{w: w, maxLine: maxLine, salt: rand.Text(), functions: map[string]bool{}, report: func(error) {}}
+	t := &tape{w: w, maxLine: maxLine, salt: rand.Text(), functions: map[string][sha256.Size]byte{}, report: func(error) {}}
 	t.seal = secret.NewSeal(t.salt)
 	if o != nil && o.Report != nil {
 		t.report = o.Report
@@ -105,20 +106,27 @@ func (t *tape) failure(err error, hidden []string) *failure {
 	return l
 }
 
-// Functions records what is known of functions, of each once as long as it does not change. It is for chain.Options.Planned.
+// Functions records what is known of functions, of each once as long as it does not change. Digests stand in the place of
+// defaults that are secret. It is for chain.Options.Planned.
 func (r *Recorder) Functions(entries []*steps.Entry) {
 	for _, entry := range entries {
 		l := lineOf(entry.Spec())
 		l.InputSchema = r.seal.Configured(l.InputSchema, r.secrets, spelling)
-		l.Defaults = r.seal.Configured(l.Defaults, r.secrets, spelling)
+		if len(l.Defaults) > 0 {
+			l.Defaults, _ = sealed(r.seal, redactionOf(entry.Spec()), l.Defaults, r.secrets)
+		}
 		r.write(&line{Function: l}, l.Name)
 	}
 }
 
-// Failing is why lines are being lost; nil: the last line was written.
+// Failing returns why lines cannot be written, nil if they can. After a failure it tries to mark the gap: a server that is
+// not ready gets no call that would try.
 func (t *tape) Failing() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.failing != nil {
+		t.failing = t.append(nil)
+	}
 	return t.failing
 }
 
@@ -151,30 +159,29 @@ func (t *tape) write(l *line, name string) {
 	if err == nil && len(text) > t.maxLine {
 		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", name, len(text), t.maxLine)
 	}
+	sum := sha256.Sum256(text)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.Function != nil && t.functions[string(text)] {
+	if l.Function != nil && t.functions[name] == sum {
 		return
 	}
+	begins := t.lost == 0
 	if err == nil {
 		err = t.append(text)
+		begins = begins || t.failing == nil
+		t.failing = err
 	}
-	failing := t.failing
-	t.failing = err
-	switch {
-	case err != nil:
-		t.lost++
-		t.total++
-		t.err = cmp.Or(t.err, err)
-		if failing == nil {
-			t.report(err)
-		}
+	if l.Function != nil && t.failing == nil { // one that is too long is lost once
+		t.functions[name] = sum
+	}
+	if err == nil {
 		return
-	case failing != nil:
-		t.report(nil)
 	}
-	if l.Function != nil {
-		t.functions[string(text)] = true
+	t.lost++
+	t.total++
+	t.err = cmp.Or(t.err, err)
+	if begins {
+		t.report(err)
 	}
 }
 
@@ -194,6 +201,9 @@ func (t *tape) append(text []byte) error {
 	n, err := t.w.Write(append(head, text...))
 	if err != nil {
 		return errors.Join(err, t.undo(n))
+	}
+	if t.lost > 0 {
+		t.report(nil)
 	}
 	t.begun, t.lost = true, 0
 	return nil

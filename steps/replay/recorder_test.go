@@ -116,7 +116,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	disk := &disk{File: file, room: 120}
+	disk := &disk{File: file, room: 110}
 	var told []string
 	recorder := NewRecorder(disk, &RecorderOptions{Report: func(err error) { told = append(told, fmt.Sprint(err)) }})
 	recorded := answering(t, func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }).Observe(recorder.Observe)
@@ -141,6 +141,55 @@ func TestFullDisk(t *testing.T) {
 	c, err := Read(bytes.NewReader(text), "x")
 	if err != nil || len(c.Warnings()) != 1 {
 		t.Errorf("reading it: %v, %v", err, c.Warnings())
+	}
+}
+
+// TestRoomAgain: after a failure the writer is asked again when somebody asks whether it fails; a line that is too long is lost
+// alone. Of a function the last line counts, also where it is as it was before.
+func TestRoomAgain(t *testing.T) {
+	t.Parallel()
+	file, err := os.OpenFile(filepath.Join(t.TempDir(), "tape"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	disk := &disk{File: file}
+	var told []string
+	recorder := NewRecorder(disk, &RecorderOptions{Report: func(err error) { told = append(told, fmt.Sprint(err)) }})
+	recorder.maxLine = 300
+	recorded := func(value, result string) *steps.Registry {
+		r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "s.f", Defaults: []byte(`{"a":` + value + `}`)},
+			Call: func(context.Context, []byte) ([]byte, error) { return []byte(result), nil }}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Observe(recorder.Observe)
+	}
+	ask(t.Context(), recorded("1", "1"), "s.f", `{}`)
+	if err := recorder.Failing(); !errors.Is(err, errFull) {
+		t.Errorf("without room: %v", err)
+	}
+	disk.room = 1000
+	if err := recorder.Failing(); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	ask(t.Context(), recorded("1", `"`+strings.Repeat("x", 300)+`"`), "s.f", `{}`)
+	if err := recorder.Failing(); err != nil || recorder.Lost() != 2 {
+		t.Errorf("after a line that is too long: %v, %d lost", err, recorder.Lost())
+	}
+	for _, value := range []string{"1", "1", "2", "1"} {
+		entry, err := recorded(value, "1").Resolve("s.f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorder.Functions([]*steps.Entry{entry})
+	}
+	text, err := os.ReadFile(file.Name())
+	if err != nil || strings.Count(string(text), `{"gap":1}`) != 2 || strings.Count(string(text), `{"function"`) != 3 {
+		t.Errorf("%v, got\n%s", err, text)
+	}
+	if len(told) != 4 || told[1] != "<nil>" || told[3] != "<nil>" {
+		t.Errorf("told %q", told)
 	}
 }
 

@@ -36,25 +36,23 @@ func arithmetic(exact integers, other func(a, b any) any) function {
 				return nil, fault.New(fault.BadExpression, "The %s side of the operator is null. Write ?? and a value where that is expected.", side)
 			}
 		}
-		if err := e.precise(args...); err != nil {
+		if err := precise(args...); err != nil {
 			return nil, err
 		}
 		return other(args[0], args[1]), nil
 	}
 }
 
-// precise reports an operand whose number is rounded, or would be beside a floating point number.
-func (e *evaluation) precise(operands ...any) error {
+// precise reports an operand that is large, or that floating point would round.
+func precise(operands ...any) error {
 	for _, operand := range operands {
 		switch n := operand.(type) {
 		case int:
 			if magnitude(n) > exactFloat {
 				return fault.New(fault.BadExpression, "%d is too large for floating point, which would round it. Compute with integers, or pass it on by a reference.", n)
 			}
-		case float64:
-			if raw, ok := e.rounded[n]; ok {
-				return fault.New(fault.BadExpression, "%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference.", clip(raw))
-			}
+		case large:
+			return fault.New(fault.BadExpression, "%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference.", clip(n.text))
 		}
 	}
 	return nil
@@ -162,7 +160,7 @@ func sum(e *evaluation, args []any) (any, error) {
 // rounding is a function of expr-lang's that makes a floating point number of an integer.
 func rounding(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
-		if err := e.precise(args...); err != nil {
+		if err := precise(args...); err != nil {
 			return nil, err
 		}
 		return call(name, args)
@@ -179,11 +177,11 @@ func absolute(_ *evaluation, args []any) (any, error) {
 
 // integer is int, of a number or a text.
 func integer(e *evaluation, args []any) (any, error) {
-	if f, ok := args[0].(float64); ok {
-		if err := e.precise(f); err != nil {
-			return nil, err
-		}
-		if math.IsNaN(f) || f < math.MinInt64 || f >= math.MaxInt64 {
+	switch n := args[0].(type) {
+	case large:
+		return nil, precise(n)
+	case float64:
+		if math.IsNaN(n) || n < math.MinInt64 || n >= math.MaxInt64 {
 			return nil, overflow()
 		}
 	}
@@ -199,7 +197,7 @@ func average(name string) function {
 			if !ok {
 				list = []any{a}
 			}
-			if err := e.precise(list...); err != nil {
+			if err := precise(list...); err != nil {
 				return nil, err
 			}
 		}
@@ -207,21 +205,11 @@ func average(name string) function {
 	}
 }
 
-// noteRounded remembers the text of an integer that f, a floating point number, is not. Of two that are the same f it keeps
-// none.
-func (e *evaluation) noteRounded(raw string, f float64) {
-	n, ok := new(big.Int).SetString(raw, 10)
-	if !ok {
-		return
+// shiftLeft is bitshl.
+func shiftLeft(_ *evaluation, args []any) (any, error) {
+	value, err := call("bitshl", args)
+	if n, ok := value.(int); ok && n>>args[1].(int) != args[0].(int) {
+		return nil, overflow()
 	}
-	if exact, accuracy := big.NewFloat(f).Int(nil); accuracy == big.Exact && exact.Cmp(n) == 0 {
-		return
-	}
-	if known, ok := e.rounded[f]; ok && known != raw {
-		raw = ""
-	}
-	if e.rounded == nil {
-		e.rounded = map[float64]string{}
-	}
-	e.rounded[f] = raw
+	return value, err
 }

@@ -22,7 +22,7 @@ func (e *evaluation) decode(raw string) (any, error) {
 		if err := e.hold(len(raw)); err != nil {
 			return nil, err
 		}
-		return e.decodeScalar(raw), nil
+		return decodeScalar(raw), nil
 	}
 	id := identity{unsafe.Pointer(unsafe.StringData(raw)), len(raw)}
 	if value, ok := e.decoded[id]; ok {
@@ -110,7 +110,7 @@ func (d *decoder) value(depth int) (any, error) {
 	for d.pos < len(d.raw) && strings.IndexByte(",]}", d.raw[d.pos]) < 0 {
 		d.pos++
 	}
-	return d.decodeScalar(d.raw[start:d.pos]), nil
+	return decodeScalar(d.raw[start:d.pos]), nil
 }
 
 func (d *decoder) remember(v reflect.Value, start int) {
@@ -136,7 +136,7 @@ func decodeString(raw string) string {
 	return unquote(raw)
 }
 
-func (e *evaluation) decodeScalar(raw string) any {
+func decodeScalar(raw string) any {
 	switch raw[0] {
 	case '"':
 		return decodeString(raw)
@@ -150,11 +150,11 @@ func (e *evaluation) decodeScalar(raw string) any {
 	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
 		return int(n)
 	}
+	if !strings.ContainsAny(raw, ".eE") {
+		return large{raw}
+	}
 	// Out of range it is an infinity, which cannot be answered, but compared.
 	f, _ := strconv.ParseFloat(raw, 64)
-	if math.Abs(f) >= 1<<63 && !math.IsInf(f, 0) && !strings.ContainsAny(raw, ".eE") {
-		e.noteRounded(raw, f)
-	}
 	return f
 }
 
@@ -173,12 +173,11 @@ func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, erro
 		return appendString(dst, v), nil
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10), nil
+	case large:
+		return append(dst, v.text...), nil
 	case float64:
-		switch raw, ok := e.rounded[v]; {
-		case ok && raw == "":
-			return dst, fault.New(fault.BadExpression, "Two integers of more than 64 bits are rounded to the same number. Pass them on by references.")
-		case ok:
-			return append(dst, raw...), nil
+		if e.uniform && math.Abs(v) > exactFloat && !math.IsInf(v, 0) {
+			return strconv.AppendFloat(dst, v, 'f', 0, 64), nil // every digit, as integers have them
 		}
 		return appendFloat(dst, v)
 	case time.Time:
@@ -268,6 +267,8 @@ func keyName(key any) (string, error) {
 		return k, nil
 	case nil:
 		return "null", nil
+	case large:
+		return k.text, nil
 	case bool, int, float64, fmt.Stringer:
 		return fmt.Sprint(k), nil
 	}
@@ -283,6 +284,8 @@ func typeName(value any) string {
 		return "a date"
 	case time.Duration:
 		return "a duration"
+	case large:
+		return "a number"
 	}
 	switch reflect.TypeOf(value).Kind() {
 	case reflect.Bool:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -46,7 +47,6 @@ type evaluation struct {
 	decoded map[identity]any    // decoded objects and arrays, by their text
 	origins map[identity]string // the text of decoded objects and arrays, by value
 	weights map[identity]int    // of values weighed before
-	rounded map[float64]string  // the text of integers of more than 64 bits, by the number that they are read as; "" of several
 	uniform bool                // appendValue spells equal values equally
 
 	iterations, memory, work, looked int
@@ -327,7 +327,7 @@ func (e *evaluation) equal(a, b any) (any, error) {
 	if err := e.spendDeep(a, b); err != nil {
 		return nil, err
 	}
-	return runtime.Equal(a, b), nil
+	return equal(a, b), nil
 }
 
 func (e *evaluation) in(needle, collection any) (any, error) {
@@ -335,6 +335,9 @@ func (e *evaluation) in(needle, collection any) (any, error) {
 		if err := e.spendDeep(needle, collection); err != nil {
 			return nil, err
 		}
+	}
+	if list, ok := collection.([]any); ok {
+		return slices.ContainsFunc(list, func(element any) bool { return equal(element, needle) }), nil
 	}
 	return runtime.In(needle, collection), nil
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // Expression is a compiled expression of expr-lang over the names of references. A missing key is null, a walk into
-// null is an error. A number is an integer where it fits 64 bits, else a floating point number; an integer that
-// is longer can be compared and passed on, and arithmetic whose result would overflow or be rounded is an error; objects and arrays that
+// null is an error. A number is an integer if it fits 64 bits, else a floating point number; a longer integer keeps its digits, can
+// be compared and passed on, and is an error elsewhere. So is arithmetic whose result would overflow or be rounded. Objects and arrays that
 // come out as they were in the data, and an expression that is nothing but a path, keep their bytes.
 //
 // It is bounded: source 4 KB, 1,000,000 iterations, 128 MiB of memory for values made or read, and the context's deadline (at most
@@ -176,6 +176,9 @@ func plainMessage(err error) string {
 	message, _, _ = strings.Cut(message, "\n")
 	if message == "memory budget exceeded" {
 		return "it makes more than a million elements in all: take fewer, or filter first"
+	}
+	if strings.Contains(message, "refs.large") {
+		return "it takes an integer of more than 64 bits, which can only be compared or passed on; string(…) gives its text"
 	}
 	if types, ok := strings.CutPrefix(message, "interface conversion: interface {} is "); ok {
 		got, want, _ := strings.Cut(types, ", not ")

@@ -25,9 +25,9 @@ var refused = map[string]string{
 // native are those that run as they are: their cost and what they make are small, or bounded by what is there already.
 // A test holds that every function of expr-lang is in native, in guarded, in refused, or takes a predicate, in which
 // iterations are counted.
-var native = []string{"type", "hasPrefix", "hasSuffix",
+var native = []string{"hasPrefix", "hasSuffix",
 	"now", "duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
-	"bitshl", "bitshr", "bitushr", "bitnot"}
+	"bitshr", "bitushr", "bitnot"}
 
 // function is a guarded function of expressions: it counts what it costs before it does it.
 type function func(e *evaluation, args []any) (any, error)
@@ -70,6 +70,8 @@ var guarded = map[string]function{
 	"int":         integer,
 	"float":       rounding("float"),
 	"uniq":        uniq,
+	"bitshl":      shiftLeft,
+	"type":        kind,
 	"string":      text,
 	"toJSON":      toJSON,
 	"fromJSON":    fromJSON,
@@ -108,7 +110,7 @@ func makeGuardFunctions() map[string]*builtin.Function {
 	for name, f := range guarded {
 		all[name] = f
 	}
-	functions := map[string]*builtin.Function{}
+	functions := orderings()
 	for name, f := range all {
 		name = " " + name
 		functions[name] = &builtin.Function{Name: name, Func: func(args ...any) (any, error) {

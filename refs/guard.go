@@ -2,6 +2,7 @@ package refs
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 
@@ -333,8 +334,13 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 			}
 		}
 		ast.Patch(node, guardCall("range", n.Left, n.Right))
+	case "<", "<=", ">", ">=":
+		if isScalarLiteral(n.Left) && isScalarLiteral(n.Right) {
+			return // expr-lang's check finds fault with it
+		}
+		ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: " " + n.Operator}, Arguments: []ast.Node{n.Left, n.Right}})
 	case "==", "!=":
-		if isScalarLiteral(n.Left) || isScalarLiteral(n.Right) {
+		if isExactLiteral(n.Left) || isExactLiteral(n.Right) {
 			return
 		}
 		var equal ast.Node = guardCall("equal", n.Left, n.Right)
@@ -344,7 +350,7 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 		}
 		ast.Patch(node, equal)
 	case "in":
-		if a, ok := n.Right.(*ast.ArrayNode); !ok || slices.ContainsFunc(a.Nodes, func(e ast.Node) bool { return !isScalarLiteral(e) }) {
+		if a, ok := n.Right.(*ast.ArrayNode); !ok || slices.ContainsFunc(a.Nodes, func(e ast.Node) bool { return !isExactLiteral(e) }) {
 			ast.Patch(node, guardCall("in", n.Left, n.Right))
 		}
 	case "contains":
@@ -377,4 +383,15 @@ func isScalarLiteral(n ast.Node) bool {
 		return true
 	}
 	return isNumber(n)
+}
+
+// isExactLiteral reports whether n is a literal with which expr-lang compares without rounding: no number from exactFloat on.
+func isExactLiteral(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FloatNode:
+		return math.Abs(n.Value) < exactFloat
+	case *ast.IntegerNode:
+		return magnitude(n.Value) < exactFloat
+	}
+	return isScalarLiteral(n)
 }

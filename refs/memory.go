@@ -44,8 +44,11 @@ func (e *evaluation) made(value any) (any, error) {
 // weigh counts what is inside a value as often as it stands there: a value that is put into itself many times over is
 // small in memory, yet endless to whoever walks it.
 func (e *evaluation) weigh(value any) int {
-	if s, ok := value.(string); ok {
+	switch s := value.(type) {
+	case string:
 		return len(s)
+	case large:
+		return len(s.text)
 	}
 	v := reflect.ValueOf(value)
 	if k := v.Kind(); k != reflect.Slice && k != reflect.Array && k != reflect.Map {

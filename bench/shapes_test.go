@@ -29,8 +29,8 @@ type shapeFigures struct {
 // with the right name as the nearest, and chains as they are get no warning.
 func TestSeenShapes(t *testing.T) {
 	t.Parallel()
-	for file, floor := range map[string]struct{ found, falsely int }{ // percent
-		"nestful_math": {96, 0}, "taubench": {91, 0}, "bfcl_base": {62, 0}, "bfcl_long_context": {62, 0},
+	for file, limit := range map[string]struct{ found, unknown, falsely int }{ // percent
+		"nestful_math": {96, 3, 0}, "taubench": {91, 2, 0}, "bfcl_base": {62, 25, 0}, "bfcl_long_context": {62, 26, 0},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -51,8 +51,9 @@ func TestSeenShapes(t *testing.T) {
 			}
 			t.Logf("%d of %d misspelt members found before the run (%d of functions without a shape), %d of %d chains as they are warned of",
 				sum.found, sum.edits, sum.unknown, sum.falsely, sum.chains)
-			if sum.edits == 0 || sum.found*100 < floor.found*sum.edits || sum.falsely*100 > floor.falsely*sum.chains {
-				t.Errorf("less than %d %% found, or more than %d %% warned of", floor.found, floor.falsely)
+			if sum.edits == 0 || sum.found*100 < limit.found*sum.edits || sum.unknown*100 > limit.unknown*sum.edits ||
+				sum.falsely*100 > limit.falsely*sum.chains {
+				t.Errorf("less than %d %% found, more than %d %% without a shape, or more than %d %% warned of", limit.found, limit.unknown, limit.falsely)
 			}
 		})
 	}

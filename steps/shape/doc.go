@@ -13,7 +13,7 @@
 // # Cost
 //
 // A result is read without decoding it: at most 1 MiB of it, 4,096 values and 10 levels. The first 32 results of a function
-// are read, later one of 8, and one of 64 when nothing new was found for a while.
+// are read, later one of 32.
 //
 // # Storage
 //

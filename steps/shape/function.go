@@ -15,9 +15,8 @@ const maxSchema, maxPending, enoughCalls = 4096, 256, 5
 // forgetful is the number of readings after which names that one call has seen are forgotten.
 const forgetful = 256
 
-// Which results are read: all of the first eager ones, then one of often, and one of seldom when the last settled readings
-// found nothing new.
-const eager, settled, often, seldom = 32, 16, 8, 64
+// Which results are read: all of the first eager ones, then one of seldom.
+const eager, seldom = 32, 32
 
 // hash stands for the path of a name that is not kept yet.
 type hash uint64
@@ -36,7 +35,6 @@ const several = 0
 type function struct {
 	key   string
 	calls atomic.Int64
-	quiet atomic.Int64               // readings without a change
 	seen  atomic.Pointer[steps.Seen] // nil: nothing is kept
 
 	mu       sync.Mutex
@@ -54,13 +52,7 @@ func newFunction(key string, salt []byte) *function {
 // due reports whether the result of this call is read.
 func (f *function) due() bool {
 	n := f.calls.Add(1)
-	switch {
-	case n <= eager:
-		return true
-	case f.quiet.Load() < settled:
-		return n%often == 0
-	}
-	return n%seldom == 0
+	return n <= eager || n%seldom == 0
 }
 
 // observe learns from a result of a call that the caller made; it reports whether anything is new.
@@ -73,13 +65,10 @@ func (f *function) observe(result []byte, caller string) bool {
 	}
 	o := observation{function: f, caller: f.callerHash(caller)}
 	o.learn(read)
-	if !o.changed {
-		f.quiet.Add(1)
-		return false
+	if o.changed {
+		f.publish()
 	}
-	f.quiet.Store(0)
-	f.publish()
-	return true
+	return o.changed
 }
 
 // observation is one result on its way into the shape.

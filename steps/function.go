@@ -36,6 +36,18 @@ func EffectOf(ctx context.Context, declared Effect) Effect {
 	return declared
 }
 
+// Unsent gives the coded error of a call that was refused before anything of it left the outcome not_sent, unless the call only
+// reads. ctx is that of the call.
+func Unsent(ctx context.Context, err error) error {
+	f, coded := fault.As(err)
+	if !coded || f == nil || f.Outcome != "" || EffectOf(ctx, Write) == Read {
+		return err
+	}
+	own := *f
+	own.Outcome = fault.NotSent
+	return &own
+}
+
 // String is the effect's word: "write", "read" or "destroy".
 func (e Effect) String() string {
 	if int(e) < len(effectNames) {

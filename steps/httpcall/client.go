@@ -15,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // ClientOptions configure NewClient; nil and zero values take the defaults.
@@ -172,7 +173,7 @@ func (c *Client) send(s *sending, request *http.Request, read func(*http.Respons
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
-		return nil, err
+		return nil, steps.Unsent(request.Context(), err)
 	}
 	request = s.watch(request)
 	if request.Header == nil || request.Header["User-Agent"] == nil {

@@ -173,7 +173,7 @@ func TestOutcomes(t *testing.T) {
 		{"GET", server.URL + "/lost", fault.Unavailable, ""},
 		{"POST", server.URL + "/away", fault.Unavailable, fault.SentUnknown},
 		{"POST", server.URL + "/denied", fault.Denied, fault.SentUnknown},
-		{"POST", "http://elsewhere.example/", fault.Denied, ""},
+		{"POST", "http://elsewhere.example/", fault.Denied, fault.NotSent},
 	}
 	for _, test := range tests {
 		_, err := c.Do(newTestRequest(t.Context(), test.method, test.url, ""))

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // callEndpoint carries out one call of an endpoint. What comes back shows no secret of the configuration, also where the
@@ -20,7 +21,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		return nil, err
 	}
 	if !json.Valid(args) || !gjson.ParseBytes(args).IsObject() {
-		return nil, fault.New(fault.BadArguments, "the arguments must be a JSON object")
+		return nil, steps.Unsent(ctx, fault.New(fault.BadArguments, "the arguments must be a JSON object"))
 	}
 	ctx, cancel := s.limited(ctx, e.timeout)
 	defer cancel()
@@ -29,7 +30,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	}
 	request, hidden, err := e.request(ctx, args)
 	if err != nil {
-		return nil, err
+		return nil, steps.Unsent(ctx, err)
 	}
 	secrets := e.scrubber
 	if len(hidden) > 0 {

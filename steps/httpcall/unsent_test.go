@@ -1,0 +1,52 @@
+package httpcall
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestRefusedCallsAreNotSent: what is refused before anything left is not_sent if it may write, and has no outcome if it reads.
+func TestRefusedCallsAreNotSent(t *testing.T) {
+	t.Parallel()
+	s, err := New(&Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	write := steps.Write
+	settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
+	for _, test := range []struct {
+		fn       string
+		settings *steps.Settings
+		args     string
+		code     fault.Code
+		outcome  fault.Outcome
+	}{
+		{"http.request", nil, `{"method":"POST","url":"https://b.example/"}`, fault.Denied, fault.NotSent},
+		{"http.request", nil, `{"method":"POST","url":"no url"}`, fault.BadArguments, fault.NotSent},
+		{"http.request", nil, `{"method":"POST","url":"https://a.example/","headers":{"Host":"b"}}`, fault.BadArguments, fault.NotSent},
+		{"http.get", nil, `{"url":"https://b.example/"}`, fault.Denied, ""},
+		{"http.get", settings, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
+	} {
+		var list []steps.Function
+		for _, fn := range s.Functions() {
+			fn, _ = test.settings.Apply(fn)
+			list = append(list, fn)
+		}
+		r, err := steps.NewRegistry(list, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := r.Resolve(test.fn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = entry.Call(t.Context(), json.RawMessage(test.args))
+		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
+			t.Errorf("%s %s: %+v, want %s %q", test.fn, test.args, f, test.code, test.outcome)
+		}
+	}
+}

@@ -7,6 +7,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,7 +111,13 @@ type Spec struct {
 	Name string // canonical: source.tool or source.resource.action
 	// Path is the name as groups, help and patterns read it beside Name: source.resource.action of an MCP tool such as
 	// source.list_devices. "": Name.
-	Path        string
+	Path string
+	// Readings are the paths that the name could have, whatever other names its source lists: a rule that restricts
+	// matches each of them, and does not depend on the list.
+	Readings []string
+	// SessionPath stands for Path in groups and help where a function is that of a client's own session, whose list reads
+	// it in another way than the source's. No rule that grants matches it. "": Path.
+	SessionPath string
 	Description string          // a sentence or two for the agent; a registry cuts it to MaxDescription bytes
 	Keywords    []string        // more words that a search finds it by, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
@@ -164,9 +171,14 @@ func (s *Spec) Source() string {
 	return source
 }
 
-// Matches reports whether a pattern fits the name or the path, as Fits reads it.
+// Matches reports whether a pattern fits the name or the path, as Fits reads it. Rules that grant use it.
 func (s *Spec) Matches(pattern string) bool {
 	return Fits(pattern, s.Name) || s.Path != "" && Fits(pattern, s.Path)
+}
+
+// MatchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
+func (s *Spec) MatchesReading(pattern string) bool {
+	return slices.ContainsFunc(s.Readings, func(path string) bool { return Fits(pattern, path) })
 }
 
 // MinimumTier is the tier that a caller needs: Tier, or what follows from the effect where that is TierDefault.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -45,9 +46,10 @@ type Settings struct {
 
 type setting struct {
 	Setting
-	rank    int // 0: the pattern is a name
-	literal int // bytes of the pattern that stand for themselves
-	at      int // position in the list that was given
+	restricts *Setting // what of it holds by any reading of a name; nil: nothing
+	rank      int      // 0: the pattern is a name
+	literal   int      // bytes of the pattern that stand for themselves
+	at        int      // position in the list that was given
 }
 
 // NewSettings reads the settings. Of several that fit a function each thing is said by the most exact pattern that says
@@ -60,7 +62,7 @@ func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 		for _, f := range checkSetting(&given) {
 			faults = append(faults, f.Under(fault.Index("", i)))
 		}
-		one := &setting{Setting: given, at: i, literal: len(given.Pattern)}
+		one := &setting{Setting: given, restricts: given.restricting(), at: i, literal: len(given.Pattern)}
 		if stars := strings.Count(given.Pattern, "*") + strings.Count(given.Pattern, "?"); stars > 0 {
 			one.rank, one.literal = 1, one.literal-stars
 		}
@@ -133,28 +135,71 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 	return faults
 }
 
-// Apply gives the function as the settings have it, and whether it is hidden.
+// restricting is the setting without what makes more allowed or tells functions apart: a name's readings may be those of
+// several functions. It returns nil if nothing is left.
+func (s *Setting) restricting() *Setting {
+	r := *s
+	r.Rename = nil
+	if r.Effect != nil && *r.Effect == Read {
+		r.Effect = nil
+	}
+	if r.Tier != nil && *r.Tier <= TierRead {
+		r.Tier = nil
+	}
+	if r.Hide != nil && !*r.Hide {
+		r.Hide = nil
+	}
+	if reflect.DeepEqual(r, Setting{Pattern: s.Pattern}) {
+		return nil
+	}
+	return &r
+}
+
+// restrict takes from a less exact setting what is not said yet. Its effect and tier raise those of least.
+func (s *Setting) restrict(from Setting, least *Setting) {
+	if e := from.Effect; e != nil && s.Effect == nil && (least.Effect == nil || *e == Destroy) {
+		least.Effect = e
+	}
+	if t := from.Tier; t != nil && s.Tier == nil && (least.Tier == nil || *t > *least.Tier) {
+		least.Tier = t
+	}
+	from.Effect, from.Tier = nil, nil
+	s.fill(&from)
+}
+
+// Apply gives the function as the settings have it, and whether it is hidden. A setting that fits a reading of the name only
+// (Spec.Readings) restricts: it raises the effect and the tier, hides, and says what grants nothing.
 func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if s == nil {
 		return fn, false
 	}
-	var c Setting
+	var c, least Setting
 	for _, one := range s.list {
-		if fn.Matches(one.Pattern) {
+		switch {
+		case fn.Matches(one.Pattern):
 			s.mark(one)
 			c.fill(&one.Setting)
+		case one.restricts != nil && fn.MatchesReading(one.Pattern):
+			s.mark(one)
+			c.restrict(*one.restricts, &least)
 		}
 	}
 	if c.Effect != nil {
 		fn.Effect, fn.EffectDeclared = *c.Effect, true
 	}
+	if least.Effect != nil && (*least.Effect == Destroy || fn.Effect != Destroy) {
+		fn.Effect, fn.EffectDeclared = *least.Effect, true
+	}
 	set(&fn.Tier, c.Tier)
+	if least.Tier != nil {
+		fn.Tier = max(fn.MinimumTier(), *least.Tier)
+	}
 	set(&fn.Heavy, c.Heavy)
 	set(&fn.Description, c.Description)
 	set(&fn.Timeout, c.Timeout)
 	set(&fn.CacheTTL, c.CacheTTL)
 	if c.Rename != nil {
-		fn.Name, fn.Path = *c.Rename, ""
+		fn.Name, fn.Path, fn.Readings, fn.SessionPath = *c.Rename, "", nil, ""
 	}
 	if c.Defaults != nil {
 		fn.Defaults = c.Defaults

@@ -13,7 +13,7 @@ import (
 )
 
 // pathOf is a function's name as a resource and an action.
-func pathOf(e *steps.Entry) string { return cmp.Or(e.Spec().Path, e.Spec().Name) }
+func pathOf(e *steps.Entry) string { return cmp.Or(e.Spec().SessionPath, e.Spec().Path, e.Spec().Name) }
 
 // name is a function's path taken apart.
 type name struct {

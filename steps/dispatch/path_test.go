@@ -112,3 +112,12 @@ func TestRenamed(t *testing.T) {
 		}
 	}
 }
+
+// TestSessionPath: a client's own session decides how its groups read a name.
+func TestSessionPath(t *testing.T) {
+	t.Parallel()
+	s := spec("net.delete_issues", `{"type":"object"}`)
+	s.Path, s.SessionPath = "net.issue.delete", "net.issues.delete"
+	d := mustNew(t, &Config{Autodispatch: true})
+	expect(t, contents(d.Arrange(registryOf(t, s))), "issues: issues/delete\n")
+}

@@ -141,6 +141,39 @@ func (r *reading) text(s span) string {
 	return text
 }
 
+// endings are those of plurals, and what stands in the singular.
+var endings = [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}}
+
+// readingsOf are all paths that a name could get from pathsOf, whatever other names are in the list, and those without leading
+// words that are no verbs. configured is the form that the configuration names, "" if none. It returns nil for a name that has
+// no second word, more than maxWords, or a dot.
+func readingsOf(name, configured string) (paths []string) {
+	whole := read([]string{name})[0]
+	if len(whole.words) > maxWords {
+		return nil
+	}
+	for from := range whole.words {
+		r := reading{name: name, words: whole.words[from:], folded: whole.folded[from:]}
+		for _, form := range []string{actionResource, resourceAction} {
+			action, words, ok := r.split(form)
+			if !ok || configured != "" && form != configured || configured == "" && !verbs[r.folded[action.first]] {
+				continue
+			}
+			resource, end := r.text(words), "."+r.text(action)
+			paths = append(paths, resource+end)
+			for _, ending := range endings {
+				if strings.HasSuffix(r.folded[words.last], ending[0]) {
+					paths = append(paths, resource[:len(resource)-len(ending[0])]+ending[1]+end)
+				}
+			}
+		}
+		if verbs[r.folded[0]] {
+			break
+		}
+	}
+	return paths
+}
+
 // pathsOf reads names in a form: name → resource.action. Those that keep their whole name are not in it. A form that was
 // found out reads only the names whose action is a verb; one that was configured reads all. The plural is taken for the
 // singular if that stands in another name; of names that would be read alike, all are kept whole.
@@ -156,7 +189,7 @@ func pathsOf(names []string, form string, configured bool) map[string]string {
 			continue
 		}
 		resource := r.text(words)
-		for _, ending := range [][2]string{{"ies", "y"}, {"es", ""}, {"s", ""}} {
+		for _, ending := range endings {
 			word, plural := strings.CutSuffix(r.folded[words.last], ending[0])
 			if holder := runs[run(append(slices.Clone(r.folded[words.first:words.last]), word+ending[1]))]; plural && holder != 0 && holder != i+1 {
 				resource = resource[:len(resource)-len(ending[0])] + ending[1]

@@ -1,6 +1,7 @@
 package mcpsource
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -262,6 +263,9 @@ func (s *Source) functionsOf(tools []tool) []steps.Function {
 		t := &tools[i]
 		spec := s.spec(t)
 		spec.Path = paths[t.function]
+		for _, path := range readingsOf(strings.TrimPrefix(t.function, s.options.Name+"."), s.options.Names) {
+			spec.Readings = append(spec.Readings, s.options.Name+"."+path)
+		}
 		functions = append(functions, steps.Function{
 			Spec:   spec,
 			Call:   func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, t, args) },
@@ -301,7 +305,23 @@ func (l *Link) Functions(ctx context.Context) ([]steps.Function, error) {
 	if f != nil {
 		return nil, f
 	}
-	return l.source.functionsOf(tools), nil
+	return l.source.inSession(l.source.functionsOf(tools)), nil
+}
+
+// inSession gives functions of a session's list the paths of the shared list, by which rules match, or none if that list does
+// not hold them, and keeps what they are in their own list for display.
+func (s *Source) inSession(functions []steps.Function) []steps.Function {
+	shared := map[string]string{}
+	for _, fn := range s.Functions() {
+		shared[fn.Name] = fn.Path
+	}
+	for i := range functions {
+		fn := &functions[i]
+		if path := shared[fn.Name]; path != fn.Path {
+			fn.Path, fn.SessionPath = path, cmp.Or(fn.Path, fn.Name)
+		}
+	}
+	return functions
 }
 
 // prompt tells whether calls always return soon after the end of their context, whatever the server does. Pipes of

@@ -28,6 +28,8 @@ type search struct {
 	names   []string // of groups, sorted
 	matches int
 	size    int // of the result
+	held    int // bytes of memory, for the result while it is written
+	next    int // size of the result from which on bounded looks again
 }
 
 // newSearch refuses a pattern that is no RE2 or too large for the text.
@@ -40,7 +42,7 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 	if p.Size()*(len(text)+1) > maxWork {
 		return nil, fault.New(fault.LimitExceeded, "the pattern is too large for a text of %d bytes: use fewer repetitions or a shorter text", len(text))
 	}
-	s := &search{ctx: ctx}
+	s := &search{ctx: ctx, next: piece}
 	for _, name := range p.SubexpNames() {
 		if name != "" {
 			s.names = append(s.names, name)
@@ -65,31 +67,46 @@ func (s *search) wait() (err error) {
 	return s.ctx.Err()
 }
 
-// end gives back the turn.
-func (s *search) end() { s.turn.Done() }
+// end gives back the turn and the memory: whoever gets the result counts it.
+func (s *search) end() {
+	_ = share.Hold(s.ctx, -s.held) // giving back never fails
+	s.turn.Done()
+}
 
 // perMatch is the work that a match takes besides looking for it and its bytes in the result, in refs.Search's steps.
 const perMatch = 64
 
-// found counts a match, with which the result has so many bytes. The error ends the search: the context's, or that of a bound.
-func (s *search) found(size int) error {
+// found counts a match, with which this is the result so far. The error ends the search: the context's, or that of a bound.
+func (s *search) found(out []byte) error {
 	s.matches++
-	grown := size - s.size
-	s.size = size
+	grown := len(out) - s.size
+	s.size = len(out)
 	if s.matches > maxMatches {
 		return fault.New(fault.LimitExceeded, "more than %d matches: use a narrower pattern or a shorter text", maxMatches)
 	}
-	if err := s.bounded(size); err != nil {
+	if err := s.bounded(out); err != nil {
 		return err
 	}
 	return s.Worked(perMatch + grown)
 }
 
-// bounded looks at the context and at the size of the result.
-func (s *search) bounded(size int) error {
-	if size > maxResult {
+// piece is how many bytes are written between two looks at the context.
+const piece = 64 << 10
+
+// bounded looks at the size of the result and, if it has become larger by a piece, at the context and the memory.
+func (s *search) bounded(out []byte) error {
+	if len(out) > maxResult {
 		return fault.New(fault.LimitExceeded, "the result is larger than %d bytes: use a narrower pattern or a shorter text", maxResult)
 	}
+	if len(out) < s.next {
+		return nil
+	}
+	s.next = len(out) + piece
+	needed := 2 * cap(out) // when it grows, the old lies beside the new
+	if err := share.Hold(s.ctx, needed-s.held); err != nil {
+		return err
+	}
+	s.held = needed
 	return s.ctx.Err()
 }
 
@@ -102,7 +119,6 @@ func (s *search) appendString(out []byte, text string) ([]byte, error) {
 
 // appendText appends text as it stands inside a JSON string. The error is the context's, or that of a bound.
 func (s *search) appendText(out []byte, text string) ([]byte, error) {
-	const piece = 64 << 10
 	for from := 0; from < len(text); {
 		to := min(from+piece, len(text))
 		for to < len(text) && !utf8.RuneStart(text[to]) {
@@ -110,7 +126,7 @@ func (s *search) appendText(out []byte, text string) ([]byte, error) {
 		}
 		out = refs.AppendEscaped(out, text[from:to])
 		from = to
-		if err := s.bounded(len(out)); err != nil {
+		if err := s.bounded(out); err != nil {
 			return out, err
 		}
 	}
@@ -177,7 +193,7 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 		}
 		out, err = s.appendMatch(out, indexes)
 		if err == nil {
-			err = s.found(len(out))
+			err = s.found(out)
 		}
 		if err != nil {
 			return nil, err

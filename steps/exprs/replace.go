@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 )
 
 func replace(ctx context.Context, args []byte) ([]byte, error) {
@@ -42,7 +43,7 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 		}
 		copied = indexes[1]
 		if err == nil {
-			err = s.found(len(out))
+			err = s.found(out)
 		}
 		if err != nil {
 			return nil, err
@@ -60,7 +61,8 @@ func replace(ctx context.Context, args []byte) ([]byte, error) {
 // appendParts appends what stands in the place of one match.
 func (s *search) appendParts(out []byte, parts []part, indexes []int) (_ []byte, err error) {
 	for _, part := range parts {
-		if out, err = s.appendText(out, part.literal); err != nil {
+		out = append(out, part.literal...)
+		if err = s.bounded(out); err != nil {
 			break
 		}
 		if start := indexes[2*part.group]; part.isGroup && start >= 0 {
@@ -75,9 +77,9 @@ func (s *search) appendParts(out []byte, parts []part, indexes []int) (_ []byte,
 	return out, err
 }
 
-// part of a replacement: a literal, then a group where isGroup.
+// part of a replacement: a literal as it stands inside a JSON string, then a group if isGroup.
 type part struct {
-	literal string
+	literal []byte
 	group   int
 	isGroup bool
 }
@@ -86,23 +88,23 @@ type part struct {
 // `$1` for its step 1; the notation of other languages is refused with the remedy instead of being taken as text.
 func parseReplacement(with string, names []string) ([]part, error) {
 	var parts []part
-	var literal strings.Builder
+	var literal []byte
 	for rest := with; rest != ""; {
 		at := strings.IndexAny(rest, `\$`)
 		if at < 0 {
-			literal.WriteString(rest)
+			literal = refs.AppendEscaped(literal, rest)
 			break
 		}
-		literal.WriteString(rest[:at])
+		literal = refs.AppendEscaped(literal, rest[:at])
 		mark, tail := rest[at], rest[at+1:]
 		switch {
 		case mark == '$' && tail != "" && strings.IndexByte("0123456789{<&", tail[0]) >= 0:
 			return nil, badReplacement(`a group is written \1 or \g<name>; write \$ for a dollar sign before a digit or bracket`)
 		case mark == '$':
-			literal.WriteByte('$')
+			literal = append(literal, '$')
 			rest = tail
 		case strings.HasPrefix(tail, `\`), strings.HasPrefix(tail, `$`):
-			literal.WriteByte(tail[0])
+			literal = refs.AppendEscaped(literal, tail[:1])
 			rest = tail[1:]
 		default:
 			group, after, err := parseGroup(tail, names)
@@ -113,12 +115,12 @@ func parseReplacement(with string, names []string) ([]part, error) {
 				f := fault.New(fault.LimitExceeded, "the replacement names more than %d groups", maxGroups)
 				return nil, f.Under("/with")
 			}
-			parts = append(parts, part{literal: literal.String(), group: group, isGroup: true})
-			literal.Reset()
+			parts = append(parts, part{literal: literal, group: group, isGroup: true})
+			literal = nil
 			rest = after
 		}
 	}
-	return append(parts, part{literal: literal.String()}), nil
+	return append(parts, part{literal: literal}), nil
 }
 
 // parseGroup reads what follows the backslash: one or two digits, or g<name>. It returns the group's number and the text

@@ -392,3 +392,57 @@ func namedGroups(n int) string {
 	}
 	return b.String() + "a*" + strings.Repeat(")", n)
 }
+
+// tally is a share.Memory of limit bytes, which knows how many were held at most.
+type tally struct{ limit, held, most int }
+
+func (m *tally) HoldWork(n int) error {
+	if m.held+n > m.limit {
+		return fault.New(fault.LimitExceeded, "%d bytes", m.held+n)
+	}
+	m.held += n
+	m.most = max(m.most, m.held)
+	return nil
+}
+
+// TestResultIsHeld: a result is counted while it is written, ends where memory does, and is given back either way.
+func TestResultIsHeld(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a", 10_000)
+	for name, args := range map[string]string{
+		"text.replace": fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, text, strings.Repeat(`\0`, 1000)),
+		"text.match":   fmt.Sprintf(`{"text":%q,"pattern":%q,"all":true}`, text, "a"+strings.Repeat("()", 300)),
+	} {
+		m := &tally{limit: 64 << 20}
+		got, err := invoke(share.With(t.Context(), share.Part{}.Within(m)), New(), name, args)
+		if err != nil || m.most < len(got)-piece || m.held != 0 {
+			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.most, m.held, err)
+		}
+		m = &tally{limit: 4 << 20}
+		_, err = invoke(share.With(t.Context(), share.Part{}.Within(m)), New(), name, args)
+		if f, ok := fault.As(err); !ok || f.Code != fault.LimitExceeded || m.held != 0 {
+			t.Errorf("%s: %d held: %v", name, m.held, err)
+		}
+	}
+}
+
+// asked counts how often a context is looked at.
+type asked struct {
+	context.Context //nolint:containedctx // it is one
+	times           int
+}
+
+func (a *asked) Err() error {
+	a.times++
+	return a.Context.Err()
+}
+
+// TestContextIsLookedAtNowAndThen: not for each part of each match.
+func TestContextIsLookedAtNowAndThen(t *testing.T) {
+	t.Parallel()
+	ctx := &asked{Context: t.Context()}
+	got, err := invoke(ctx, New(), "text.replace", fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
+	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
+		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)
+	}
+}

@@ -98,7 +98,13 @@ type holding struct {
 
 // hold takes bytes for a result or for arguments. What was taken of the part is the caller's until the exchange ends.
 func (h *holding) hold(n int) *fault.Error {
-	if h.used.Add(int64(n)) <= freeBytes+h.held.Load() {
+	h.used.Add(int64(n))
+	return h.cover(n)
+}
+
+// cover takes of the part what is used beyond it, or takes n bytes off what is used.
+func (h *holding) cover(n int) *fault.Error {
+	if h.used.Load() <= freeBytes+h.held.Load() {
 		return nil
 	}
 	h.mu.Lock()
@@ -132,11 +138,15 @@ func (s *exchange) HoldWork(n int) error {
 		s.spared(-n)
 		return nil
 	}
-	if s.used.Load()+int64(n) > s.o.MaxChainBytes+maxWorkBytes {
+	if s.used.Add(int64(n)) > s.o.MaxChainBytes+maxWorkBytes {
+		s.spared(n)
 		return fault.New(fault.LimitExceeded, "the expressions and results of this chain hold more than %d bytes at once (limits.maxChainBytes): select less of the results",
 			s.o.MaxChainBytes+maxWorkBytes)
 	}
-	return s.holdKept(n)
+	if f := s.cover(n); f != nil {
+		return f
+	}
+	return nil
 }
 
 // spared tells that n bytes are not needed any more; the next that are wanted take their place.

@@ -289,7 +289,10 @@ func From(ctx context.Context) Part {
 // Hold takes n bytes of the memory that the context's work may hold (Part.Within), or gives back -n; without a bound it does
 // nothing.
 func Hold(ctx context.Context, n int) error {
-	if m := From(ctx).memory; m != nil && n != 0 {
+	if n == 0 {
+		return nil
+	}
+	if m := From(ctx).memory; m != nil {
 		return m.HoldWork(n)
 	}
 	return nil

@@ -147,14 +147,15 @@ func sum(e *evaluation, args []any) (any, error) {
 	if err := e.spend(list.Len()); err != nil {
 		return nil, err
 	}
-	var total any = 0
+	terms := []any{0, nil} // the total, the next
 	for i := range list.Len() {
 		var err error
-		if total, err = add(e, []any{total, list.Index(i).Interface()}); err != nil {
+		terms[1] = list.Index(i).Interface()
+		if terms[0], err = add(e, terms); err != nil {
 			return nil, err
 		}
 	}
-	return total, nil
+	return terms[0], nil
 }
 
 // rounding is a function of expr-lang's that makes a floating point number of an integer.

@@ -363,6 +363,23 @@ func TestVariantRungs(t *testing.T) {
 	}
 }
 
+// TestRefusedWriteIsNotSent: a refusal of a function that writes says that nothing was done, one of a read says nothing of it.
+func TestRefusedWriteIsNotSent(t *testing.T) {
+	t.Parallel()
+	for effect, want := range map[steps.Effect]fault.Outcome{steps.Read: "", steps.Write: fault.NotSent, steps.Destroy: fault.NotSent} {
+		functions := (&world{}).functions()
+		functions[4].Effect = effect
+		r, err := steps.NewRegistry(functions, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = newLadder(t, Options{Mode: Enforce}).Wrap(r)
+		if f := call(session(t), t, r, code[4], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied || f.Outcome != want {
+			t.Errorf("%s: %+v, want %q", effect, f, want)
+		}
+	}
+}
+
 // TestMissingRung: where a ladder is enforced, a rung that names no function leaves nothing above it free.
 func TestMissingRung(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func (r *redaction) value(out []byte, value gjson.Result, known map[string]bool,
 		}
 		secret, isKnown := known[name.Str]
 		if !isKnown {
-			secret = open == '{' && Name(name.Str) && (member.Type == gjson.String || member.Type == gjson.JSON)
+			secret = open == '{' && Argument(name.Str) && (member.Type == gjson.String || member.Type == gjson.JSON)
 		}
 		if secret {
 			out = append(out, r.hide([]byte(member.Raw))...)
@@ -68,7 +68,7 @@ func declared(schema []byte) map[string]bool {
 	known := map[string]bool{}
 	gjson.GetBytes(schema, "properties").ForEach(func(name, property gjson.Result) bool {
 		kind := property.Get("type").Str
-		marked := property.Get("format").Str == "password" || Name(name.Str)
+		marked := property.Get("format").Str == "password" || Argument(name.Str)
 		known[name.Str] = marked && kind != "boolean" && kind != "integer" && kind != "number"
 		return true
 	})

@@ -14,17 +14,29 @@ var (
 	secretWords = []string{"auth", "creds", "dsn", "hmac", "jwt", "key", "keys", "otp", "pass", "pat", "pin", "pw", "pwd", "sid", "sig"}
 	secretParts = regexp.MustCompile(`accesskey|apikey|assertion|authorization|bearer|cookie|credential|csrf|oauth|passcode|passphrase|passw|` +
 		`privatekey|secret|sessid|session|signature|token|xsrf`)
-	// plainParts look like secrets and are none: cursors, tokens by which a call is recognized when it is sent again, and
-	// numbers of tokens.
-	plainParts = regexp.MustCompile(`(page|paging|pagination|next|previous|prev|continuation|continue|cursor|sync|delta|start|starting|idempotency|` +
-		`client|clientrequest)(token|key)s?|(max|min|total|prompt|completion|input|output|count|num)(of)?tokens|publickey`)
+	// keyWords make a secret of a key in arguments, where others name things: issueKey, sortKey.
+	keyWords = []string{"account", "admin", "app", "application", "client", "consumer", "decryption", "deploy", "deployment", "encryption", "gpg", "host",
+		"hmac", "integration", "licence", "license", "master", "pem", "pgp", "root", "rsa", "server", "service", "shared", "signing", "ssh", "ssl",
+		"subscription", "tls", "vapid", "webhook", "write"}
+	// plainParts look like secrets and are none: keys by which a call is recognized when it is sent again, and numbers of
+	// tokens. cursors are such parts of arguments.
+	plainParts = regexp.MustCompile(`idempotency(token|key)s?|(max|min|total|prompt|completion|input|output|count|num)(of)?tokens|publickey`)
+	cursors    = regexp.MustCompile(plainParts.String() + `|client(request)?tokens?|` +
+		`(page|paging|pagination|next|previous|prev|continuation|continue|cursor|sync|delta|start|starting)(token|key)s?`)
 	// plainEndings are last words of names that describe a secret without holding it.
 	plainEndings = []string{"dir", "enabled", "file", "host", "mode", "name", "names", "path", "port", "sock", "timeout", "ttl", "type", "uri", "url"}
 )
 
-// Name reports whether the value of an argument, header, parameter, variable or member of that name is a secret. It
-// errs on the side of secrecy, except for cursors, page tokens and the tokens of idempotent requests, which are none.
-func Name(name string) bool {
+// Name reports whether the value of a header, variable or member of that name in a configuration is a secret. It errs on
+// the side of secrecy.
+func Name(name string) bool { return isSecret(name, plainParts, nil) }
+
+// Argument reports whether the value of an argument, or of a member of one, of that name is a secret. Cursors, page tokens
+// and the tokens of idempotent requests are none, nor are keys of which the name does not say that they are secret.
+func Argument(name string) bool { return isSecret(name, cursors, keyWords) }
+
+// isSecret tells whether a name without its plain parts is that of a secret; the words qualify keys, nil: all keys are secret.
+func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
 	words := split(name)
 	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {
 		return false
@@ -34,20 +46,27 @@ func Name(name string) bool {
 		folded = strings.ReplaceAll(folded, plain, "")
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasSuffix(plain, word) })
 	}
+	isKeyWord := func(word string) bool { return slices.Contains(keyWords, word) }
+	if keyWords != nil && !slices.ContainsFunc(words, isKeyWord) {
+		words = slices.DeleteFunc(words, func(word string) bool { return word == "key" || word == "keys" })
+	}
 	return secretParts.MatchString(folded) || slices.ContainsFunc(words, func(word string) bool { return slices.Contains(secretWords, word) })
 }
 
-// split gives the words of a name in lower case: it ends one at separators, and where a capital follows a small letter
-// or a digit.
+// split gives the words of a name in lower case: it ends one at separators, where a capital follows a small letter or a
+// digit, and before the last of several capitals where a small letter follows.
 func split(name string) []string {
 	var spaced strings.Builder
-	previous := ' '
-	for _, r := range name {
-		if unicode.IsUpper(r) && (unicode.IsLower(previous) || unicode.IsDigit(previous)) {
-			spaced.WriteByte(' ')
+	runes := []rune(name)
+	for i, r := range runes {
+		if i > 0 && unicode.IsUpper(r) {
+			previous := runes[i-1]
+			starts := unicode.IsUpper(previous) && i+1 < len(runes) && unicode.IsLower(runes[i+1])
+			if starts || unicode.IsLower(previous) || unicode.IsDigit(previous) {
+				spaced.WriteByte(' ')
+			}
 		}
 		spaced.WriteRune(unicode.ToLower(r))
-		previous = r
 	}
 	return strings.FieldsFunc(spaced.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

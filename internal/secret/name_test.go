@@ -4,21 +4,27 @@ import "testing"
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"TOKEN", "GITHUB_TOKEN", "apiKey", "API_KEY", "api-key", "X-Api-Key", "APIKEY", "OPENAI_KEY", "DB_PASSWORD", "dbPassword",
+	for _, name := range []string{"TOKEN", "GITHUB_TOKEN", "apiKey", "API_KEY", "api-key", "X-Api-Key", "APIKEY", "DB_PASSWORD", "dbPassword",
 		"GITHUB_PAT", "Authorization", "Cookie", "SESSION", "AWS_SECRET_ACCESS_KEY", "credentials", "auth", "SENTRY_DSN", "accessKeyId", "X-Auth",
 		"sessionid", "JSESSIONID", "sig", "X-Amz-Signature", "private_key", "otp", "pin", "refresh-token", "access_token", "client_secret",
-		"next_secret", "secret", "x-csrf-token", "passwd", "passphrase", "oauthConsumer", "session_token", "key"} {
-		if !Name(name) {
-			t.Errorf("%s is no secret", name)
+		"next_secret", "secret", "x-csrf-token", "passwd", "passphrase", "oauthConsumer", "session_token", "clientKey", "client-key", "clientKeyData",
+		"CLIENT_KEY", "SSHKey", "RSAKey", "sshKeys", "encryption_key", "appKey", "licenseKey", "APIKeys", "userPIN"} {
+		if !Name(name) || !Argument(name) {
+			t.Errorf("%s is no secret: %t %t", name, Name(name), Argument(name))
 		}
 	}
 	for _, name := range []string{"", "MONKEY", "PATH", "AUTHOR", "KEYCLOAK_HOST", "TOKEN_FILE", "AUTH_MODE", "SSH_AUTH_SOCK", "SESSION_DIR", "HOST",
-		"Idempotency-Key", "passage", "compass", "path", "pattern", "keyword",
-		"pageToken", "page_token", "NextToken", "nextPageToken", "next_page_token", "continuation_token", "continuationToken", "clientToken",
-		"ClientRequestToken", "client_token", "syncToken", "starting-token", "nexttoken", "secret_name", "secretName", "token_type", "tokenUrl", "max_tokens",
+		"Idempotency-Key", "passage", "compass", "path", "pattern", "keyword", "secret_name", "secretName", "token_type", "tokenUrl", "max_tokens",
 		"maxTotalTokens", "publicKey", "ssh_public_key"} {
-		if Name(name) {
-			t.Errorf("%s is a secret", name)
+		if Name(name) || Argument(name) {
+			t.Errorf("%s is a secret: %t %t", name, Name(name), Argument(name))
+		}
+	}
+	for _, name := range []string{"pageToken", "page_token", "NextToken", "nextPageToken", "next_page_token", "continuation_token", "continuationToken",
+		"clientToken", "ClientRequestToken", "client_token", "CLIENT_TOKEN", "syncToken", "SYNC_TOKEN", "starting-token", "nexttoken", "key", "keys",
+		"issueKey", "projectKey", "sort_key", "OPENAI_KEY"} {
+		if !Name(name) || Argument(name) {
+			t.Errorf("%s is a secret of configurations alone: %t %t", name, Name(name), Argument(name))
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (r *redaction) value(value gjson.Result, depth int) []byte {
 	case value.IsObject():
 		pair := namesSecret(value)
 		return rewrite(value, func(name string, value gjson.Result) []byte {
-			if secret.Name(name) || pair && slices.Contains(valueMembers, strings.ToLower(name)) {
+			if isSecret(name) || pair && slices.Contains(valueMembers, strings.ToLower(name)) {
 				return r.hide(value)
 			}
 			return r.value(value, depth+1)
@@ -144,7 +144,7 @@ var (
 // namesSecret tells whether an object is such a member and has a secret name.
 func namesSecret(object gjson.Result) (yes bool) {
 	object.ForEach(func(name, value gjson.Result) bool {
-		yes = yes || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && secret.Name(value.Str)
+		yes = yes || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && isSecret(value.Str)
 		return !yes
 	})
 	return yes
@@ -248,10 +248,13 @@ func (r *redaction) parameter(part string, depth int) string {
 	return part
 }
 
+// isSecret reports whether a parameter or member is a secret by its name; a key alone is one, as that of Google's services.
+func isSecret(name string) bool { return secret.Argument(name) || strings.EqualFold(name, "key") }
+
 // secretParameter tells whether a name in a query or form is secret; before the first one the rest of a URL may stand.
 func secretParameter(escaped string) bool {
 	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
-	return err != nil || secret.Name(name)
+	return err != nil || isSecret(name)
 }
 
 func quote(text string) []byte { return overhttp.Marshal(text) }

@@ -1,0 +1,68 @@
+//go:build !race
+
+package chain_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/exprs"
+)
+
+// workHere is set in the environment of the process that is measured.
+const workHere = "ONECALL_TEST_WORK"
+
+// TestMemoryOfWork: what the functions of a chain write at once is counted while they write it. It is measured in a process of its own.
+func TestMemoryOfWork(t *testing.T) {
+	if os.Getenv(workHere) != "" {
+		work(t)
+		return
+	}
+	t.Parallel()
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfWork$", "-test.v")
+	self.Env = append(os.Environ(), workHere+"=1")
+	output, err := self.CombinedOutput()
+	t.Logf("%s", output)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// work (not under the race detector, which multiplies what is measured) runs a chain that may hold 128 MiB with its evaluations, and whose rounds together would make 960 MB.
+func work(t *testing.T) {
+	debug.SetGCPercent(10) // garbage is not what is measured
+	e := engineOf(t, exprs.New().Functions(), chain.Options{MaxChainBytes: 64 << 20}, false)
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"text.replace","forEach":"1..16","concurrency":16,"args":{"text":"`+strings.Repeat("a", 100_000)+
+		`","pattern":"a","with":"`+strings.Repeat(`\\0`, 600)+`"}}],"return":"done"}`), nil)
+	peak := peakMiB(t)
+	t.Logf("%d MiB: %.300s", peak, a.JSON)
+	if code := gjson.GetBytes(a.JSON, "error.code").Str; code != string(fault.LimitExceeded) {
+		t.Errorf("%.600s", a.JSON)
+	}
+	if peak > 260 {
+		t.Errorf("it took %d MiB", peak)
+	}
+}
+
+// peakMiB is the most memory that this process has had.
+func peakMiB(t *testing.T) (n int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := bytes.Cut(status, []byte("VmHWM:"))
+	if _, err := fmt.Sscanf(string(after), "%d kB", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n >> 10
+}

@@ -110,7 +110,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: ordered.Rung}); err != nil {
+	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: (*steps.Entry).Rung}); err != nil {
 		t.Fatal(err)
 	}
 	server, err := New(o)

@@ -141,8 +141,16 @@ func (c *compiled) guard(raw Call) Call {
 				result, err = nil, c.panicked(v)
 			}
 		}()
-		if result, err = raw(context.WithValue(ctx, effectKey{}, c.spec.Effect), args); err != nil {
-			return nil, c.coded(ctx, err)
+		if c.spec.reclassified {
+			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
+		}
+		if result, err = raw(ctx, args); err != nil {
+			f := c.coded(ctx, err)
+			if f.Outcome == fault.NotSent && c.spec.Effect == Read {
+				own := *f
+				own.Outcome, f = "", &own
+			}
+			return nil, f
 		}
 		compact, f := compactJSON(result, maxResultDepth)
 		switch {

@@ -28,8 +28,7 @@ var effectNames = [...]string{Write: "write", Read: "read", Destroy: "destroy"}
 
 type effectKey struct{}
 
-// EffectOf is the effect that the registry has for the function that ctx calls: a configuration may differ from what the source
-// declares, and comes before it. Outside a registry it is declared.
+// EffectOf is the effect of the function that ctx calls: that of the configuration if it differs from declared, the source's own.
 func EffectOf(ctx context.Context, declared Effect) Effect {
 	if effect, ok := ctx.Value(effectKey{}).(Effect); ok {
 		return effect
@@ -37,11 +36,11 @@ func EffectOf(ctx context.Context, declared Effect) Effect {
 	return declared
 }
 
-// Unsent gives the coded error of a call that was refused before anything of it left the outcome not_sent, unless the call only
-// reads. ctx is that of the call.
-func Unsent(ctx context.Context, err error) error {
+// Unsent gives the coded error of a call that was refused before anything of it left the outcome not_sent. The registry takes it
+// off a call that only reads.
+func Unsent(err error) error {
 	f, coded := fault.As(err)
-	if !coded || f == nil || f.Outcome != "" || EffectOf(ctx, Write) == Read {
+	if !coded || f == nil || f.Outcome != "" {
 		return err
 	}
 	own := *f
@@ -125,6 +124,7 @@ type Spec struct {
 
 	Effect         Effect
 	EffectDeclared bool // the effect was declared (annotation, configuration, method), not assumed
+	reclassified   bool // the configuration gave another effect than the source
 	Idempotent     bool // safe to repeat though it writes
 	Deletes        bool // a function that destroys deletes what it is called for, as an HTTP DELETE does; a name may say so as well
 	Tier           Tier

@@ -184,12 +184,14 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 			c.restrict(*one.restricts, &least)
 		}
 	}
+	declared := fn.Effect
 	if c.Effect != nil {
 		fn.Effect, fn.EffectDeclared = *c.Effect, true
 	}
 	if least.Effect != nil && (*least.Effect == Destroy || fn.Effect != Destroy) {
 		fn.Effect, fn.EffectDeclared = *least.Effect, true
 	}
+	fn.reclassified = fn.Effect != declared
 	set(&fn.Tier, c.Tier)
 	if least.Tier != nil {
 		fn.Tier = max(fn.MinimumTier(), *least.Tier)

@@ -126,7 +126,9 @@ func WithIdempotent(ctx context.Context) context.Context {
 // idempotent tells whether a request may be sent again: its method says so (RFC 9110, section 9.2.2), or its context.
 func idempotent(request *http.Request) bool {
 	switch request.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		return steps.EffectOf(request.Context(), steps.Read) == steps.Read // a configuration may know that it writes
+	case http.MethodPut, http.MethodDelete:
 		return true
 	}
 	return request.Context().Value(idempotentKey{}) != nil
@@ -173,7 +175,7 @@ func (c *Client) send(s *sending, request *http.Request, read func(*http.Respons
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
-		return nil, steps.Unsent(request.Context(), err)
+		return nil, steps.Unsent(err)
 	}
 	request = s.watch(request)
 	if request.Header == nil || request.Header["User-Agent"] == nil {

@@ -2,6 +2,9 @@ package httpcall
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -47,6 +50,46 @@ func TestRefusedCallsAreNotSent(t *testing.T) {
 		_, err = entry.Call(t.Context(), json.RawMessage(test.args))
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
 			t.Errorf("%s %s: %+v, want %s %q", test.fn, test.args, f, test.code, test.outcome)
+		}
+	}
+}
+
+// TestGetThatWrites: a GET that the configuration declares a write is not sent again by itself.
+func TestGetThatWrites(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent.Add(1)
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	s, err := New(&Options{Allow: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	write := steps.Write
+	configured, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
+	for _, test := range []struct {
+		settings *steps.Settings
+		once     bool
+	}{{nil, false}, {configured, true}} {
+		sent.Store(0)
+		for _, fn := range s.Functions() {
+			if fn, _ = test.settings.Apply(fn); fn.Name != "http.get" {
+				continue
+			}
+			r, err := steps.NewRegistry([]steps.Function{fn}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = r.All()[0].Call(t.Context(), json.RawMessage(`{"url":"`+server.URL+`/"}`)); err == nil {
+				t.Error("a 503 is a result")
+			}
+		}
+		if n := sent.Load(); n == 0 || test.once != (n == 1) {
+			t.Errorf("sent %d times, once: %v", n, test.once)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // and was lost, is made once more.
 func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error) {
 	if f := checkArguments(args); f != nil {
-		return nil, steps.Unsent(ctx, f)
+		return nil, steps.Unsent(f)
 	}
 	if effect := steps.EffectOf(ctx, t.effect); effect != t.effect {
 		own := *t
@@ -27,7 +27,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	}
 	sessions, f := s.sessionsOf(ctx)
 	if f != nil {
-		return nil, steps.Unsent(ctx, f)
+		return nil, steps.Unsent(f)
 	}
 	if _, linked := sessions.(*Link); !linked || s.options.URL != "" {
 		leave, f := s.places.Enter(ctx)
@@ -39,7 +39,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	for again := false; ; again = true {
 		n, f := sessions.acquire(ctx)
 		if f != nil {
-			return nil, steps.Unsent(ctx, f)
+			return nil, steps.Unsent(f)
 		}
 		result, f := n.call(ctx, t, args)
 		sessions.release(n)

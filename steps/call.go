@@ -145,12 +145,7 @@ func (c *compiled) guard(raw Call) Call {
 			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
 		}
 		if result, err = raw(ctx, args); err != nil {
-			f := c.coded(ctx, err)
-			if f.Outcome == fault.NotSent && c.spec.Effect == Read {
-				own := *f
-				own.Outcome, f = "", &own
-			}
-			return nil, f
+			return nil, c.coded(ctx, err)
 		}
 		compact, f := compactJSON(result, maxResultDepth)
 		switch {

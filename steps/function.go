@@ -36,8 +36,7 @@ func EffectOf(ctx context.Context, declared Effect) Effect {
 	return declared
 }
 
-// Unsent gives the coded error of a call that was refused before anything of it left the outcome not_sent. The registry takes it
-// off a call that only reads.
+// Unsent gives a coded error that has no outcome the outcome not_sent: the call was refused before anything of it left.
 func Unsent(err error) error {
 	f, coded := fault.As(err)
 	if !coded || f == nil || f.Outcome != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRefusedCallsAreNotSent: what is refused before anything left is not_sent if it may write, and has no outcome if it reads.
+// TestRefusedCallsAreNotSent: what is refused before anything left is not_sent.
 func TestRefusedCallsAreNotSent(t *testing.T) {
 	t.Parallel()
 	s, err := New(&Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
@@ -31,7 +31,7 @@ func TestRefusedCallsAreNotSent(t *testing.T) {
 		{"http.request", nil, `{"method":"POST","url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 		{"http.request", nil, `{"method":"POST","url":"no url"}`, fault.BadArguments, fault.NotSent},
 		{"http.request", nil, `{"method":"POST","url":"https://a.example/","headers":{"Host":"b"}}`, fault.BadArguments, fault.NotSent},
-		{"http.get", nil, `{"url":"https://b.example/"}`, fault.Denied, ""},
+		{"http.get", nil, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 		{"http.get", settings, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 	} {
 		var list []steps.Function

@@ -126,14 +126,14 @@ paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 		s, p := published(t, Options{Warn: func(f *fault.Error) { warnings = append(warnings, f.Error()) }},
 			says(200, petsDocument("")), says(200, one), says(404, ""), says(200, "<html>"), says(200, one), says(200, petsDocument("")))
 		defer s.Close()
-		changes := 0
-		s.Watch(func() { changes++ })
-		step := func(wait time.Duration, asked int64, functions, reported int) {
+		var changes atomic.Int64
+		s.Watch(func() { changes.Add(1) })
+		step := func(wait time.Duration, asked int64, functions int, reported int64) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
-			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions || p.asked.Load() != asked || changes != reported {
-				t.Errorf("%+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.asked.Load(), changes)
+			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions || p.asked.Load() != asked || changes.Load() != reported {
+				t.Errorf("%+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.asked.Load(), changes.Load())
 			}
 		}
 		step(time.Second, 1, 4, 1)

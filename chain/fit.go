@@ -176,7 +176,7 @@ func (d *draft) bare(result []byte) []byte {
 	return w.b
 }
 
-// heavy tells whether the result is to be a probe though it may fit: by its size, or as the function says whose own whole
+// heavy reports whether the result is to be a probe though it may fit: by its size, or as the function says whose own whole
 // result is the default `return`. Where it does not fit it is a probe whatever the function says: else it would be lost.
 func (d *draft) heavy() bool {
 	if d.result == nil || d.run == nil || d.leaned || d.member != "result" {

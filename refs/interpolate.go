@@ -73,7 +73,7 @@ func (c *templateCompiler) interpolate(raw, text string) {
 	}
 }
 
-// opensReference tells whether rest, behind a dollar, begins an interpolation: {$, or { with a step number that . or [
+// opensReference reports whether rest, behind a dollar, begins an interpolation: {$, or { with a step number that . or [
 // follows.
 func opensReference(rest string) bool {
 	if len(rest) < 2 || rest[0] != '{' {

@@ -35,7 +35,7 @@ func Name(name string) bool { return isSecret(name, plainParts, nil) }
 // and the tokens of idempotent requests are none, nor are keys of which the name does not say that they are secret.
 func Argument(name string) bool { return isSecret(name, cursors, keyWords) }
 
-// isSecret tells whether a name without its plain parts is that of a secret; the words qualify keys, nil: all keys are secret.
+// isSecret reports whether a name without its plain parts is that of a secret; the words qualify keys, nil: all keys are secret.
 func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
 	words := split(name)
 	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {

@@ -152,7 +152,7 @@ func (s *Scrubber) JSON(value []byte) []byte {
 	return append(out, value[kept:]...)
 }
 
-// suspects tells whether a value may hold a secret: it does as it stands, or has escapes.
+// suspects reports whether a value may hold a secret: it does as it stands, or has escapes.
 func (s *Scrubber) suspects(value []byte) bool {
 	if bytes.IndexByte(value, '\\') >= 0 {
 		return true

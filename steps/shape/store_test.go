@@ -157,7 +157,7 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestBrokenFile: a broken file is a warning, and is written anew.
+// TestBrokenFile: a broken file is a warning, and is written again.
 func TestBrokenFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "{", `{"version":2,"salt":"AAAA","shapes":{}}`, `[1]`, `{"version":1,"salt":"AAAA","shapes":{"a":{"schema":17}},"more":"` + strings.Repeat("x", maxFile) + `"}`} {

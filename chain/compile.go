@@ -30,8 +30,9 @@ type level struct {
 	depth   int
 	ids     map[string]int
 	steps   []step
-	item    bool   // $item and $index of an outer forEach are in scope
-	element origin // of $item of that forEach
+	item    bool        // $item and $index of an outer forEach are in scope
+	element origin      // of $item of that forEach
+	own     stepOrigins // of the step that is compiled
 	planned []*plannedStep
 	fills   func(key string) bool // whether $input.key can be there
 }
@@ -178,13 +179,13 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	s := &l.steps[i]
 	p := &plannedStep{number: i, id: l.steps[i].ID, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
 	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
-	p.element = l.element
+	l.own = stepOrigins{element: l.element}
 	c.before(l, s, p)
 	switch {
 	case s.Chain != nil:
 		c.inline(l, s, p)
 	case s.Fn != "":
-		c.function(s, p)
+		c.function(l, s, p)
 	case s.Expr != nil:
 		c.expression(l, s, p)
 	}
@@ -196,7 +197,7 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	return p
 }
 
-func (c *compiler) function(s *step, p *plannedStep) {
+func (c *compiler) function(l *level, s *step, p *plannedStep) {
 	if strings.HasPrefix(s.Fn, "$") {
 		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference", clip(s.Fn, 60))
 		return
@@ -219,7 +220,7 @@ func (c *compiler) function(s *step, p *plannedStep) {
 	}
 	p.fn = entry
 	if len(entry.Spec().Output) > 0 || entry.Seen() != nil {
-		p.result.fn = entry
+		l.own.result.fn = entry
 	}
 	if own := entry.Spec().Timeout; own > 0 {
 		p.timeout = own
@@ -239,10 +240,10 @@ func (c *compiler) inline(l *level, s *step, p *plannedStep) {
 		c.fault(fault.LimitExceeded, at, "inline chains nest deeper than %d", maxDepth)
 		return
 	}
-	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil, element: p.element,
+	p.inline = c.chain(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil, element: l.own.element,
 		fills: func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
 	p.effect, p.repeatable = p.inline.effect()
-	p.result = p.inline.gives
+	l.own.result = p.inline.gives
 }
 
 // effect is the strongest effect of a plan's steps, and whether all of them may be repeated.

@@ -15,7 +15,7 @@ func (c *compiler) expression(l *level, s *step, p *plannedStep) {
 	place.Item = l.item || s.ForEach != nil
 	var v value
 	p.expr, v = compileText(c, l, p, *s.Expr, place, refs.CompileExpression)
-	p.result = v.origin
+	l.own.result = v.origin
 	p.effect, p.repeatable = steps.Read, true
 }
 
@@ -31,7 +31,7 @@ func (c *compiler) before(l *level, s *step, p *plannedStep) {
 		place.At = p.at + "/forEach"
 		var v value
 		p.forEach, v = compileText(c, l, p, *s.ForEach, place, refs.CompileSelector)
-		p.element = c.elements(v, place.At, "forEach", *s.ForEach)
+		l.own.element = c.elements(v, place.At, "forEach", *s.ForEach)
 	}
 }
 
@@ -47,15 +47,15 @@ func (c *compiler) after(l *level, s *step, p *plannedStep) {
 		place.At = p.at + "/repeat/collect"
 		var v value
 		p.collect, v = compileText(c, l, p, *s.Repeat.Collect, place, refs.CompileSelector)
-		p.result = c.elements(v, place.At, "collect", *s.Repeat.Collect).array()
+		l.own.result = c.elements(v, place.At, "collect", *s.Repeat.Collect).array()
 	}
 	if s.Select != nil {
 		place.At = p.at + "/select"
 		var v value
 		p.selects, v = compileText(c, l, p, *s.Select, place, refs.CompileSelector)
-		p.result = v.origin
+		l.own.result = v.origin
 	}
-	p.gives = givenTo(s, p.result)
+	p.gives = givenTo(s, l.own.result)
 }
 
 // condition compiles an expression that must be true or false.

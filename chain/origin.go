@@ -22,6 +22,12 @@ type origin struct {
 	also   []string // types that the value may have instead, as nothing or another value may stand in its place
 }
 
+// stepOrigins are those of what stands for values of one step within it.
+type stepOrigins struct {
+	element origin // of $item
+	result  origin // of $result: what the call gives, then what collect joins, at last what references to the step see
+}
+
 var (
 	eachElement = steps.Element{Each: true}
 	anyElement  = steps.Element{Index: true, Key: "*"}
@@ -158,9 +164,9 @@ func (c *compiler) origin(l *level, p *plannedStep, u *refs.Use) origin {
 	case u.Root == refs.RootStep && u.Step < len(l.planned) && l.planned[u.Step] != nil:
 		return l.planned[u.Step].gives
 	case u.Root == refs.RootResult:
-		return p.result
+		return l.own.result
 	case u.Root == refs.RootItem && p != nil:
-		return p.element
+		return l.own.element
 	case u.Root == refs.RootItem:
 		return l.element
 	}

@@ -52,8 +52,6 @@ type plannedStep struct {
 
 	effect     steps.Effect
 	repeatable bool
-	element    origin // of $item
-	result     origin // of $result: what the call gives, then what collect joins
 	gives      origin // of what references to the step see
 	needs      []int  // steps whose results it refers to: it is skipped when one of them has none
 	after      []int  // steps that must have ended before it starts: needs, status(), and the order of writes

@@ -14,53 +14,47 @@ func Arguments(schema []byte) func(args []byte, hide func(value []byte) []byte) 
 
 // Redaction finds the arguments of a function that are secret: properties that its input schema marks as passwords, and
 // arguments and members of arguments with the names of secrets, but for numbers and booleans. What it returns copies
-// arguments with what hide makes of each secret, a JSON value, in its place.
+// arguments with what hide makes of each secret, a JSON value, in its place; without a secret it returns args.
 func Redaction(schema []byte) func(args []byte, hide func(value []byte) []byte) []byte {
 	known := declared(schema)
 	return func(args []byte, hide func(value []byte) []byte) []byte {
-		return (&redaction{hide}).value(nil, gjson.ParseBytes(args), known, 0)
+		r := redaction{args: args, hide: hide}
+		r.members(gjson.ParseBytes(args), known, 0)
+		if r.from == 0 {
+			return args
+		}
+		return append(r.out, args[r.from:]...)
 	}
 }
 
-type redaction struct{ hide func(value []byte) []byte }
+type redaction struct {
+	args []byte
+	hide func(value []byte) []byte
+	out  []byte // args before from, without their secrets
+	from int
+}
 
 // maxDepth is the depth below which a value is hidden whole.
 const maxDepth = 100
 
-// value appends a value without its secrets; known reports of members of an object whether they are some.
-func (r *redaction) value(out []byte, value gjson.Result, known map[string]bool, depth int) []byte {
-	switch {
-	case value.Type != gjson.JSON:
-		return append(out, value.Raw...)
-	case depth > maxDepth:
-		return append(out, r.hide([]byte(value.Raw))...)
-	}
-	open, end := byte('{'), byte('}')
-	if value.IsArray() {
-		open, end = '[', ']'
-	}
-	first := true
-	out = append(out, open)
+// members hides the secrets in an object or array; known reports of members of an object whether they are some.
+func (r *redaction) members(value gjson.Result, known map[string]bool, depth int) {
+	isObject := value.IsObject()
 	value.ForEach(func(name, member gjson.Result) bool {
-		if !first {
-			out = append(out, ',')
-		}
-		first = false
-		if open == '{' {
-			out = append(append(out, name.Raw...), ':')
-		}
 		secret, isKnown := known[name.Str]
 		if !isKnown {
-			secret = open == '{' && Argument(name.Str) && (member.Type == gjson.String || member.Type == gjson.JSON)
+			secret = isObject && (member.Type == gjson.String || member.Type == gjson.JSON) && Argument(name.Str)
 		}
-		if secret {
-			out = append(out, r.hide([]byte(member.Raw))...)
-		} else {
-			out = r.value(out, member, nil, depth+1)
+		switch {
+		case secret, member.Type == gjson.JSON && depth == maxDepth:
+			r.out = append(r.out, r.args[r.from:member.Index]...)
+			r.out = append(r.out, r.hide([]byte(member.Raw))...)
+			r.from = member.Index + len(member.Raw)
+		case member.Type == gjson.JSON:
+			r.members(member, nil, depth+1)
 		}
 		return true
 	})
-	return append(out, end)
 }
 
 // declared reports of each top-level property of a schema whether it is a secret.

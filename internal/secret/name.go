@@ -12,8 +12,8 @@ import (
 var (
 	// secretWords make a name secret if one of its words is one of them, secretParts if they occur anywhere in it.
 	secretWords = []string{"auth", "creds", "dsn", "hmac", "jwt", "key", "keys", "otp", "pass", "pat", "pin", "pw", "pwd", "sid", "sig"}
-	secretParts = regexp.MustCompile(`accesskey|apikey|assertion|authorization|bearer|cookie|credential|csrf|oauth|passcode|passphrase|passw|` +
-		`privatekey|secret|sessid|session|signature|token|xsrf`)
+	secretParts = []string{"accesskey", "apikey", "assertion", "authorization", "bearer", "cookie", "credential", "csrf", "oauth", "passcode",
+		"passphrase", "passw", "privatekey", "secret", "sessid", "session", "signature", "token", "xsrf"}
 	// keyWords make a secret of a key in arguments, where others name things: issueKey, sortKey.
 	keyWords = []string{"account", "admin", "app", "application", "client", "consumer", "decryption", "deploy", "deployment", "encryption", "gpg", "host",
 		"hmac", "integration", "licence", "license", "master", "pem", "pgp", "root", "rsa", "server", "service", "shared", "signing", "ssh", "ssl",
@@ -37,11 +37,14 @@ func Argument(name string) bool { return isSecret(name, cursors, keyWords) }
 
 // isSecret reports whether a name without its plain parts is that of a secret; the words qualify keys, nil: all keys are secret.
 func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
+	folded := strings.Map(foldRune, name)
+	if !slices.ContainsFunc(secretWords, isPartOf(folded)) && !slices.ContainsFunc(secretParts, isPartOf(folded)) {
+		return false // as most names are: before what costs more
+	}
 	words := split(name)
 	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {
 		return false
 	}
-	folded := strings.Join(words, "")
 	if plain := plainParts.FindString(folded); plain != "" {
 		folded = strings.ReplaceAll(folded, plain, "")
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasSuffix(plain, word) })
@@ -50,8 +53,23 @@ func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {
 	if keyWords != nil && !slices.ContainsFunc(words, isKeyWord) {
 		words = slices.DeleteFunc(words, func(word string) bool { return word == "key" || word == "keys" })
 	}
-	return secretParts.MatchString(folded) || slices.ContainsFunc(words, func(word string) bool { return slices.Contains(secretWords, word) })
+	isSecretWord := func(word string) bool { return slices.Contains(secretWords, word) }
+	return slices.ContainsFunc(secretParts, isPartOf(folded)) || slices.ContainsFunc(words, isSecretWord)
 }
+
+func isPartOf(text string) func(part string) bool {
+	return func(part string) bool { return strings.Contains(text, part) }
+}
+
+// foldRune keeps letters, in lower case, and digits.
+func foldRune(r rune) rune {
+	if isSeparator(r) {
+		return -1
+	}
+	return unicode.ToLower(r)
+}
+
+func isSeparator(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // split gives the words of a name in lower case: it ends one at separators, where a capital follows a small letter or a
 // digit, and before the last of several capitals where a small letter follows.
@@ -68,5 +86,5 @@ func split(name string) []string {
 		}
 		spaced.WriteRune(unicode.ToLower(r))
 	}
-	return strings.FieldsFunc(spaced.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(spaced.String(), isSeparator)
 }

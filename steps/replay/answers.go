@@ -45,7 +45,8 @@ func (c *Cassette) newAnswers(name string, spellings []*recorded, redact redacti
 		if one.seal != nil && one.marked {
 			args = textMarks(args) // else the member secret of a mark is one
 		}
-		if shown, hidden := sealed(one.seal, redact, args, nil); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
+		var hidden []string
+		if shown := sealed(one.seal, redact, args, nil, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
 			var err error
 			one.args = shown
 			if one.digest, err = digestOf(shown); err != nil {
@@ -70,27 +71,24 @@ type request struct {
 // find looks for the answers to a call of a chain. Each part of a recording with a salt of its own is looked through.
 func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error) {
 	r := &request{}
-	var seen []digest
-	for i, seal := range c.seals {
-		shown, hidden := sealed(seal, a.redact, args, c.Secrets)
+	var first [1]digest
+	seen := first[:0]
+	for _, seal := range c.seals {
+		shown := sealed(seal, a.redact, args, c.Secrets, &r.hidden)
 		d, err := digestOf(shown)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if i == 0 {
+		case len(seen) == 0:
 			r.shown, r.digest = shown, d
-		}
-		if len(hidden) > 0 {
-			r.hidden = hidden
-		}
-		if slices.Contains(seen, d) {
+		case slices.Contains(seen, d):
 			continue
 		}
 		seen = append(seen, d)
 		if chain != "" {
-			r.own = append(r.own, a.index[answerKey{d, chain}]...)
+			r.own = inOrder(r.own, a.index[answerKey{d, chain}])
 		}
-		r.shared = append(r.shared, a.index[answerKey{d, ""}]...)
+		r.shared = inOrder(r.shared, a.index[answerKey{d, ""}])
 	}
 	if len(seen) == 0 { // the recording holds no call at all
 		r.shown = args
@@ -99,10 +97,20 @@ func (c *Cassette) find(a *answers, args []byte, chain string) (*request, error)
 	if len(r.own)+len(r.shared) == 0 {
 		c.search(a, args, chain, r)
 	}
-	for _, list := range [][]*call{r.own, r.shared} {
-		slices.SortFunc(list, func(x, y *call) int { return x.number - y.number })
-	}
 	return r, nil
+}
+
+// inOrder joins lists that are in the order of the file, without changing either.
+func inOrder(list, more []*call) []*call {
+	switch {
+	case len(list) == 0:
+		return more
+	case len(more) == 0:
+		return list
+	}
+	list = append(slices.Clip(list), more...)
+	slices.SortFunc(list, func(x, y *call) int { return x.number - y.number })
+	return list
 }
 
 // search looks among the calls with marks for those that alike tells to be the same.
@@ -114,7 +122,7 @@ func (c *Cassette) search(a *answers, args []byte, chain string, r *request) {
 			continue
 		}
 		if shown[one.seal] == nil {
-			shown[one.seal], _ = sealed(one.seal, a.redact, args, c.Secrets)
+			shown[one.seal] = sealed(one.seal, a.redact, args, c.Secrets, new([]string))
 		}
 		var hidden []string
 		if !c.alike(one, gjson.ParseBytes(one.args), gjson.ParseBytes(shown[one.seal]), &hidden) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
@@ -72,10 +73,20 @@ type call struct {
 // digest stands for arguments: equal JSON values have equal digests.
 type digest [sha256.Size]byte
 
+// canonicals are buffers for texts of which only the digest is kept; large ones are not used again.
+const maxPooled = 64 << 10 // bytes
+
+var canonicals = sync.Pool{New: func() any { return new([]byte) }}
+
 func digestOf(args []byte) (d digest, err error) {
-	text, err := appendCanonical(make([]byte, 0, 256), args)
+	buffer := canonicals.Get().(*[]byte)
+	defer canonicals.Put(buffer)
+	text, err := appendCanonical((*buffer)[:0], args)
 	if err != nil {
 		return d, err
+	}
+	if cap(text) <= maxPooled {
+		*buffer = text
 	}
 	return sha256.Sum256(text), nil
 }

@@ -79,7 +79,8 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 	if fault.CodeOf(err) == fault.Cancelled {
 		return
 	}
-	shown, hidden := sealed(r.seal, redactionOf(spec), args, r.secrets)
+	var hidden []string
+	shown := sealed(r.seal, redactionOf(spec), args, r.secrets, &hidden)
 	l := line{Fn: spec.Name, Args: shown}
 	if err != nil {
 		l.Error = r.failure(err, hidden)
@@ -113,7 +114,7 @@ func (r *Recorder) Functions(entries []*steps.Entry) {
 		l := lineOf(entry.Spec())
 		l.InputSchema = r.seal.Configured(l.InputSchema, r.secrets, spelling)
 		if len(l.Defaults) > 0 {
-			l.Defaults, _ = sealed(r.seal, redactionOf(entry.Spec()), l.Defaults, r.secrets)
+			l.Defaults = sealed(r.seal, redactionOf(entry.Spec()), l.Defaults, r.secrets, new([]string))
 		}
 		r.write(&line{Function: l}, l.Name)
 	}

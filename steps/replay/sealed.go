@@ -25,20 +25,20 @@ func redactionOf(spec *steps.Spec) redaction {
 	return secret.Redaction(spec.Input)
 }
 
-// sealed returns arguments with marks in the place of secrets, and the secrets that were arguments, as texts. nil is the
-// seal of old recordings, in which [redacted] stands for all secrets.
-func sealed(seal *secret.Seal, redact redaction, args []byte, configured []string) (shown []byte, hidden []string) {
-	shown = redact(args, func(value []byte) []byte {
+// sealed returns arguments with marks in the place of secrets, and adds those that were arguments to hidden, as texts. nil is
+// the seal of old recordings, in which [redacted] stands for all secrets.
+func sealed(seal *secret.Seal, redact redaction, args []byte, configured []string, hidden *[]string) []byte {
+	shown := redact(args, func(value []byte) []byte {
 		if seal == nil {
 			return []byte(`"` + secret.Redacted + `"`)
 		}
-		hidden = append(hidden, secret.Texts(value)...)
+		*hidden = append(*hidden, secret.Texts(value)...)
 		return seal.Mark(spelling(value))
 	})
 	if seal == nil {
-		return secret.New(configured).JSON(shown), hidden
+		return secret.New(configured).JSON(shown)
 	}
-	return seal.Configured(shown, configured, spelling), hidden
+	return seal.Configured(shown, configured, spelling)
 }
 
 // spelling is the one spelling of a JSON value; the value itself if it has none.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -35,6 +36,22 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		return
 	}
 	c.badArguments(p, p.fn.Check(withCommon(p.args.Value(), p.common), holes))
+}
+
+// fromRoundBefore are the arguments that a repeat takes from the round before and that its function does not take as null: the
+// first round, which has none before it, leaves them out.
+func (c *compiler) fromRoundBefore(p *plannedStep) (names []string) {
+	uses := p.args.Uses()
+	for _, m := range members(p.args.Value()) {
+		at := fault.Key("", m.name)
+		isTaken := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.at+"/args"+at }
+		isRefused := func(f *fault.Error) bool { return f.At == at }
+		asNull := append(appendString([]byte{'{'}, m.name), ":null}"...)
+		if slices.ContainsFunc(uses, isTaken) && slices.ContainsFunc(p.fn.Check(asNull, nil), isRefused) {
+			names = append(names, m.name)
+		}
+	}
+	return names
 }
 
 // badArguments adds what is wrong with a step's arguments. The first fault of each function teaches its signature.

@@ -214,6 +214,9 @@ func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope) 
 		if err != nil {
 			return nil, coded(err, p.at+"/args")
 		}
+		if len(p.leftOut) > 0 {
+			resolved = withoutNulls(resolved, p.leftOut)
+		}
 		args = appendCommon(resolved, p.common)
 	}
 	if f := r.hold(len(args)); f != nil {

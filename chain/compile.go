@@ -288,6 +288,9 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	c.use(l, p, t.Uses())
 	if p.fn != nil {
 		c.checkArguments(l, p)
+		if s.Repeat != nil {
+			p.leftOut = c.fromRoundBefore(p)
+		}
 	} else {
 		c.check(l, p, t.Uses())
 	}

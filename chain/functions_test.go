@@ -85,6 +85,12 @@ func (w *world) functions() []steps.Function {
 			}
 			return fmt.Appendf(nil, `{"rows":[{"id":%d},{"id":%d.50}],"next":%s}`, page, page, next), nil
 		}),
+		read("test.browse", schema(`"cursor":{"type":"string"},"by":{"type":["string","null"]}`), func(_ context.Context, args []byte) ([]byte, error) {
+			if gjson.GetBytes(args, "cursor").Str == "" {
+				return []byte(`{"rows":[1,2],"next":"b"}`), nil
+			}
+			return []byte(`{"rows":[3],"next":null}`), nil
+		}),
 		read("test.flaky", schema(`"failures":{"type":"integer"}`), func(_ context.Context, args []byte) ([]byte, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -103,6 +109,9 @@ func (w *world) functions() []steps.Function {
 		{Spec: steps.Spec{Name: "test.page", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
 			Output: schema(`"files":{"type":"array"},"truncated":{"type":"boolean"}`)},
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"files":[1,2],"truncated":true}`), nil }},
+		{Spec: steps.Spec{Name: "test.loose", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
+			Output: json.RawMessage(`{"type":"object","properties":{"title":{"type":"string"},"width":{"type":"integer"}}}`)},
+			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"title":"a","width":1,"whole":true}`), nil }},
 		{Spec: steps.Spec{Name: "test.cat", Description: "For tests.", Effect: steps.Read, EffectDeclared: true, Input: schema(`"path":{"type":"string"}`),
 			Output: schema(`"path":{"type":"string"},"text":{"type":"string"},"lines":{"type":"array","items":{"type":"string"}}`, "path", "text", "lines")},
 			Call: func(_ context.Context, args []byte) ([]byte, error) {

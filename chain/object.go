@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -18,6 +19,22 @@ func members(object []byte) []objectMember {
 		return true
 	})
 	return list
+}
+
+// withoutNulls copies an object without those of the named members that are null.
+func withoutNulls(object []byte, names []string) []byte {
+	out := []byte{'{'}
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		if value.Type == gjson.Null && slices.Contains(names, key.Str) {
+			return true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key.Raw...), ':'), value.Raw...)
+		return true
+	})
+	return append(out, '}')
 }
 
 // hasKey tells whether a raw object has a member of that name.

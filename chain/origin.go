@@ -125,7 +125,7 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 		}
 		return value{}, f
 	}
-	c.warnUnseen(v.origin, u)
+	c.warnUnlikely(v.origin, u)
 	if flat {
 		return value{origin{}.array(), []string{"array"}}, nil
 	}
@@ -136,17 +136,21 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 	return v, nil
 }
 
-// warnUnseen warns, once, of a reference to what no result of a function without an output schema has had so far. A reference
-// with ? says itself that there may be nothing.
-func (c *compiler) warnUnseen(from origin, u *refs.Use) {
-	if from.fn == nil || from.fn.Seen() == nil || slices.ContainsFunc(u.Path, func(s refs.Segment) bool { return s.Optional }) {
+// warnUnlikely warns, once, of a reference to what no result of a function without an output schema has had so far, and to what a
+// schema allows but does not declare, where it declares something like it. A reference with ? says itself that there may be nothing.
+func (c *compiler) warnUnlikely(from origin, u *refs.Use) {
+	if from.fn == nil || slices.ContainsFunc(u.Path, func(s refs.Segment) bool { return s.Optional }) {
 		return
 	}
-	f := from.fn.Unseen(from.path[from.arrays:])
+	path, known := from.path[from.arrays:], "as far as results of it were seen"
+	f := from.fn.Unseen(path)
+	if f == nil {
+		f, known = from.fn.Undeclared(path), "though others may be there"
+	}
 	if f == nil {
 		return
 	}
-	w := fault.New(fault.BadReference, "%s, as far as results of it were seen", f.Message)
+	w := fault.New(fault.BadReference, "%s, %s", f.Message, known)
 	if w.At, w.Nearest = u.At, f.Nearest; len(f.Nearest) > 0 {
 		w.Message += ": did you mean " + strconv.Quote(f.Nearest[0]) + "?"
 	}

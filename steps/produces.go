@@ -24,7 +24,8 @@ func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
 	if len(e.spec.Output) == 0 {
 		return nil, nil
 	}
-	return e.walked.typesAt(e.spec.Name, e.spec.Output, path)
+	found, f := e.walked.at(e.spec.Name, e.spec.Output, path)
+	return found.types, f
 }
 
 // kind tells elements apart whose keys are the same; no key has such a byte.
@@ -38,48 +39,57 @@ func (e Element) kind() byte {
 	return kind
 }
 
-// walkedPaths are the types of what stands at some paths of one schema, as the same ones are asked for again and again.
+// walkedPaths are what is known of some paths of one schema, as the same ones are asked for again and again.
 type walkedPaths struct {
 	mu    sync.RWMutex
-	types map[string][]string
+	paths map[string]walked
+}
+
+type walked struct {
+	types []string
+	doubt *fault.Error // see Entry.Undeclared
 }
 
 // Bounds of what is kept of a function: paths, and bytes of each.
 const maxWalked, maxWalkedPath = 64, 128
 
-// typesAt is TypesAt. What is possible is kept.
-func (w *walkedPaths) typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
+// at is what TypesAt and undeclared tell of a path. What is possible is kept.
+func (w *walkedPaths) at(name string, schema []byte, path []Element) (found walked, f *fault.Error) {
 	var room [128]byte
 	key := room[:0]
 	for _, element := range path {
 		key = append(append(key, element.kind()), element.Key...)
 	}
-	types, ok := w.get(key)
-	if !ok {
-		if types, f = TypesAt(name, schema, path); f == nil {
-			w.put(key, types)
-		}
+	found, ok := w.get(key)
+	if ok {
+		return found, nil
 	}
-	return types, f
+	if found.types, f = TypesAt(name, schema, path); f != nil {
+		return walked{}, f
+	}
+	found.doubt = undeclared(name, schema, path)
+	w.put(key, found)
+	return found, nil
 }
 
-func (w *walkedPaths) get(key []byte) (types []string, ok bool) {
+func (w *walkedPaths) get(key []byte) (found walked, ok bool) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	types, ok = w.types[string(key)]
-	return types, ok
+	found, ok = w.paths[string(key)]
+	return found, ok
 }
 
-func (w *walkedPaths) put(key []byte, types []string) {
+func (w *walkedPaths) put(key []byte, found walked) {
 	if len(key) > maxWalkedPath {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.types == nil || len(w.types) >= maxWalked {
-		w.types = map[string][]string{}
+	if w.paths == nil || len(w.paths) >= maxWalked {
+		w.paths = map[string]walked{}
 	}
-	w.types[string(key)] = slices.Clip(types)
+	found.types = slices.Clip(found.types)
+	w.paths[string(key)] = found
 }
 
 // TypesAt walks a compact schema of what a function of that name gives: types are the JSON Schema types of what may stand at path,

@@ -62,7 +62,7 @@ func (e *Entry) Unseen(path []Element) *fault.Error {
 	if known == nil {
 		return nil
 	}
-	_, f := known.walked.typesAt(e.spec.Name, known.Schema, path)
+	_, f := known.walked.at(e.spec.Name, known.Schema, path)
 	if f == nil || known.Rare(path) {
 		return nil
 	}

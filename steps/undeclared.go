@@ -1,0 +1,95 @@
+package steps
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxBranches bounds the schemas of one place that undeclared looks at together.
+const maxBranches = 64
+
+// Undeclared reports where a path takes a member that the output schema does not declare, though it allows it, and that
+// resembles one that it declares: reference_missing, with the nearest. nil: there is none. As a result may have what its
+// schema does not declare, it is no more than a warning.
+func (e *Entry) Undeclared(path []Element) *fault.Error {
+	if len(e.spec.Output) == 0 || len(path) == 0 {
+		return nil
+	}
+	found, _ := e.walked.at(e.spec.Name, e.spec.Output, path)
+	return found.doubt
+}
+
+// undeclared walks a path through all schemas that may hold at each place, up to one that says nothing.
+func undeclared(name string, schema []byte, path []Element) *fault.Error {
+	w := newWalker(schema)
+	here := []gjson.Result{w.root}
+	for i, element := range path {
+		var ok bool
+		if here, ok = w.applicable(here); !ok {
+			return nil
+		}
+		next, names := steppedInto(here, element)
+		switch nearest := fault.Nearest(element.Key, names, maxNearest); {
+		case len(next) > 0:
+			here = next
+		case names == nil || len(nearest) == 0:
+			return nil
+		default:
+			f := (&producer{path: path, deepest: i, available: names}).missing(name)
+			f.Message = strings.Replace(f.Message, " has ", " declares ", 1)
+			return f
+		}
+	}
+	return nil
+}
+
+// applicable are schemas with the branches of their allOf, anyOf and oneOf; false if those are too many.
+func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool) {
+	for i := 0; i < len(schemas); i++ {
+		if len(schemas) > maxBranches {
+			return nil, false
+		}
+		target := w.resolve(schemas[i])
+		if !target.IsObject() || slices.ContainsFunc(all, func(known gjson.Result) bool { return known.Index == target.Index }) {
+			continue
+		}
+		all = append(all, target)
+		for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+			schemas = append(schemas, elements(child(target, keyword))...)
+		}
+	}
+	return all, true
+}
+
+// steppedInto are the schemas of what stands at one element of a value that has some of these, and the names of the members that
+// they declare; nil if others are meant to stand there.
+func steppedInto(schemas []gjson.Result, element Element) (next []gjson.Result, names []string) {
+	isOpen := false
+	for _, schema := range schemas {
+		if element.container()&typeArray != 0 {
+			if items := child(schema, "items"); items.IsObject() {
+				next = append(next, items)
+			}
+		}
+		if element.Index || element.Each {
+			continue
+		}
+		properties := child(schema, "properties")
+		if property := child(properties, element.Key); property.Exists() {
+			next = append(next, property)
+		}
+		for name := range each(properties) {
+			names = append(names, name.Str)
+		}
+		additional := child(schema, "additionalProperties")
+		isOpen = isOpen || additional.Type == gjson.True || additional.IsObject() || child(schema, "patternProperties").Exists()
+	}
+	if isOpen {
+		return next, nil
+	}
+	return next, names
+}

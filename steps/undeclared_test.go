@@ -1,0 +1,35 @@
+package steps
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestUndeclared(t *testing.T) {
+	t.Parallel()
+	const open = `{"type":"object","properties":{"count":{"type":"integer"},
+		"items":{"type":"array","items":{"allOf":[{"$ref":"#/$defs/named"},{"type":"object","properties":{"price":{"type":"number"}}}]}},
+		"either":{"oneOf":[{"$ref":"#/$defs/named"},{"type":"object","properties":{"size":{"type":"integer"}}},{"type":"string"}]},
+		"labels":{"type":"object","properties":{"team":{"type":"string"}},"additionalProperties":{"type":"string"}},
+		"extra":{"type":"object","properties":{"team":{"type":"string"}},"patternProperties":{"^x-":{}}},
+		"free":{"type":"object"},"next":{"$ref":"#"}},
+		"$defs":{"named":{"type":"object","properties":{"name":{"type":"string"},"owner":{"type":"object","properties":{"login":{"type":"string"}}}}}}}`
+	e, warnings := entry(t, "", open)
+	if len(warnings) > 0 {
+		t.Fatal(warnings)
+	}
+	for text, nearest := range map[string]string{
+		"": "", "count": "", "cuont": "count", "items.0.nme": "name", "items.[*].prise": "price", "items.[*].price": "", "items.0.owner.loginn": "login",
+		"either.naem": "name", "either.sise": "size", "either.0": "", "labels.taem": "", "extra.taem": "", "free.x": "", "next.next.cuont": "count",
+		"whatever": "", "items.size": "", "items.[*].?prise": "price", "count.x": "",
+	} {
+		f := e.Undeclared(path(text))
+		if got := f != nil; got != (nearest != "") || got && !slices.Contains(f.Nearest, nearest) {
+			t.Errorf("%s: %+v, want %q", text, f, nearest)
+		}
+	}
+	e, _ = entry(t, "", `{"type":"object","properties":{"count":{"type":"integer"}},"additionalProperties":false}`)
+	if f := e.Undeclared(path("cuont")); f != nil { // it is a fault, not a doubt
+		t.Errorf("closed: %v", f)
+	}
+}

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -65,6 +66,20 @@ func (c *compiler) badArguments(p *plannedStep, faults []*fault.Error) {
 			}
 			c.teaching[p.fn] = f
 		}
+	}
+}
+
+// warnText warns of what would be a reference in args, where nothing is one.
+func (c *compiler) warnText(field string, raw []byte, place refs.Place) {
+	if !bytes.ContainsRune(raw, '$') {
+		return
+	}
+	t, _ := refs.CompileTemplate(raw, place)
+	if t == nil {
+		return
+	}
+	for _, u := range t.Uses() {
+		c.warn(fault.New(fault.BadReference, "%s holds no references: this stays a text", field).Under(u.At))
 	}
 }
 

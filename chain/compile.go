@@ -56,12 +56,15 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	c.common = members(r.Common)
 	s.verify = r.Verify
 
-	p := c.chain(&level{steps: r.Steps, fills: fills}, r.Return)
+	outermost := &level{steps: r.Steps, fills: fills}
+	p := c.chain(outermost, r.Return)
 	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
 	p.maxCalls, p.maxDuration = s.maxCalls, s.maxDuration
 	for _, m := range c.common {
+		at := r.commonAt(m.name)
+		c.warnText("common", []byte(m.raw), outermost.place(at, len(r.Steps)))
 		if !c.usedCommon[m.name] {
-			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(r.commonAt(m.name)))
+			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(at))
 		}
 	}
 	return p, c.pace.ended
@@ -193,7 +196,7 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 		c.arguments(l, s, p)
 	}
 	c.after(l, s, p)
-	c.controls(s, p)
+	c.controls(l, s, p)
 	return p
 }
 
@@ -297,8 +300,12 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 }
 
 // controls checks the numbers that say how often, how long and how many at once.
-func (c *compiler) controls(s *step, p *plannedStep) {
-	p.orElse = s.OrElse
+func (c *compiler) controls(l *level, s *step, p *plannedStep) {
+	if p.orElse = s.OrElse; p.orElse != nil {
+		place := l.place(p.at+"/orElse", p.number)
+		place.Item = l.item || s.ForEach != nil
+		c.warnText("orElse", p.orElse, place)
+	}
 	switch {
 	case s.TimeoutMs != nil:
 		p.timeout = time.Duration(*s.TimeoutMs) * time.Millisecond

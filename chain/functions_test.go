@@ -111,7 +111,9 @@ func (w *world) functions() []steps.Function {
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"files":[1,2],"truncated":true}`), nil }},
 		{Spec: steps.Spec{Name: "test.loose", Description: "For tests.", Effect: steps.Read, EffectDeclared: true,
 			Output: json.RawMessage(`{"type":"object","properties":{"title":{"type":"string"},"width":{"type":"integer"}}}`)},
-			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`{"title":"a","width":1,"whole":true}`), nil }},
+			Call: func(context.Context, []byte) ([]byte, error) {
+				return []byte(`{"title":"a","width":1,"whole":true}`), nil
+			}},
 		{Spec: steps.Spec{Name: "test.cat", Description: "For tests.", Effect: steps.Read, EffectDeclared: true, Input: schema(`"path":{"type":"string"}`),
 			Output: schema(`"path":{"type":"string"},"text":{"type":"string"},"lines":{"type":"array","items":{"type":"string"}}`, "path", "text", "lines")},
 			Call: func(_ context.Context, args []byte) ([]byte, error) {

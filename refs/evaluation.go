@@ -190,7 +190,7 @@ func (e *evaluation) raw(l *lookup) (string, error) {
 		switch {
 		case kind == found:
 			doc = next
-		case kind == isNull && s.Optional:
+		case s.Optional && (kind == isNull || kind == isAbsent && doc[0] == '['):
 			return "null", nil
 		case kind == isAbsent && doc[0] == '{' && s.Kind == Quoted:
 			doc = "null"

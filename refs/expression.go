@@ -177,6 +177,9 @@ func plainMessage(err error) string {
 	if message == "memory budget exceeded" {
 		return "it makes more than a million elements in all: take fewer, or filter first"
 	}
+	if message == "runtime error: integer divide by zero" {
+		return "it takes the remainder of a division by zero"
+	}
 	if strings.Contains(message, "refs.large") {
 		return "it takes an integer of more than 64 bits, which can only be compared or passed on; string(…) gives its text"
 	}

@@ -19,6 +19,7 @@ type compiler struct {
 	*exchange
 	common     []objectMember
 	usedCommon map[string]bool
+	unread     []string // settings of the door for input without params that no reference has read so far
 	onError    string
 	total      int // steps so far, inline ones included
 	faults     *faultList
@@ -66,6 +67,9 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 		if !c.usedCommon[m.name] {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(at))
 		}
+	}
+	for _, key := range c.unread {
+		s.warn(fault.New(fault.UnknownField, "nothing reads $input.%s", clip(key, 60)).Under(fault.Key("/input", key)))
 	}
 	return p, c.pace.ended
 }

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -18,6 +19,9 @@ func (c *compiler) input(r *request) (input []byte, fills func(key string) bool)
 	c.overrideInput(values)
 	for _, setting := range c.override.Set {
 		values.set(setting.Key, settingValue(setting, params))
+		if r.Params == nil {
+			c.unread = append(c.unread, setting.Key)
+		}
 	}
 	for _, param := range params.list {
 		if value := gjson.Get(param.raw, "default"); value.Exists() && !values.has(param.name) {
@@ -155,9 +159,12 @@ func (c *compiler) warnUndeclared(values, params *table) {
 // notCalled stands for the call of a function that is only there for its schema.
 func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 
-// checkInputs finds references to $input that nothing can fill.
+// checkInputs finds references to $input that nothing can fill, and notes what is read.
 func (c *compiler) checkInputs(l *level, uses []refs.Use) {
 	for _, u := range uses {
+		if u.Root == refs.RootInput && l.depth == 0 {
+			c.unread = slices.DeleteFunc(c.unread, func(key string) bool { return len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted || u.Path[0].Key == key })
+		}
 		if u.Root != refs.RootInput || u.Lenient || len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
 			continue
 		}

@@ -24,13 +24,15 @@ func newCallCommand(c *cli) *cobra.Command {
 		Short: "Call one function",
 		Long: "Call one function. A value is JSON if it parses as JSON, else text; where the function declares a string it is\n" +
 			"always text. Nothing in a value is read as a reference. FN --help shows what a function takes and gives.",
-		Args: cobra.MinimumNArgs(1),
+		Args: needs("a function's name: onecall tools lists them"),
 	}
 	standard := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd.Flags().NArg() == 0 || c.describe(cmd.Context(), cmd.Flags().Arg(0)) != nil {
-			standard(cmd, args)
+		if cmd.Flags().NArg() > 0 {
+			c.unhelped = c.describe(cmd.Context(), cmd.Flags().Arg(0))
+			return
 		}
+		standard(cmd, args)
 	})
 	f.add(cmd)
 	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
@@ -75,8 +77,7 @@ func (c *cli) describe(ctx context.Context, name string) (err error) {
 	defer a.closeInto(&err)
 	fn, err := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
 	if err != nil {
-		c.note("%s", printable(message(err)))
-		return err
+		return met{err}
 	}
 	var b bytes.Buffer
 	fmt.Fprintln(&b, printable(fn.Signature()))

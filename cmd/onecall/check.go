@@ -14,7 +14,7 @@ func newCheckCommand(c *cli) *cobra.Command {
 		Short: "Check chains without running them",
 		Long: "Check chains and tell every fault with its place. A line of JSON for each chain goes to stdout, the faults for\n" +
 			"reading to stderr. What params leaves open may stay open.",
-		Args: cobra.MinimumNArgs(1),
+		Args: needs("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.check(cmd.Context(), args) },
 	}
 }

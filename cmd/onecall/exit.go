@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -45,6 +47,16 @@ func (f failure) Unwrap() error { return f.err }
 
 // usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
 func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
+
+// needs refuses a command line without an argument.
+func needs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s needs %s", cmd.Name(), what)
+		}
+		return nil
+	}
+}
 
 // unable makes an error of what a command met with, where how it was called may be right: the status is that of wrong use.
 func unable(format string, args ...any) error { return met{usage(format, args...)} }

@@ -31,6 +31,9 @@ func execute(args []string, in, out, err *os.File) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)
+	if failed == nil {
+		failed = s.unhelped
+	}
 	status := s.exitStatus(failed)
 	if by := new(interrupted); errors.As(context.Cause(ctx), by) && !by.ends(cmd) {
 		return exitInterrupted
@@ -82,6 +85,7 @@ type streams struct {
 	errWidth    func() int // its width in columns
 
 	redactor redactor // of all that is logged
+	unhelped error    // why there was no help
 }
 
 func newStreams(in, out, err *os.File) *streams {

@@ -57,7 +57,7 @@ func newRunCommand(c *cli) *cobra.Command {
 		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json here or in the folder chains), or - for the\n" +
 			"standard input. Several files, or a .jsonl file with a chain in each line, are a batch: one line of answer for\n" +
 			"each chain, in the order of the input.",
-		Args: cobra.MinimumNArgs(1),
+		Args: needs("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
 	}
 	f.answerFlags.add(cmd)

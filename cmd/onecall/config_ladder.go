@@ -68,7 +68,7 @@ func (c *configFile) rung(f *fault.Error) string {
 	return c.Ladder.Rungs[i]
 }
 
-// checkLadder refuses the configuration if its ladder is enforced and has a rung that names no function.
+// checkLadder refuses the configuration if its ladder is enforced and has a rung that names no function, or judges nothing.
 func (a *app) checkLadder() error {
 	if faults := a.brokenRungs(); len(faults) > 0 && a.config.enforced() {
 		return a.config.refused(faults)
@@ -76,8 +76,8 @@ func (a *app) checkLadder() error {
 	return nil
 }
 
-// brokenRungs reports the rungs that name no function, unless a source that is not available now may have it. In a replay
-// only functions that were called are known.
+// brokenRungs reports the rungs that name no function, unless a source that is not available now may have it, and a subject by which
+// no call can be judged. In a replay only functions that were called are known.
 func (a *app) brokenRungs() (broken []*fault.Error) {
 	if a.use.none || a.cassette != nil {
 		return nil
@@ -88,6 +88,11 @@ func (a *app) brokenRungs() (broken []*fault.Error) {
 		if steps.Qualified(a.catalog, name) && a.catalog.Down(name) == nil || !absent {
 			broken = append(broken, a.config.under("/ladder", f))
 		}
+	}
+	if unjudged := a.ladder.Unjudged(a.catalog.Registry()); len(unjudged) > 0 && len(unjudged) == len(a.config.Ladder.Rungs)-1 {
+		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged", valueOr(a.config.Ladder.Subject, ""))
+		f.Nearest = unjudged[0].Nearest
+		broken = append(broken, a.config.under("/ladder", f.Under("/subject")))
 	}
 	return broken
 }

@@ -24,7 +24,7 @@ type infoShown struct {
 	Functions int           `json:"functions,omitempty"`
 	Sources   []sourceShown `json:"sources,omitempty"`
 	Limits    *limitsShown  `json:"limits,omitempty"`
-	Hidden    string        `json:"hidden,omitempty"` // to administrators: what callers by default do not see
+	Hidden    string        `json:"hidden,omitempty"` // to administrators of all functions: what callers by default do not see
 	Note      string        `json:"note,omitempty"`
 }
 
@@ -74,7 +74,7 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
 		shown.Limits = c.limitsShown()
-		if o.Hidden != nil && c.face.rights.Tier == steps.TierAdmin {
+		if o.Hidden != nil && c.face.rights.Tier == steps.TierAdmin && c.face.rights.Functions == "" { // who sees all
 			shown.Hidden = o.Hidden()
 		}
 	}

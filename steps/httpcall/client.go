@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -322,6 +323,11 @@ func (w *wire) trip(request *http.Request) (*http.Response, error) {
 			_ = request.Body.Close()
 		}
 		return nil, err
+	}
+	if request.Body == nil && egress.Safe(request.Method) && !idempotent(request) {
+		// net/http sends a GET again when a kept connection breaks, but nothing that has a body which it cannot rewind.
+		request = request.WithContext(request.Context())
+		request.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return w.next.RoundTrip(request)
 }

@@ -93,3 +93,54 @@ func TestGetThatWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestGetThatWritesIsSentOnce: net/http sends a GET again when a kept connection breaks after it was sent, but not one that the
+// configuration declares a write.
+func TestGetThatWritesIsSentOnce(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+			t.Errorf("a GET has a body: %d %q", r.ContentLength, r.TransferEncoding)
+		}
+		if sent.Add(1) == 1 {
+			_, _ = w.Write([]byte("{}"))
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}))
+	defer server.Close()
+	s, err := New(&Options{Allow: []string{server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	write := steps.Write
+	configured, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
+	var list []steps.Function
+	for _, fn := range s.Functions() {
+		fn, _ = configured.Apply(fn)
+		list = append(list, fn)
+	}
+	r, err := steps.NewRegistry(list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get, err := r.Resolve("http.get")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := json.RawMessage(`{"url":"` + server.URL + `/"}`)
+	if _, err := get.Call(t.Context(), args); err != nil {
+		t.Fatal(err)
+	}
+	_, err = get.Call(t.Context(), args)
+	if n := sent.Load(); n != 2 || fault.OutcomeOf(err) != fault.SentUnknown {
+		t.Errorf("%d requests for two calls, the second ended with %q: %v", n, fault.OutcomeOf(err), err)
+	}
+}

@@ -1,0 +1,23 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestHiddenIsForAdministrators: how many functions callers by default do not see is told to who sees all functions.
+func TestHiddenIsForAdministrators(t *testing.T) {
+	t.Parallel()
+	const told = "3 of 9 functions are not shown"
+	w := newWorld(t, everything, asItIs, func(o *Options) { o.Hidden = func() string { return told } })
+	url := w.served.behind(t, &Door{Callers: knownCallers{"all": matrixCaller("a", steps.TierAdmin, ""), "some": matrixCaller("b", steps.TierAdmin, "things.*"),
+		"reader": matrixCaller("c", steps.TierRead, "")}})
+	for token, want := range map[string]bool{"all": true, "some": false, "reader": false} {
+		c, _ := newRawClientWith(t, url, "chain", statelessVersion, token)
+		if answer := c.call(t, "info", `{}`); strings.Contains(answer, told) != want {
+			t.Errorf("%s: %s", token, answer)
+		}
+	}
+}

@@ -101,18 +101,6 @@ func coded(err error, at string) *fault.Error {
 	return f
 }
 
-// keep charges a result, which is held already, to the chain's bytes.
-func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
-	if int64(len(raw)) > r.o.MaxResultBytes {
-		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
-	}
-	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
-		r.bytes.Add(-int64(len(raw)))
-		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
-	}
-	return nil
-}
-
 // element is one call, or one of a forEach's: the rounds of repeat, then select. The scope is the caller's to give away.
 // A failed inline chain gives what it has beside the failure. What it gives is held.
 func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
@@ -163,19 +151,6 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 		return nil, coded(err, p.at+"/select")
 	}
 	return raw, r.holdResult(p, len(raw))
-}
-
-// holdResult holds what a call has given. Where that cannot be, only what is safe to repeat may be sent again.
-func (r *run) holdResult(p *plannedStep, n int) *fault.Error {
-	f := r.hold(n)
-	if f == nil {
-		return nil
-	}
-	if !p.repeatable {
-		f.Code = fault.LimitExceeded
-		f.Message = describe(p) + " has run, and its result is lost: " + f.Message
-	}
-	return f.Under(p.at)
 }
 
 // attempts is one round: the call, and its retries after failures that may pass.

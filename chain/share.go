@@ -154,3 +154,28 @@ func (h *holding) spared(n int) { h.used.Add(int64(-n)) }
 
 // release gives back what is held.
 func (h *holding) release() { h.part.Release(h.held.Load()) }
+
+// keep charges a result, which is held already, to the chain's bytes.
+func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {
+	if int64(len(raw)) > r.o.MaxResultBytes {
+		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), r.o.MaxResultBytes).Under(p.at)
+	}
+	if kept := r.bytes.Add(int64(len(raw))); kept > r.o.MaxChainBytes {
+		r.bytes.Add(-int64(len(raw)))
+		return fault.New(fault.LimitExceeded, "the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.at)
+	}
+	return nil
+}
+
+// holdResult holds what a call has given. Where that cannot be, only what is safe to repeat may be sent again.
+func (r *run) holdResult(p *plannedStep, n int) *fault.Error {
+	f := r.hold(n)
+	if f == nil {
+		return nil
+	}
+	if !p.repeatable {
+		f.Code = fault.LimitExceeded
+		f.Message = describe(p) + " has run, and its result is lost: " + f.Message
+	}
+	return f.Under(p.at)
+}

@@ -1,0 +1,280 @@
+// Command count measures the house: go -C .ci/count run . ROOT prints lines of Go by kind and package, exported names that no
+// other package uses, and lines of tests that use unexported names.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"iter"
+	"log"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+const module = "github.com/onecall-mcp/onecall"
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: count ROOT")
+	}
+	if err := os.Chdir(os.Args[1]); err != nil {
+		log.Fatal(err)
+	}
+	loaded, err := packages.Load(&packages.Config{Tests: true,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedForTest}, "./...")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if packages.PrintErrors(loaded) > 0 {
+		os.Exit(1)
+	}
+	lines(loaded)
+	unused(loaded)
+	whiteBox(loaded)
+}
+
+// support are packages that only tests import.
+var support = regexp.MustCompile(`(^|/)(e2e|storetest|stepstest|redistest|stepstest)(/|$)`)
+
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// kindOf is what a Go file is for.
+func kindOf(path string, text []byte) string {
+	switch {
+	case strings.HasSuffix(path, "_test.go"):
+		return "tests"
+	case support.MatchString(filepath.ToSlash(filepath.Dir(path))):
+		return "test support"
+	case generated.Match(text):
+		return "generated"
+	}
+	return "code"
+}
+
+// lines counts those of all Go files of the module, whatever they are built for.
+func lines(loaded []*packages.Package) {
+	kinds, rooms := map[string]int{}, map[string]int{}
+	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && (name[0] == '.' || name == "testdata"):
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		kind, n := kindOf(path, text), bytes.Count(text, []byte("\n"))
+		if kinds[kind] += n; kind == "code" {
+			rooms[filepath.Dir(path)] += n
+		}
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("lines of Go")
+	show(kinds)
+	fmt.Printf("  %7d code and test support\n\nlines of code by package\n", kinds["code"]+kinds["test support"])
+	show(rooms)
+}
+
+// show prints numbers, the largest first.
+func show(numbers map[string]int) {
+	keys := slices.SortedFunc(maps.Keys(numbers), func(a, b string) int {
+		if numbers[a] != numbers[b] {
+			return numbers[b] - numbers[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for _, key := range keys {
+		fmt.Printf("  %7d %s\n", numbers[key], key)
+	}
+}
+
+// position makes one name of an object that was loaded several times, with tests and without.
+func position(fset *token.FileSet, object types.Object) string {
+	return fset.Position(object.Pos()).String()
+}
+
+// unused prints the exported names that no other package of the module uses outside of tests, and that neither docs/library.md
+// nor an example shows.
+func unused(loaded []*packages.Package) {
+	declared, used := map[string]string{}, map[string]bool{}
+	var examples bytes.Buffer
+	if text, err := os.ReadFile("docs/library.md"); err == nil {
+		examples.Write(text)
+	}
+	for _, p := range loaded {
+		for _, file := range p.Syntax {
+			if path := p.Fset.Position(file.Pos()).Filename; strings.HasSuffix(path, "example_test.go") {
+				text, _ := os.ReadFile(path)
+				examples.Write(text)
+			}
+		}
+		if p.Name == "main" || strings.HasSuffix(p.ID, ".test") {
+			continue
+		}
+		for _, object := range exported(p.Types.Scope()) {
+			if at := position(p.Fset, object); !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go") && !support.MatchString(p.PkgPath) {
+				declared[at] = strings.TrimPrefix(p.PkgPath, module+"/") + "." + describe(object)
+			}
+		}
+	}
+	mark := func(fset *token.FileSet, object types.Object) { used[position(fset, object)] = true }
+	for _, p := range loaded {
+		for id, object := range p.TypesInfo.Uses {
+			isTest := strings.HasSuffix(p.Fset.Position(id.Pos()).Filename, "_test.go")
+			if object.Pkg() != nil && object.Pkg().Path() != p.PkgPath && !isTest {
+				mark(p.Fset, object)
+				if f, ok := object.(*types.Func); ok { // what it takes and gives is used as well
+					for v := range variables(f.Signature()) {
+						if named := namedOf(v.Type()); named != nil {
+							mark(p.Fset, named.Obj())
+						}
+					}
+				}
+			}
+		}
+	}
+	interfaces := interfaceMethods(loaded)
+	fmt.Println("\nexported names that no other package uses and no example shows")
+	var names []string
+	for at, name := range declared {
+		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name[strings.LastIndex(name, ".")+1:]) + `\b`)
+		if !used[at] && !interfaces[word.String()] && !word.Match(examples.Bytes()) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		fmt.Println("         ", name)
+	}
+	fmt.Printf("  %7d names\n", len(slices.Compact(names)))
+}
+
+// variables are what a function takes and gives.
+func variables(signature *types.Signature) iter.Seq[*types.Var] {
+	return func(yield func(*types.Var) bool) {
+		for _, tuple := range []*types.Tuple{signature.Params(), signature.Results()} {
+			for v := range tuple.Variables() {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// namedOf is the type with a name in a type, which may be a pointer or a slice.
+func namedOf(t types.Type) *types.Named {
+	switch t := t.(type) {
+	case *types.Named:
+		return t
+	case *types.Pointer:
+		return namedOf(t.Elem())
+	case *types.Slice:
+		return namedOf(t.Elem())
+	}
+	return nil
+}
+
+// interfaceMethods are patterns of the names of methods of all interfaces of the module.
+func interfaceMethods(loaded []*packages.Package) map[string]bool {
+	names := map[string]bool{}
+	for _, p := range loaded {
+		for _, object := range p.TypesInfo.Defs {
+			if t, ok := object.(*types.TypeName); ok {
+				if i, ok := t.Type().Underlying().(*types.Interface); ok {
+					for method := range i.Methods() {
+						names[`\b`+method.Name()+`\b`] = true
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// exported are the exported names of a package, and the methods of its exported types that no interface of another package asks for.
+func exported(scope *types.Scope) (list []types.Object) {
+	for _, name := range scope.Names() {
+		object := scope.Lookup(name)
+		if !object.Exported() {
+			continue
+		}
+		list = append(list, object)
+		named, ok := object.Type().(*types.Named)
+		if _, isType := object.(*types.TypeName); !ok || !isType {
+			continue
+		}
+		for method := range named.Methods() {
+			if method.Exported() && !implied[method.Name()] {
+				list = append(list, method)
+			}
+		}
+	}
+	return list
+}
+
+// implied are methods by which types fit interfaces of the standard library and of libraries that we are called by.
+var implied = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "Read": true, "Write": true, "Close": true, "RoundTrip": true,
+	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "LogValue": true, "ServeHTTP": true, "CloseIdleConnections": true}
+
+func describe(object types.Object) string {
+	if f, ok := object.(*types.Func); ok {
+		if receiver := f.Signature().Recv(); receiver != nil {
+			name := receiver.Type().String()
+			return name[strings.LastIndex(name, ".")+1:] + "." + f.Name()
+		}
+	}
+	return object.Name()
+}
+
+// whiteBox counts the lines of test files that use a name which is not exported and declared outside of tests.
+func whiteBox(loaded []*packages.Package) {
+	rooms, total := map[string]int{}, 0
+	for _, p := range loaded {
+		for _, file := range p.Syntax {
+			path := p.Fset.Position(file.Pos()).Filename
+			if !strings.HasSuffix(path, "_test.go") || p.Name == "main" || !usesInside(p, file) {
+				continue
+			}
+			n := p.Fset.File(file.Pos()).LineCount()
+			rooms[strings.TrimPrefix(p.PkgPath, module+"/")] += n
+			total += n
+		}
+	}
+	fmt.Println("\nlines of test files that use unexported names, but for those of main packages")
+	show(rooms)
+	fmt.Printf("  %7d in all\n", total)
+}
+
+func usesInside(p *packages.Package, file *ast.File) (found bool) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		id, ok := node.(*ast.Ident)
+		if !ok || found {
+			return !found
+		}
+		object := p.TypesInfo.Uses[id]
+		if object == nil || object.Exported() || object.Pkg() != p.Types {
+			return true
+		}
+		if v, ok := object.(*types.Var); object.Parent() == p.Types.Scope() || ok && v.IsField() {
+			found = !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go")
+		}
+		return !found
+	})
+	return found
+}

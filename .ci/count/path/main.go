@@ -1,0 +1,175 @@
+// Command path counts the functions that one chain of one step runs when it comes over HTTP from a client without a session:
+// go -C .ci/count run ./path ROOT. It runs the server twice, with two calls and with six: what ran more often is on the path.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const module = "github.com/onecall-mcp/onecall"
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: path ROOT")
+	}
+	root, err := filepath.Abs(os.Args[1])
+	must(err)
+	work, err := os.MkdirTemp("", "path")
+	must(err)
+	defer func() { _ = os.RemoveAll(work) }()
+	binary := filepath.Join(work, "onecall")
+	build := exec.Command("go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"/...", "-o", binary, "./cmd/onecall")
+	build.Dir, build.Stderr = root, os.Stderr
+	must(build.Run())
+
+	few, many := counts(work, binary, 2), counts(work, binary, 6)
+	rooms, total := map[string][]string{}, 0
+	for block, n := range many {
+		if n <= few[block] {
+			continue
+		}
+		room, name := functionAt(root, block)
+		if !slices.Contains(rooms[room], name) {
+			rooms[room] = append(rooms[room], name)
+			total++
+		}
+	}
+	for _, room := range slices.SortedFunc(maps.Keys(rooms), func(a, b string) int { return len(rooms[b]) - len(rooms[a]) }) {
+		slices.Sort(rooms[room])
+		fmt.Printf("%4d %s: %s\n", len(rooms[room]), room, strings.Join(rooms[room], " "))
+	}
+	fmt.Printf("%4d functions\n", total)
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// block is a place in a file that coverage counts.
+type block struct {
+	file         string
+	line, column int
+}
+
+// counts runs a server for some calls, and gives how often each block ran.
+func counts(work, binary string, calls int) map[block]int {
+	folder := filepath.Join(work, strconv.Itoa(calls))
+	must(os.Mkdir(folder, 0o700))
+	server := exec.Command(binary, "serve", "--http", "127.0.0.1:0")
+	server.Dir = folder
+	server.Env = append(os.Environ(), "GOCOVERDIR="+folder, "HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	stderr, err := server.StderrPipe()
+	must(err)
+	must(server.Start())
+	lines := bufio.NewReader(stderr)
+	address := ""
+	for address == "" {
+		line, err := lines.ReadString('\n')
+		must(err)
+		address = regexp.MustCompile(`http://[0-9.:]+\S*`).FindString(line)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	for range calls {
+		call(address)
+	}
+	must(server.Process.Signal(syscall.SIGTERM))
+	_ = server.Wait()
+
+	text := filepath.Join(folder, "text")
+	out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+folder, "-o="+text).CombinedOutput()
+	if err != nil {
+		log.Fatalf("%v: %s", err, out)
+	}
+	return read(text)
+}
+
+// call makes one call, as a client of MCP 2026-07-28 does.
+func call(address string) {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain",` +
+		`"arguments":{"steps":[{"fn":"expr.eval","args":{"expression":"1 + 1"}}]},` +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"path","version":"1"}}}}`
+	request, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
+	must(err)
+	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"chain"}}
+	response, err := http.DefaultClient.Do(request)
+	must(err)
+	answer, err := io.ReadAll(response.Body)
+	must(err)
+	must(response.Body.Close())
+	if !bytes.Contains(answer, []byte(`\"result\":2`)) {
+		log.Fatalf("the answer is %s", answer)
+	}
+}
+
+// read reads a profile: file:line.column,line.column statements count.
+func read(path string) map[block]int {
+	text, err := os.ReadFile(path)
+	must(err)
+	found := map[block]int{}
+	for _, m := range regexp.MustCompile(`(?m)^`+module+`/(\S+):(\d+)\.(\d+),\S+ \d+ (\d+)$`).FindAllStringSubmatch(string(text), -1) {
+		found[block{m[1], number(m[2]), number(m[3])}] += number(m[4])
+	}
+	return found
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	must(err)
+	return n
+}
+
+var parsed = map[string]*ast.File{}
+
+var files = token.NewFileSet()
+
+// functionAt is the declared function that a block stands in; what stands in a function literal belongs to the function around it.
+func functionAt(root string, at block) (room, name string) {
+	file := parsed[at.file]
+	if file == nil {
+		var err error
+		file, err = parser.ParseFile(files, filepath.Join(root, at.file), nil, 0)
+		must(err)
+		parsed[at.file] = file
+	}
+	for _, declaration := range file.Decls {
+		first, last := files.Position(declaration.Pos()), files.Position(declaration.End())
+		if f, ok := declaration.(*ast.FuncDecl); ok && first.Line <= at.line && at.line <= last.Line {
+			name = f.Name.Name
+			if f.Recv != nil {
+				name = strings.Trim(regexp.MustCompile(`^\*?(\w+).*`).ReplaceAllString(string(types(root, at.file, f)), "$1"), "*") + "." + name
+			}
+			return filepath.Dir(at.file), name
+		}
+	}
+	return filepath.Dir(at.file), fmt.Sprintf("literal@%s:%d", filepath.Base(at.file), at.line)
+}
+
+// types is the text of a method's receiver type.
+func types(root, file string, f *ast.FuncDecl) []byte {
+	text, err := os.ReadFile(filepath.Join(root, file))
+	must(err)
+	t := f.Recv.List[0].Type
+	return text[files.Position(t.Pos()).Offset:files.Position(t.End()).Offset]
+}

@@ -19,6 +19,10 @@ type TransportOptions struct {
 	Dialer *net.Dialer    // for connections; nil: one that gives up after 10 s. Its ControlContext is not used
 	Roots  *x509.CertPool // authorities that servers' certificates are checked against; nil: the system's
 
+	// NoReuse has each request use a connection of its own. On one that it has used before, net/http sends a GET again by
+	// itself if the connection breaks.
+	NoReuse bool
+
 	// Base takes the place of the connections, and with them of the check of resolved addresses: for tests.
 	Base http.RoundTripper
 }
@@ -60,6 +64,7 @@ func (r *Rules) connections(o *TransportOptions) *http.Transport {
 			return r.dial(ctx, *dialer, network, address)
 		},
 		ForceAttemptHTTP2:      true,
+		DisableKeepAlives:      o.NoReuse,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		MaxIdleConnsPerHost:    idleConnsPerHost,
 		MaxIdleConns:           100,

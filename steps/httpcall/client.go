@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // ClientOptions configure NewClient; nil and zero values take the defaults.
@@ -85,7 +85,8 @@ func NewClient(o *ClientOptions) (*Client, error) {
 
 func newClient(o ClientOptions, common *shared, dialer *net.Dialer) *Client {
 	guarded := o.Rules.Client(&egress.TransportOptions{Base: o.Transport, Dialer: dialer})
-	guarded.Transport = &wire{next: guarded.Transport, shared: common}
+	fresh := o.Rules.Transport(&egress.TransportOptions{Base: o.Transport, Dialer: dialer, NoReuse: true})
+	guarded.Transport = &wire{next: guarded.Transport, fresh: fresh, shared: common}
 	c := &Client{options: o, common: common, once: guarded}
 	c.repeats = &retryablehttp.Client{
 		HTTPClient:   guarded,
@@ -128,7 +129,7 @@ func WithIdempotent(ctx context.Context) context.Context {
 func idempotent(request *http.Request) bool {
 	switch request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
-		return steps.EffectOf(request.Context(), steps.Read) == steps.Read // a configuration may know that it writes
+		return !overhttp.Writes(request)
 	case http.MethodPut, http.MethodDelete:
 		return true
 	}
@@ -269,7 +270,7 @@ func (s *sending) watch(request *http.Request) *http.Request {
 // failed gives an error of the request its code and its outcome, which takes every attempt and redirect into account.
 func (s *sending) failed(err error) *fault.Error {
 	f := *egress.Failure(s.request, err)
-	switch writes := !egress.Safe(s.request.Method); {
+	switch writes := overhttp.Writes(s.request); {
 	case !writes && s.arrived.Load():
 		f.Outcome = ""
 	case f.Outcome == fault.Applied:
@@ -290,7 +291,8 @@ func (s *sending) failed(err error) *fault.Error {
 
 // wire is what stands between a client and the guarded transport: the rate, and the known answers.
 type wire struct {
-	next http.RoundTripper
+	next  http.RoundTripper
+	fresh http.RoundTripper // for a GET that writes, which net/http must not repeat
 	*shared
 }
 
@@ -324,10 +326,8 @@ func (w *wire) trip(request *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	if request.Body == nil && egress.Safe(request.Method) && !idempotent(request) {
-		// net/http sends a GET again when a kept connection breaks, but nothing that has a body which it cannot rewind.
-		request = request.WithContext(request.Context())
-		request.Body = io.NopCloser(strings.NewReader(""))
+	if egress.Safe(request.Method) && overhttp.Writes(request) {
+		return w.fresh.RoundTrip(request)
 	}
 	return w.next.RoundTrip(request)
 }

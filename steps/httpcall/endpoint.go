@@ -280,7 +280,7 @@ func (c *endpointCompiler) compileSpec() {
 			c.faults = append(c.faults, f.Under(c.at+"/effect"))
 		}
 	}
-	c.idempotent = c.Idempotent || effect == steps.Read
+	c.idempotent = c.Idempotent
 	c.spec = steps.Spec{
 		Name:        "http." + c.Name,
 		Description: c.Description,

@@ -25,7 +25,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	}
 	ctx, cancel := s.limited(ctx, e.timeout)
 	defer cancel()
-	if e.idempotent {
+	if e.idempotent || steps.EffectOf(ctx, e.spec.Effect) == steps.Read {
 		ctx = WithIdempotent(ctx)
 	}
 	request, hidden, err := e.request(ctx, args)

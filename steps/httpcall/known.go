@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/onecall-mcp/onecall/steps/overhttp"
 )
 
 // answers are the answers to earlier requests that a server can be asked about: whether they have changed. It is a private
@@ -71,9 +73,9 @@ func (a *answers) ask(request *http.Request) (*question, *answer) {
 	return &key, known
 }
 
-// askable leaves alone what is no plain GET, and what the caller has made conditional itself: its 304 is its answer.
+// askable leaves alone what is no plain GET, or writes, and what the caller has made conditional itself: its 304 is its answer.
 func askable(request *http.Request) bool {
-	if request.Method != http.MethodGet && request.Method != "" || request.Body != nil && request.Body != http.NoBody {
+	if request.Method != http.MethodGet && request.Method != "" || request.Body != nil && request.Body != http.NoBody || overhttp.Writes(request) {
 		return false
 	}
 	for _, name := range []string{"Range", "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range"} {

@@ -22,11 +22,7 @@ type reply struct {
 func (s *Source) readReply(response *http.Response, host string) (whole *reply, status *fault.Error, err error) {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= 400 {
-		method := http.MethodGet
-		if response.Request != nil { // of the last redirect
-			method = response.Request.Method
-		}
-		status = overhttp.Refusal(method, response, false)
+		status = overhttp.Refusal(response.Request, response, false) // of the last redirect
 		status.Message = host + " " + status.Message
 		return nil, status, nil
 	}

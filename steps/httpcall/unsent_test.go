@@ -54,93 +54,91 @@ func TestRefusedCallsAreNotSent(t *testing.T) {
 	}
 }
 
-// TestGetThatWrites: a GET that the configuration declares a write is not sent again by itself.
-func TestGetThatWrites(t *testing.T) {
+// TestConfiguredWrites: what the configuration declares a write is sent once, whatever its method and its source say, and its
+// outcome is told as that of a write.
+func TestConfiguredWrites(t *testing.T) {
 	t.Parallel()
-	var sent atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		sent.Add(1)
+	breaks := func(w http.ResponseWriter) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err != nil {
+			t.Error(err)
+		} else {
+			_ = conn.Close()
+		}
+	}
+	unavailable := func(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", "0")
 		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	defer server.Close()
-	s, err := New(&Options{Allow: []string{server.URL}})
-	if err != nil {
-		t.Fatal(err)
 	}
-	defer func() { _ = s.Close() }()
-	write := steps.Write
-	configured, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
-	for _, test := range []struct {
-		settings *steps.Settings
-		once     bool
-	}{{nil, false}, {configured, true}} {
-		sent.Store(0)
-		for _, fn := range s.Functions() {
-			if fn, _ = test.settings.Apply(fn); fn.Name != "http.get" {
-				continue
-			}
-			r, err := steps.NewRegistry([]steps.Function{fn}, nil)
+	for name, test := range map[string]struct {
+		fn, args   string
+		answer     func(w http.ResponseWriter) // to all requests but the first
+		asRead     bool                        // the configuration says nothing
+		sent       int32                       // requests of the second call
+		isRepeated bool                        // more than sent
+		outcome    fault.Outcome
+	}{
+		"a read is repeated":      {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
+		"503":                     {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"an endpoint that reads":  {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"the connection breaks":   {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
+		"an answer that is large": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1, outcome: fault.Applied},
+		"not modified": {fn: "http.get", answer: func(w http.ResponseWriter) {
+			w.Header().Set("Etag", `"b"`)
+			w.WriteHeader(http.StatusNotModified)
+		}, sent: 1, outcome: fault.Applied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !test.asRead && r.Header.Get("If-None-Match") != "" || r.Method == http.MethodGet && r.ContentLength != 0 {
+					t.Errorf("%s with a body of %d bytes and %v", r.Method, r.ContentLength, r.Header)
+				}
+				if sent.Add(1) > 1 {
+					test.answer(w)
+					return
+				}
+				w.Header().Set("Etag", `"a"`)
+				_, _ = w.Write([]byte("{}"))
+			}))
+			defer server.Close()
+			s, err := New(&Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []Endpoint{
+				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err = r.All()[0].Call(t.Context(), json.RawMessage(`{"url":"`+server.URL+`/"}`)); err == nil {
-				t.Error("a 503 is a result")
+			defer func() { _ = s.Close() }()
+			write := steps.Write
+			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.*", Effect: &write}})
+			var list []steps.Function
+			for _, fn := range s.Functions() {
+				if !test.asRead {
+					fn, _ = settings.Apply(fn)
+				}
+				list = append(list, fn)
 			}
-		}
-		if n := sent.Load(); n == 0 || test.once != (n == 1) {
-			t.Errorf("sent %d times, once: %v", n, test.once)
-		}
-	}
-}
-
-// TestGetThatWritesIsSentOnce: net/http sends a GET again when a kept connection breaks after it was sent, but not one that the
-// configuration declares a write.
-func TestGetThatWritesIsSentOnce(t *testing.T) {
-	t.Parallel()
-	var sent atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
-			t.Errorf("a GET has a body: %d %q", r.ContentLength, r.TransferEncoding)
-		}
-		if sent.Add(1) == 1 {
-			_, _ = w.Write([]byte("{}"))
-			return
-		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = conn.Close()
-	}))
-	defer server.Close()
-	s, err := New(&Options{Allow: []string{server.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	write := steps.Write
-	configured, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
-	var list []steps.Function
-	for _, fn := range s.Functions() {
-		fn, _ = configured.Apply(fn)
-		list = append(list, fn)
-	}
-	r, err := steps.NewRegistry(list, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	get, err := r.Resolve("http.get")
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := json.RawMessage(`{"url":"` + server.URL + `/"}`)
-	if _, err := get.Call(t.Context(), args); err != nil {
-		t.Fatal(err)
-	}
-	_, err = get.Call(t.Context(), args)
-	if n := sent.Load(); n != 2 || fault.OutcomeOf(err) != fault.SentUnknown {
-		t.Errorf("%d requests for two calls, the second ended with %q: %v", n, fault.OutcomeOf(err), err)
+			r, err := steps.NewRegistry(list, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry, err := r.Resolve(test.fn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := json.RawMessage(`{}`)
+			if test.fn == "http.get" {
+				args = json.RawMessage(`{"url":"` + server.URL + `/"}`)
+			}
+			if _, err := entry.Call(t.Context(), args); err != nil {
+				t.Fatal(err)
+			}
+			_, err = entry.Call(t.Context(), args)
+			if n := sent.Load() - 1; test.isRepeated != (n > 1) || !test.isRepeated && n != test.sent {
+				t.Errorf("%d requests", n)
+			}
+			if got := fault.OutcomeOf(err); !test.asRead && got != test.outcome {
+				t.Errorf("the outcome is %q of %v", got, err)
+			}
+		})
 	}
 }

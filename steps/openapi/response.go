@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/onecall-mcp/onecall/egress"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/overhttp"
@@ -14,14 +13,14 @@ import (
 // body that says it is JSON and is not, since its text would be taken for a value.
 func (c *call) read(request *http.Request, response *http.Response) ([]byte, error) {
 	if response.StatusCode >= 300 {
-		return nil, c.refusal(response)
+		return nil, c.refusal(request, response)
 	}
 	data, whole, err := overhttp.Read(response.Body, c.source.options.MaxBodyBytes)
 	if err != nil {
 		return nil, c.failed(request, err)
 	}
 	if !whole {
-		return nil, c.answered(fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
+		return nil, c.answered(request, fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
 			c.name, c.source.options.MaxBodyBytes))
 	}
 	result, ok := overhttp.Value(response.Header, data, true)
@@ -29,7 +28,7 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d with a body that is not the JSON that its content type promises",
 			c.name, c.op.place, response.StatusCode)
 		f.Status, f.Body = response.StatusCode, c.source.secrets.hide(overhttp.Excerpt(response.Header, data))
-		return nil, c.answered(f)
+		return nil, c.answered(request, f)
 	}
 	if tell := steps.AttendantOf(request.Context()).Status; tell != nil {
 		tell(response.StatusCode)
@@ -38,16 +37,16 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 }
 
 // answered marks the fault of a success whose body cannot be used.
-func (c *call) answered(f *fault.Error) *fault.Error {
-	if !egress.Safe(c.op.method) {
+func (c *call) answered(request *http.Request, f *fault.Error) *fault.Error {
+	if overhttp.Writes(request) {
 		f.Outcome = fault.Applied
 	}
 	return f
 }
 
 // refusal is the error of a status that is no success.
-func (c *call) refusal(response *http.Response) *fault.Error {
-	f := overhttp.Refusal(c.op.method, response, true)
+func (c *call) refusal(request *http.Request, response *http.Response) *fault.Error {
+	f := overhttp.Refusal(request, response, true)
 	f.Message = c.name + " (" + c.op.place + ") " + f.Message
 	f.Body = c.source.secrets.hide(f.Body)
 	switch {

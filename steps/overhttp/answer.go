@@ -63,14 +63,23 @@ func Value(header http.Header, data []byte, typed bool) (value []byte, promised 
 	return Marshal(string(text)), true
 }
 
+// Writes reports whether a request may change something: by the effect that a configuration gives its function, else by its
+// method.
+func Writes(request *http.Request) bool {
+	declared := steps.Write
+	if egress.Safe(request.Method) {
+		declared = steps.Read
+	}
+	return steps.EffectOf(request.Context(), declared) != steps.Read
+}
+
 // Refusal is the error of a status that is no success: function_failed with the status and the start of the body, and
 // sent_unknown unless the status is 4xx, as a gateway may have given up on the service, or its work be half done. Its message, "answered 404 Not Found", is
-// to stand after the name of who has answered. method is that of the request. The body is read and left open. typed: as for
-// Value.
-func Refusal(method string, response *http.Response, typed bool) *fault.Error {
+// to stand after the name of who has answered. The body is read and left open. typed: as for Value.
+func Refusal(request *http.Request, response *http.Response, typed bool) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "answered %s", StatusText(response.StatusCode))
 	f.Status = response.StatusCode
-	if !egress.Safe(method) && (f.Status < 400 || f.Status >= 500) {
+	if Writes(request) && (f.Status < 400 || f.Status >= 500) {
 		f.Outcome = fault.SentUnknown
 	}
 	// A body that breaks off does not hide the status; one byte more shows that the body goes on.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -85,7 +86,7 @@ func TestRefusal(t *testing.T) {
 		{"POST", "", "", 409, "answered 409 Conflict", `null`, ""},
 	} {
 		response := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.contentType}}, Body: io.NopCloser(strings.NewReader(c.body))}
-		f := Refusal(c.method, response, true)
+		f := Refusal(httptest.NewRequest(c.method, "/", nil), response, true)
 		if f.Code != fault.FunctionFailed || f.Status != c.status || f.Message != c.message || string(f.Body) != c.want || f.Outcome != c.outcome {
 			t.Errorf("%s %d: %+v, body %s", c.method, c.status, f, f.Body)
 		}

@@ -184,9 +184,9 @@ func TestLinear(t *testing.T) { // not parallel: it measures
 		}
 		return least
 	}
-	const times = 16
+	const times = 64
 	small, large := fastest(maxBytes/times), fastest(maxBytes)
-	if large > 8*times*small { // it would be times*times
+	if large > times*times/2*small { // it would be times*times; a busy machine makes up for the rest
 		t.Errorf("a text %d times as long takes %d times as long", times, large/small)
 	}
 }

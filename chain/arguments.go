@@ -39,8 +39,8 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	c.badArguments(p, p.fn.Check(withCommon(p.args.Value(), p.common), holes))
 }
 
-// fromRoundBefore are the arguments that a repeat takes from the round before and that its function does not take as null: the
-// first round, which has none before it, leaves them out.
+// fromRoundBefore are the arguments that a repeat takes from the round before, and that its function neither requires nor takes
+// as null: the first round, which has none before it, leaves them out.
 func (c *compiler) fromRoundBefore(p *plannedStep) (names []string) {
 	uses := p.args.Uses()
 	for _, m := range members(p.args.Value()) {
@@ -48,7 +48,7 @@ func (c *compiler) fromRoundBefore(p *plannedStep) (names []string) {
 		isTaken := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.at+"/args"+at }
 		isRefused := func(f *fault.Error) bool { return f.At == at }
 		asNull := append(appendString([]byte{'{'}, m.name), ":null}"...)
-		if slices.ContainsFunc(uses, isTaken) && slices.ContainsFunc(p.fn.Check(asNull, nil), isRefused) {
+		if slices.ContainsFunc(uses, isTaken) && !p.fn.Requires(m.name) && slices.ContainsFunc(p.fn.Check(asNull, nil), isRefused) {
 			names = append(names, m.name)
 		}
 	}
@@ -69,8 +69,8 @@ func (c *compiler) badArguments(p *plannedStep, faults []*fault.Error) {
 	}
 }
 
-// warnText warns of what would be a reference in args, where nothing is one.
-func (c *compiler) warnText(field string, raw []byte, place refs.Place) {
+// warnText warns of a text that would be a reference in args, where nothing is one.
+func (c *compiler) warnText(field, remedy string, raw []byte, place refs.Place) {
 	if !bytes.ContainsRune(raw, '$') {
 		return
 	}
@@ -79,7 +79,9 @@ func (c *compiler) warnText(field string, raw []byte, place refs.Place) {
 		return
 	}
 	for _, u := range t.Uses() {
-		c.warn(fault.New(fault.BadReference, "%s holds no references: this stays a text", field).Under(u.At))
+		if u.Whole {
+			c.warn(fault.New(fault.BadReference, "%s holds no references, and this stays a text: %s", field, remedy).Under(u.At))
+		}
 	}
 }
 

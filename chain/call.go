@@ -107,7 +107,7 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 	scope.Result = null
 	var joined []byte // what collect has given
 	for round := 1; ; round++ {
-		raw, f := r.attempts(ctx, p, scope, s)
+		raw, f := r.attempts(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f
 		}
@@ -154,12 +154,12 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 }
 
 // attempts is one round: the call, and its retries after failures that may pass.
-func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
 	var outcome fault.Outcome
 	if p.fn != nil && p.effect != steps.Read {
 		defer func() { r.wrote(p, s, outcome) }()
 	}
-	args, f := r.arguments(ctx, p, scope)
+	args, f := r.arguments(ctx, p, scope, isFirst)
 	if f != nil {
 		return nil, f
 	}
@@ -181,15 +181,15 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	}
 }
 
-// arguments resolves a call's arguments, which are held until it has ended.
-func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope) ([]byte, *fault.Error) {
+// arguments resolves a call's arguments, which are held until it has ended; isFirst: of the first round.
+func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope, isFirst bool) ([]byte, *fault.Error) {
 	args := p.literal
 	if p.args != nil {
 		resolved, err := p.args.Resolve(ctx, nil, scope)
 		if err != nil {
 			return nil, coded(err, p.at+"/args")
 		}
-		if len(p.leftOut) > 0 {
+		if isFirst && len(p.leftOut) > 0 {
 			resolved = withoutNulls(resolved, p.leftOut)
 		}
 		args = appendCommon(resolved, p.common)

@@ -63,7 +63,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	p.maxCalls, p.maxDuration = s.maxCalls, s.maxDuration
 	for _, m := range c.common {
 		at := r.commonAt(m.name)
-		c.warnText("common", []byte(m.raw), outermost.place(at, len(r.Steps)))
+		c.warnText("common", "write it in the args of each step", []byte(m.raw), outermost.place(at, len(r.Steps)))
 		if !c.usedCommon[m.name] {
 			s.warn(fault.New(fault.UnknownField, "no step's function declares %q: it is given to none", m.name).Under(at))
 		}
@@ -308,7 +308,7 @@ func (c *compiler) controls(l *level, s *step, p *plannedStep) {
 	if p.orElse = s.OrElse; p.orElse != nil {
 		place := l.place(p.at+"/orElse", p.number)
 		place.Item = l.item || s.ForEach != nil
-		c.warnText("orElse", p.orElse, place)
+		c.warnText("orElse", "leave orElse out, and write ?? where the step is referred to", p.orElse, place)
 	}
 	switch {
 	case s.TimeoutMs != nil:

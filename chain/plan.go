@@ -34,7 +34,7 @@ type plannedStep struct {
 
 	args    *refs.Template // nil: literal
 	literal []byte         // the arguments of a single call, in which nothing is a reference
-	leftOut []string       // arguments that are not sent while they are null
+	leftOut []string       // arguments that the first round of repeat does not send if they are null
 	common  []byte         // members `"k":v,"k2":v2` that are appended to the arguments; nil: none
 	when    *refs.Expression
 	forEach *refs.Selector

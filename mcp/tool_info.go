@@ -74,7 +74,7 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
 		shown.Limits = c.limitsShown()
-		if o.Hidden != nil && c.face.rights.Tier == steps.TierAdmin && c.face.rights.Functions == "" { // who sees all
+		if o.Hidden != nil && c.face.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() { // who sees all
 			shown.Hidden = o.Hidden()
 		}
 	}

@@ -12,9 +12,9 @@ func TestHiddenIsForAdministrators(t *testing.T) {
 	t.Parallel()
 	const told = "3 of 9 functions are not shown"
 	w := newWorld(t, everything, asItIs, func(o *Options) { o.Hidden = func() string { return told } })
-	url := w.served.behind(t, &Door{Callers: knownCallers{"all": matrixCaller("a", steps.TierAdmin, ""), "some": matrixCaller("b", steps.TierAdmin, "things.*"),
+	url := w.served.behind(t, &Door{Callers: knownCallers{"all": matrixCaller("a", steps.TierAdmin, ""), "every": matrixCaller("d", steps.TierAdmin, "*"), "some": matrixCaller("b", steps.TierAdmin, "things.*"),
 		"reader": matrixCaller("c", steps.TierRead, "")}})
-	for token, want := range map[string]bool{"all": true, "some": false, "reader": false} {
+	for token, want := range map[string]bool{"all": true, "every": true, "some": false, "reader": false} {
 		c, _ := newRawClientWith(t, url, "chain", statelessVersion, token)
 		if answer := c.call(t, "info", `{}`); strings.Contains(answer, told) != want {
 			t.Errorf("%s: %s", token, answer)

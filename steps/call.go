@@ -141,7 +141,7 @@ func (c *compiled) guard(raw Call) Call {
 				result, err = nil, c.panicked(v)
 			}
 		}()
-		if c.spec.reclassified {
+		if c.spec.reclassified || ctx.Value(effectKey{}) != nil { // of a function that calls this one
 			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
 		}
 		if result, err = raw(ctx, args); err != nil {

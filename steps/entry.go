@@ -68,6 +68,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 			o.Warn(odd)
 		}
 	}
+	c.walked.doubts = true
 	c.signature = sync.OnceValue(func() string { return signature(&spec, ": ", spec.Output) })
 	c.output = sync.OnceValue(func() *validators {
 		compiled, _ := compileSchema(spec.Output)
@@ -121,6 +122,16 @@ func (e *Entry) Argument(name string) string {
 		return name
 	}
 	return e.prepare().stands(name)
+}
+
+// Requires reports whether the input schema requires a top-level argument.
+func (e *Entry) Requires(argument string) bool {
+	for _, name := range gjson.GetBytes(e.spec.Input, "required").Array() {
+		if name.Str == argument {
+			return true
+		}
+	}
+	return false
 }
 
 // Properties are the top-level properties that the input schema declares in any of its branches, in its order. The

@@ -151,7 +151,7 @@ type Spec struct {
 	// wherever the object that holds them is. Check must neither change nor keep the arguments, and do little work.
 	Check func(args []byte, known func(at string) bool) *fault.Error
 
-	// Redact returns a copy of the arguments as recordings, logs and errors may show them: hide is given each secret as a
+	// Redact returns the arguments, a copy if there is something to hide, as recordings, logs and errors may show them: hide is given each secret as a
 	// JSON value, and returns the JSON value that stands in its place; within a text that value's text stands there, its
 	// content if it is a string. nil: there is nothing to hide.
 	Redact func(args []byte, hide func(value []byte) []byte) []byte

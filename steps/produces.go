@@ -41,8 +41,9 @@ func (e Element) kind() byte {
 
 // walkedPaths are what is known of some paths of one schema, as the same ones are asked for again and again.
 type walkedPaths struct {
-	mu    sync.RWMutex
-	paths map[string]walked
+	doubts bool // of a schema that is declared
+	mu     sync.RWMutex
+	paths  map[string]walked
 }
 
 type walked struct {
@@ -67,7 +68,9 @@ func (w *walkedPaths) at(name string, schema []byte, path []Element) (found walk
 	if found.types, f = TypesAt(name, schema, path); f != nil {
 		return walked{}, f
 	}
-	found.doubt = undeclared(name, schema, path)
+	if w.doubts {
+		found.doubt = undeclared(name, schema, path)
+	}
 	w.put(key, found)
 	return found, nil
 }
@@ -103,7 +106,7 @@ func TypesAt(name string, schema []byte, path []Element) (types []string, f *fau
 	p := producer{walker: newWalker(schema), path: path, known: map[situation]typeSet{}, deepest: -1}
 	found := p.walk(p.root, 0)
 	if found == 0 {
-		return nil, p.missing(name)
+		return nil, p.missing(name, "has")
 	}
 	return found.names(), nil
 }
@@ -269,7 +272,8 @@ func (p *producer) fail(position int, available []string, scalar typeSet) {
 	}
 }
 
-func (p *producer) missing(name string) *fault.Error {
+// missing is the fault of a walk that has ended; verb says what is known of the members that there are.
+func (p *producer) missing(name, verb string) *fault.Error {
 	var before strings.Builder
 	p.deepest = max(p.deepest, 0)
 	for _, element := range p.path[:p.deepest] {
@@ -290,7 +294,7 @@ func (p *producer) missing(name string) *fault.Error {
 	case len(p.available) > 0:
 		f.Available = p.available[:min(len(p.available), maxListed)]
 		f.Nearest = fault.Nearest(wanted.Key, p.available, maxNearest)
-		f.Message += " has " + strings.Join(f.Available, ", ")
+		f.Message += " " + verb + " " + strings.Join(f.Available, ", ")
 	default:
 		f.Message += " has none such"
 	}

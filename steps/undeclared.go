@@ -2,7 +2,6 @@ package steps
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -33,15 +32,13 @@ func undeclared(name string, schema []byte, path []Element) *fault.Error {
 			return nil
 		}
 		next, names := steppedInto(here, element)
-		switch nearest := fault.Nearest(element.Key, names, maxNearest); {
+		switch {
 		case len(next) > 0:
 			here = next
-		case names == nil || len(nearest) == 0:
+		case len(names) == 0 || len(fault.Nearest(element.Key, names, maxNearest)) == 0:
 			return nil
 		default:
-			f := (&producer{path: path, deepest: i, available: names}).missing(name)
-			f.Message = strings.Replace(f.Message, " has ", " declares ", 1)
-			return f
+			return (&producer{path: path, deepest: i, available: names}).missing(name, "declares")
 		}
 	}
 	return nil
@@ -58,6 +55,11 @@ func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool
 			continue
 		}
 		all = append(all, target)
+		for _, keyword := range []string{"if", "dependentSchemas", "dependencies"} {
+			if child(target, keyword).Exists() { // which may declare more
+				return nil, false
+			}
+		}
 		for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
 			schemas = append(schemas, elements(child(target, keyword))...)
 		}

@@ -39,7 +39,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 			"shown; after it the browser comes back to a port on this machine. Over SSH, open the URL where your browser is, with\n" +
 			"that port forwarded: oauth.callbackPort in the configuration fixes it. The login is kept in the keyring of the\n" +
 			"system, or else in a file that only you can read.",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MatchAll(needs("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.login(cmd.Context(), args[0], noBrowser) },
 	}
 	login.Flags().BoolVar(&noBrowser, "no-browser", false, "show the URL only")
@@ -53,7 +53,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 	logout := &cobra.Command{
 		Use:   "logout SOURCE",
 		Short: "Revoke a login, where the server offers that, and delete it",
-		Args:  cobra.ExactArgs(1),
+		Args:  cobra.MatchAll(needs("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.logout(cmd.Context(), args[0]) },
 	}
 	cmd.AddCommand(login, status, logout, newTokenCommand(c))

@@ -23,7 +23,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch TOKEN",
 		Short: "Fetch more of a large result; nothing runs again",
-		Args:  cobra.ExactArgs(1),
+		Args:  cobra.MatchAll(needs("a continuation token"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd)
 	flags := cmd.Flags()

@@ -232,6 +232,9 @@ func (s *Seal) Configured(value []byte, secrets []string, spell func(value []byt
 			text := gjson.ParseBytes(token).Str
 			shown := text
 			for _, one := range secrets { // the longest first
+				if !strings.Contains(shown, one) {
+					continue
+				}
 				marked := string(s.Mark(spell(quote(one))))
 				if text == one {
 					token, shown = []byte(marked), text

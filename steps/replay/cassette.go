@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ type Cassette struct {
 
 	name      string
 	functions []*recorded     // in the order in which the file names them first
-	seals     []*secret.Seal  // of the salts; nil: a part that was recorded before there were digests
+	seals     []*secret.Seal  // of the salts
+	plain     *secret.Seal    // of lines before the first salt: written by hand, or when [redacted] stood for every secret; nil: none
 	absent    map[string]bool // digests in defaults: what may be configured no more
 	gaps      int             // lines that could not be recorded
 	warnings  []*fault.Error
@@ -60,7 +62,7 @@ type recorded struct {
 type call struct {
 	number int // of the line, from 1
 	chain  string
-	seal   *secret.Seal // nil: secrets are "[redacted]"
+	seal   *secret.Seal
 	args   []byte
 	marked bool // args hold a mark
 	digest digest
@@ -73,9 +75,10 @@ type call struct {
 // digest stands for arguments: equal JSON values have equal digests.
 type digest [sha256.Size]byte
 
-// canonicals are buffers for texts of which only the digest is kept; large ones are not used again.
-const maxPooled = 64 << 10 // bytes
+// maxPooled bounds the buffers that are used again, in bytes.
+const maxPooled = 64 << 10
 
+// canonicals are buffers for texts of which only the digest is kept.
 var canonicals = sync.Pool{New: func() any { return new([]byte) }}
 
 func digestOf(args []byte) (d digest, err error) {
@@ -189,10 +192,11 @@ func (c *Cassette) add(byName map[string]*recorded, l line, number int) error {
 		fn.declare(effect)
 	}
 	if len(c.seals) == 0 {
-		c.seals = append(c.seals, nil)
+		c.plain = secret.NewSeal(rand.Text())
+		c.seals = append(c.seals, c.plain)
 	}
 	one := call{number: number, chain: l.Chain, seal: c.seals[len(c.seals)-1], args: l.Args, result: l.Result, status: l.Status}
-	one.marked = markPattern.Match(l.Args) || one.seal == nil && bytes.Contains(l.Args, []byte(secret.Redacted))
+	one.marked = markPattern.Match(l.Args) || one.seal == c.plain && bytes.Contains(l.Args, []byte(secret.Redacted))
 	if l.Error != nil {
 		one.err = l.Error.fault()
 	}

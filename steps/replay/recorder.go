@@ -42,6 +42,7 @@ type tape struct {
 	w         io.Writer
 	begun     bool                         // the salt is written
 	functions map[string][sha256.Size]byte // of the last line of each function, by name
+	planned   map[string]*steps.Entry      // of which that line is
 	lost      int                          // lines since the last one that was written
 	total     int                          // lines lost ever
 	failing   error                        // why the writer fails; nil: it does not
@@ -58,7 +59,7 @@ type RecorderOptions struct {
 // NewRecorder records to w, which the caller closes after the last call has ended. Each line is one Write; of one that fails
 // half-way nothing stays if w is a file. After a failure the next line is tried again, behind a line that marks the gap.
 func NewRecorder(w io.Writer, o *RecorderOptions) *Recorder {
-	t := &tape{w: w, maxLine: maxLine, salt: rand.Text(), functions: map[string][sha256.Size]byte{}, report: func(error) {}}
+	t := &tape{w: w, maxLine: maxLine, salt: rand.Text(), functions: map[string][sha256.Size]byte{}, planned: map[string]*steps.Entry{}, report: func(error) {}}
 	t.seal = secret.NewSeal(t.salt)
 	if o != nil && o.Report != nil {
 		t.report = o.Report
@@ -94,6 +95,16 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 	r.write(&l, l.Fn)
 }
 
+// isPlanned reports whether a function's line is that of this entry, and notes it.
+func (t *tape) isPlanned(entry *steps.Entry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name := entry.Spec().Name
+	known := t.planned[name] == entry && t.failing == nil
+	t.planned[name] = entry
+	return known
+}
+
 func (t *tape) failure(err error, hidden []string) *failure {
 	f, ok := fault.As(err)
 	if !ok || f == nil {
@@ -111,6 +122,9 @@ func (t *tape) failure(err error, hidden []string) *failure {
 // defaults that are secret. It is for chain.Options.Planned.
 func (r *Recorder) Functions(entries []*steps.Entry) {
 	for _, entry := range entries {
+		if r.isPlanned(entry) {
+			continue
+		}
 		l := lineOf(entry.Spec())
 		l.InputSchema = r.seal.Configured(l.InputSchema, r.secrets, spelling)
 		if len(l.Defaults) > 0 {
@@ -160,7 +174,10 @@ func (t *tape) write(l *line, name string) {
 	if err == nil && len(text) > t.maxLine {
 		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", name, len(text), t.maxLine)
 	}
-	sum := sha256.Sum256(text)
+	var sum [sha256.Size]byte
+	if l.Function != nil {
+		sum = sha256.Sum256(text)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.Function != nil && t.functions[name] == sum {

@@ -156,7 +156,7 @@ func (c *call) give(ctx context.Context, hidden []string) ([]byte, error) {
 	result, failed := c.result, c.err
 	if failed != nil {
 		f := *failed
-		if c.seal != nil && len(hidden) > 0 {
+		if len(hidden) > 0 {
 			f.Message, f.Body = c.seal.RestoreText(f.Message, hidden), c.seal.Restore(f.Body, hidden)
 		}
 		return nil, &f
@@ -164,7 +164,7 @@ func (c *call) give(ctx context.Context, hidden []string) ([]byte, error) {
 	if tell := steps.AttendantOf(ctx).Status; tell != nil && c.status != 0 {
 		tell(c.status)
 	}
-	if c.seal != nil && len(hidden) > 0 {
+	if len(hidden) > 0 {
 		result = c.seal.Restore(result, hidden)
 	}
 	return result, nil

@@ -265,17 +265,32 @@ func hide(args []byte, stand func([]byte) []byte) []byte {
 
 func TestRedactedArguments(t *testing.T) {
 	t.Parallel()
-	c, r := load(t, base(t, steps.Spec{Name: "s.f", Redact: hide}),
+	functions := base(t, steps.Spec{Name: "s.f", Redact: hide})
+	c, _ := load(t, functions,
 		`{"fn":"s.f","args":{"key":"[redacted]","n":1},"result":"recorded"}`,
-		`{"fn":"s.f","args":{"key":"by hand","n":2},"result":"written"}`)
+		`{"fn":"s.f","args":{"key":"topsecr3t","n":2},"result":"written"}`,
+		`{"fn":"s.f","args":{"key":"another","n":2},"result":"another's"}`,
+		`{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`,
+		`{"fn":"s.f","args":{"n":4,"text":"Bearer c0nfigured-t0ken"},"result":"of a configured secret"}`,
+		`{"fn":"s.f","args":{"n":5,"text":"Bearer [redacted]"},"result":"of an old one"}`)
+	c.Secrets = []string{"c0nfigured-t0ken"}
+	r, err := c.Registry(functions)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := c.Cursor(t.Context(), "")
 	for n, want := range map[string]string{"1": `"recorded"`, "2": `"written"`} {
 		if got := ask(ctx, r, "s.f", `{"n":`+n+`,"key":"topsecr3t"}`); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := ask(ctx, r, "s.f", `{"n":3,"key":"topsecr3t"}`); strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
-		t.Errorf("the message shows a secret: %s", got)
+	for n, want := range map[string]string{"4": `"of a configured secret"`, "5": `"of an old one"`} {
+		if got := ask(ctx, r, "s.f", `{"n":`+n+`,"text":"Bearer c0nfigured-t0ken"}`); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := ask(ctx, r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") || strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
+		t.Errorf("another secret: %s", got)
 	}
 }
 

@@ -25,19 +25,16 @@ func redactionOf(spec *steps.Spec) redaction {
 	return secret.Redaction(spec.Input)
 }
 
-// sealed returns arguments with marks in the place of secrets, and adds those that were arguments to hidden, as texts. nil is
-// the seal of old recordings, in which [redacted] stands for all secrets.
+// sealed returns arguments with marks in the place of secrets, and adds those that were arguments to hidden, as texts. A
+// [redacted] stays: in old recordings it stands for any secret.
 func sealed(seal *secret.Seal, redact redaction, args []byte, configured []string, hidden *[]string) []byte {
 	shown := redact(args, func(value []byte) []byte {
-		if seal == nil {
-			return []byte(`"` + secret.Redacted + `"`)
+		if string(value) == `"`+secret.Redacted+`"` {
+			return value
 		}
 		*hidden = append(*hidden, secret.Texts(value)...)
 		return seal.Mark(spelling(value))
 	})
-	if seal == nil {
-		return secret.New(configured).JSON(shown)
-	}
 	return seal.Configured(shown, configured, spelling)
 }
 
@@ -75,7 +72,11 @@ func textMarks(value json.RawMessage) json.RawMessage {
 // alike reports whether a call is the recorded one, though their digests differ: a mark stands for an argument of which
 // nobody knows now that it is secret, or for a configured secret that is missing. args are sealed as the recorded ones are.
 func (c *Cassette) alike(one *call, recorded, args gjson.Result, hidden *[]string) bool {
-	if digest := secret.DigestOf([]byte(recorded.Raw)); digest != "" && one.seal != nil {
+	isOld := one.seal == c.plain
+	if isOld && recorded.Type == gjson.String && recorded.Str == secret.Redacted {
+		return true
+	}
+	if digest := secret.DigestOf([]byte(recorded.Raw)); digest != "" {
 		switch {
 		case secret.DigestOf([]byte(args.Raw)) == digest:
 			return true
@@ -111,7 +112,7 @@ func (c *Cassette) alike(one *call, recorded, args gjson.Result, hidden *[]strin
 		}
 		return true
 	case recorded.Type == gjson.String && args.Type == gjson.String:
-		if one.seal == nil && recorded.Str == secret.Redacted {
+		if isOld && recorded.Str == markPattern.ReplaceAllString(args.Str, secret.Redacted) {
 			return true
 		}
 		return recorded.Str == args.Str || c.without(recorded.Str) == args.Str

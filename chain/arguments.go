@@ -19,6 +19,7 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		return
 	}
 	uses := p.args.Uses()
+	c.checkFirstRound(uses)
 	holes := make([]steps.Hole, 0, len(uses))
 	for _, u := range uses {
 		v, f := c.produced(l, p, &u)
@@ -37,6 +38,15 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		return
 	}
 	c.badArguments(p, p.fn.Check(withCommon(p.args.Value(), p.common), holes))
+}
+
+// checkFirstRound finds references to the round before that fail in the first round, as there is none before it.
+func (c *compiler) checkFirstRound(uses []refs.Use) {
+	for _, u := range uses {
+		if u.Root == refs.RootResult && len(u.Path) > 0 && !u.Lenient {
+			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.IfThere())
+		}
+	}
 }
 
 // fromRoundBefore are the arguments that a repeat takes from the round before, and that its function neither requires nor takes

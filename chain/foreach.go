@@ -214,9 +214,15 @@ func (e *each) end(ctx context.Context, s *stepRun) {
 	if s.calls > 0 || failed {
 		e.leftOut(e.step, s)
 	}
-	if failed && e.plan.onError == "stop" {
-		e.lowest(s)
-		return
+	if failed && e.plan.onError == "stop" { // what never started is left out at the end
+		last := len(e.results)
+		for last > 0 && e.results[last-1] == nil {
+			last--
+		}
+		if e.results = e.results[:last]; last == 0 {
+			e.lowest(s)
+			return
+		}
 	}
 	complete := true
 	size := 2

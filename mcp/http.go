@@ -209,6 +209,8 @@ func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Re
 		s.serve(next, w, r, m)
 	case s.calls.ending():
 		s.sendAway(w, r, m)
+	case m.body != nil && !m.begins(): // what is no JSON is refused as such
+		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
 	default:
 		place, ok := s.reserve(s.callerIn(r.Context()))
 		if !ok {

@@ -150,7 +150,9 @@ func sum(e *evaluation, args []any) (any, error) {
 	terms := []any{0, nil} // the total, the next
 	for i := range list.Len() {
 		var err error
-		terms[1] = list.Index(i).Interface()
+		if terms[1] = list.Index(i).Interface(); terms[1] == nil {
+			return nil, fault.New(fault.BadExpression, "sum adds numbers, and element %d is null. Write ?? 0 behind what may be null, as in sum($0.items, .price ?? 0).", i)
+		}
 		if terms[0], err = add(e, terms); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package refs
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -188,8 +189,13 @@ func (p *Place) mentioned(text string, start int) *fault.Error {
 	}
 	e := fault.New(fault.BadReference, "%s is not replaced inside a text. Write ${$%s} to insert the value, %s for the text itself; "+
 		"or put the text into input, which is never read for references.", written, name, escaped)
+	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function, notALetter) {
+		e.Message = written + " is not replaced inside a text. " + computeElsewhere // len($0.items)
+	}
 	return atOffset(e, text, start-1)
 }
+
+func notALetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // textRemedy says how a text is written that was read as one reference; goesOn reports that it begins with one.
 func (p *Place) textRemedy(text string, goesOn bool) string {

@@ -62,6 +62,13 @@ func (u *Use) Remedy(available []string) string {
 	return ""
 }
 
+// IfThere spells a use whose path is not empty so that it is null if what it starts from is.
+func (u *Use) IfThere() string {
+	segments := slices.Clone(u.Path)
+	segments[0].Optional = true
+	return Reference{root: u.Root, step: u.Step, segments: segments}.String()
+}
+
 // remedy says what to write instead of a segment whose key is not there, if a part of it looks like a computation or a text.
 func (r Reference) remedy(segment int, available []string) string {
 	s := &r.segments[segment]

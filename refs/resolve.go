@@ -37,6 +37,7 @@ func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, er
 	start := len(dst)
 	w := b.walker
 	w.limit = start + s.maxBytes()
+	w.forgiving = s.Lenient && b.root == RootStep && s.Steps[b.number].Status == "failed"
 	dst, _, gone := w.append(dst, view(raw), 0, len(w.segments))
 	switch {
 	case gone != nil && b.fallback != "" && gone.kind <= isNull:
@@ -62,6 +63,8 @@ type walker struct {
 	paths    []string // gjson's path of each segment
 	exact    bool     // find the end of every value on the way, for a diagnosis
 	limit    int      // length that the output must not pass
+
+	forgiving bool // a walk into null gives null, as of an element of a failed step that has no result
 }
 
 func newWalker(segments []Segment) walker {
@@ -189,7 +192,7 @@ func (w *walker) walk(doc string, from, to int) (value string, i int, short bool
 		}
 		next, kind := child(doc, s, w.paths[i], w.exact || i+1 == len(w.segments) || w.segments[i+1].needsExact())
 		if kind != found {
-			forgiven := s.Optional && kind <= isNull ||
+			forgiven := s.Optional && kind <= isNull || w.forgiving && kind == isNull ||
 				kind == isAbsent && i+1 < len(w.segments) && w.segments[i+1].Optional
 			if forgiven {
 				return "", i, true, nil

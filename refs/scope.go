@@ -14,7 +14,8 @@ type Scope struct {
 	Index  int          // its number
 	Result []byte       // the step's own result; nil is null
 
-	// Lenient makes a reference to a step that has no result null instead of an error, as in `return`.
+	// Lenient makes a reference to a step that has no result null instead of an error, as in `return`, and one into an
+	// element that a failed step has no result for.
 	Lenient bool
 
 	// MaxBytes bounds what one template or reference resolves to (limit_exceeded past it); 0 is 256 MiB.

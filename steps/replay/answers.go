@@ -179,7 +179,9 @@ func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool
 	switch {
 	case !slices.ContainsFunc(a.calls, func(one call) bool { return one.seenBy(chain) }):
 		f.Message = recording + " holds no call of " + a.name
-		if chain != "" {
+		if others := a.chains(); len(others) > 0 {
+			f.Message = recording + " holds calls of " + a.name + " for the chain " + strings.Join(others, ", ") + " only"
+		} else if chain != "" {
 			f.Message += " that the chain " + chain + " sees"
 		}
 	case suggest:
@@ -187,6 +189,16 @@ func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool
 		f.Message += "; the nearest are " + f.Nearest[0]
 	}
 	return f
+}
+
+// chains names some of those whose calls of the function are recorded.
+func (a *answers) chains() (names []string) {
+	for i := range a.calls {
+		if name := a.calls[i].chain; name != "" && !slices.Contains(names, name) && len(names) < maxNearest {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // seenBy tells whether a chain gets this answer.

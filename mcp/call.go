@@ -28,8 +28,6 @@ type call struct {
 	told    *teller  // nil: the client wants to be told nothing
 	spends  *spender // nil: nothing is added up
 
-	unspent *fault.Error // why it is not known what the session has spent
-
 	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
 
@@ -53,12 +51,7 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 				result, err = c.refuse(fault.New(fault.Internal, "a defect of onecall stopped this call")), nil
 			}
 		}()
-		if refused := c.beginSpending(); refused != nil {
-			if name != "info" {
-				return c.refuse(refused), nil
-			}
-			c.unspent = refused // which it tells
-		}
+		c.beginSpending()
 		t := c.tool(name)
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil

@@ -106,24 +106,13 @@ func (c *callers) take(id string, l *Limits) time.Duration {
 	return wait
 }
 
-// take counts a request, and tells how long to wait where that is too many. Where replicas count together and cannot, each
-// counts for itself.
+// take counts a request, and gives how long to wait if that is too many.
 func (s *Server) take(ctx context.Context, method string, caller *rights.Caller) (wait time.Duration) {
 	o := s.o()
 	if o.Limits.PerSecond == 0 || method == "ping" || strings.HasPrefix(method, "notifications/") {
 		return 0
 	}
-	var err error
-	if o.Shared != nil {
-		wait, err = o.Shared.Take(ctx, caller.ID, o.Limits.PerSecond, o.Limits.Burst)
-	}
-	if err != nil {
-		o.Log.DebugContext(ctx, "requests are counted by this process alone", "error", err)
-	}
-	if o.Shared == nil || err != nil {
-		wait = s.callers.take(caller.ID, &o.Limits)
-	}
-	if wait > 0 {
+	if wait = s.callers.take(caller.ID, &o.Limits); wait > 0 {
 		s.refused(ctx, RefusedRate, caller)
 	}
 	return wait

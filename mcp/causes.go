@@ -25,7 +25,6 @@ const (
 	ofToken                        // why tokens are refused
 	ofRefusal                      // why requests of known callers are refused
 	ofStranger                     // why those are of which it was not looked who has sent them
-	ofSessions                     // why sessions cannot be had
 	occasionKinds
 )
 

@@ -2,13 +2,11 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
@@ -254,107 +251,6 @@ func TestFacesAtReloads(t *testing.T) {
 	}
 	close(done)
 	all.Wait()
-}
-
-// TestOneSessionManyFaces: what is kept of a session that replicas share is kept once, whatever surface and rights its requests
-// have, and over reloads; its end is that of all its calls.
-func TestOneSessionManyFaces(t *testing.T) {
-	t.Parallel()
-	shared := newCommons()
-	s := serve(t, func(o *Options) { o.Shared, o.SessionTokens = shared, 5000 })
-	url := s.behind(t, &Door{Callers: staff})
-	client := as(t, url, "ann", "2025-11-25")
-	id := client.ID()
-	s.byID(id).spent.owe(1000)
-	ended := make(chan string, 1)
-	go func() {
-		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
-		if err != nil {
-			ended <- err.Error()
-			return
-		}
-		ended <- result.Content[0].(*sdk.TextContent).Text
-	}()
-	<-s.shop.started
-	own := s.byID(id)
-	headers := header{"Authorization": "Bearer ann", "Mcp-Session-Id": id}
-	for i := range 6 {
-		if i%2 == 1 {
-			o, _ := s.another(t, nil)
-			ann := *staff["ann"]
-			if i == 3 {
-				ann.Tier = steps.TierAdmin
-			}
-			if _, err := s.Reload(o, &Door{Callers: badges{"ann": &ann}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, surface := range []string{"flat", "dispatch", "chain"} {
-			if r, body := sendTo(t, "POST", url+"?surface="+surface, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, headers); r.StatusCode != 200 {
-				t.Fatalf("%s: %d %s", surface, r.StatusCode, body)
-			}
-		}
-	}
-	if s.byID(id) != own {
-		t.Error("something else is kept now")
-	}
-	_, body := sendTo(t, "POST", url+"?surface=flat", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
-	_, message, _ := strings.Cut(body, "data: ")
-	if info := gjson.Get(message, "result.content.0.text").Str; gjson.Get(info, "session.tokens").Int() < 1000 {
-		t.Errorf("what was owed is gone: %s", body)
-	}
-	if r, _ := sendTo(t, http.MethodDelete, url, "", headers); r.StatusCode != 204 {
-		t.Errorf("its end: %d", r.StatusCode)
-	}
-	if err := <-s.shop.ended; err == nil {
-		t.Error("the call was not cut")
-	}
-	if text := <-ended; !strings.Contains(text, "cancelled") {
-		t.Errorf("the call: %s", text)
-	}
-}
-
-// TestOwedByTheForgotten: what a session owes is added to what replicas know when it is let go of.
-func TestOwedByTheForgotten(t *testing.T) {
-	t.Parallel()
-	var log lockedBuffer
-	shared := newCommons()
-	s := serve(t, func(o *Options) {
-		o.Shared, o.SessionTokens, o.MaxSessions, o.Log = shared, 5000, 2, slog.New(slog.NewTextHandler(&log, nil))
-	})
-	kept := func(id string) int64 {
-		shared.mu.Lock()
-		defer shared.mu.Unlock()
-		return shared.kept[id][sharedTokens]
-	}
-	begin := func() *session {
-		id, err := shared.Begin(t.Context(), "token:ann", 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, err := shared.Session(t.Context(), id, "token:ann")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := s.here(id, staff["ann"], state)
-		n.note(-1)
-		return n
-	}
-	first := begin()
-	first.spent.owe(700)
-	begin()
-	begin()
-	until(func() bool { return kept(first.id) == 700 })
-	if s.byID(first.id) != nil || len(s.ids) != 2 {
-		t.Errorf("%d are kept", len(s.ids))
-	}
-	shared.away.Store(true)
-	second := newSession("x", staff["ann"], &common{shared, first.id})
-	second.spent.owe(30)
-	s.settleUp(second)
-	if !strings.Contains(log.String(), notAdded) || !strings.Contains(log.String(), "tokens=30") {
-		t.Errorf("the log: %s", log.String())
-	}
 }
 
 type lockedBuffer struct {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -78,6 +79,9 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 	}
 	if sessions {
 		options.KeepAlive, options.KeepAliveFailureThreshold = o.KeepAlive, 3
+		if o.Replica != "" {
+			options.GetSessionID = func() string { return o.Replica + "-" + rand.Text() }
+		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
 	server.AddReceivingMiddleware(f.attend(sessions), f.passThrough(sessions))

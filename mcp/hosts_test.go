@@ -232,29 +232,3 @@ func TestForeignTokens(t *testing.T) {
 		}
 	}
 }
-
-// TestInfoWithoutStore: info answers with what it knows while a store cannot be written, and says so; nothing else is called.
-func TestInfoWithoutStore(t *testing.T) {
-	t.Parallel()
-	shared := newCommons()
-	s := serve(t, func(o *Options) { o.Shared, o.SessionTokens = shared, 100_000 })
-	c := over(t, s.http(t, writer), "2025-11-25", nil)
-	if text, failed := ask(t, c, "info", `{}`); failed {
-		t.Fatal(text)
-	}
-	shared.full.Store(true)
-	if text, failed := ask(t, c, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); failed { // which is added up after it
-		t.Fatal(text)
-	}
-	text, failed := ask(t, c, "info", `{}`)
-	if failed || gjson.Get(text, "name").Str != "onecall" || !strings.Contains(gjson.Get(text, "session.note").Str, "cannot be told now") {
-		t.Errorf("info: %s", text)
-	}
-	if text, failed := ask(t, c, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
-		t.Errorf("a chain: %s", text)
-	}
-	shared.full.Store(false)
-	if text, failed := ask(t, c, "info", `{}`); failed || gjson.Get(text, "session.tokens").Int() == 0 {
-		t.Errorf("info when the store is there again: %s", text)
-	}
-}

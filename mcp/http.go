@@ -178,7 +178,7 @@ func (s *Server) protocol() func(http.ResponseWriter, *http.Request, *message) {
 	return s.turned(func(w http.ResponseWriter, r *http.Request, m *message) {
 		s.named(w, r, m)
 		alone := o.Stateless || withoutSessions(r)
-		if !alone && o.Shared == nil {
+		if !alone {
 			s.ownSession(stateful, w, r, m)
 			return
 		}
@@ -187,11 +187,7 @@ func (s *Server) protocol() func(http.ResponseWriter, *http.Request, *message) {
 			return
 		}
 		defer end()
-		if alone {
-			s.serve(stateless, w, r, m)
-			return
-		}
-		s.replicated(stateless, w, r, m)
+		s.serve(stateless, w, r, m)
 	})
 }
 
@@ -205,6 +201,10 @@ func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Re
 	case id != "" || r.Method != http.MethodPost:
 		if r.Method == http.MethodDelete && n != nil {
 			n.cut(sessionEnded()) // the end of a session waits for its calls
+		}
+		if r.Method == http.MethodPost && n != nil {
+			n.note(1)
+			defer n.note(-1)
 		}
 		s.serve(next, w, r, m)
 	case s.calls.ending():

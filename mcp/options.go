@@ -46,6 +46,9 @@ type Options struct {
 	Grace time.Duration
 	// MaxRequestBytes bounds one message of a client; 0: chain.DefaultMaxRequestBytes.
 	MaxRequestBytes int64
+	// Replica begins the id of every session over HTTP, so that a balancer in front of several servers can send a client to the one
+	// that has its session: letters, digits and - only; "": ids are random.
+	Replica string
 	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000.
 	MaxSessions int
 	// SessionTimeout ends a session over HTTP that was not used for so long; 0: 30 minutes.
@@ -54,10 +57,6 @@ type Options struct {
 	Stateless bool
 	// Limits are those of each caller.
 	Limits Limits
-	// Shared keeps sessions over HTTP, and counts calls, for several replicas of a server. What is kept of a session is what
-	// Shared keeps; streams to a client outside its requests (GET) are not offered. nil: sessions are those of this process.
-	Shared Shared
-
 	// Hidden says, to administrators, how many functions callers by default do not see, and what changes that; "": they see all.
 	// nil: the same.
 	Hidden func() string
@@ -78,18 +77,6 @@ type Limits struct {
 	Calls     int     // that run at once; 0: DefaultCallerCalls, and DefaultCalls where callers have no tokens
 	PerSecond float64 // requests on average, pings and notifications not counted; 0: no bound
 	Burst     int     // requests at once where PerSecond is set; 0: PerSecond, at least 1
-}
-
-// Shared is what replicas of a server have in common. Errors are coded; unavailable where it cannot be asked now.
-type Shared interface {
-	// Begin begins a session of a caller; busy where the caller has most already, or all callers together have all. 0: no bound.
-	Begin(ctx context.Context, owner string, most, all int) (id string, err error)
-	// Session gives what is kept of a caller's session, and has it live on; token_expired where the caller has no such session.
-	Session(ctx context.Context, id, owner string) (steps.SessionState, error)
-	// End ends a caller's session. One that is not there has ended.
-	End(ctx context.Context, id, owner string) error
-	// Take counts one request of a caller; where that is too many, wait is how long to wait, and it is not counted.
-	Take(ctx context.Context, owner string, perSecond float64, burst int) (wait time.Duration, err error)
 }
 
 // Why requests are refused before they are looked at.

@@ -73,7 +73,7 @@ func (s *Server) beginUnlessLasting(method string) (end func()) {
 // Reload serves something else from now on, to the clients that there are and those to come, and lets others in over HTTP (nil:
 // the same); clients are told that their tools have changed where they have. Calls that run end with what they began with:
 // drained is closed when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version,
-// Log, Grace, Stateless, KeepAlive and SessionTimeout stay what they were, as does whether Shared is there; what was added
+// Log, Grace, Stateless, KeepAlive and SessionTimeout and Replica stay what they were; what was added
 // up of a session stays. It fails with bad_request where something that is required is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err error) {
 	if err := o.check(); err != nil {
@@ -84,7 +84,7 @@ func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err er
 	defer s.reloading.Unlock()
 	old := s.now.Load()
 	next.Name, next.Version, next.Log, next.Grace = old.Name, old.Version, old.Log, old.Grace
-	next.Stateless, next.KeepAlive, next.SessionTimeout, next.Shared = old.Stateless, old.KeepAlive, old.SessionTimeout, old.Shared
+	next.Stateless, next.KeepAlive, next.SessionTimeout, next.Replica = old.Stateless, old.KeepAlive, old.SessionTimeout, old.Replica
 	if door != nil {
 		s.SetDoor(door) // before: whoever begins on what comes next is looked at by the new door
 	}
@@ -105,8 +105,7 @@ func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err er
 }
 
 // dropFaces lets go of the faces at which nobody has looked since the reload before, and nobody looks; who comes again gets
-// another. Their sessions with upstreams end when all calls have that may use them. A session that replicas share looks at none
-// between its requests.
+// another. Their sessions with upstreams end when all calls have that may use them.
 func (s *Server) dropFaces(old *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ type Server struct {
 	mu       sync.Mutex
 	faces    map[faceKey]*face
 	sessions map[*sdk.ServerSession]*session
-	ids      map[string]*session // those of sessions with an id, and those that replicas share
+	ids      map[string]*session // those of sessions with an id
 	streams  map[*stream]bool
 	places   map[*place]bool
 	reading  *share.Shares // of messages that are being read
@@ -87,7 +87,7 @@ func (s *Server) Close() {
 
 // Stats tells what a server does at the moment.
 type Stats struct {
-	Sessions int  // of clients; of those that replicas share, the ones that this process has seen
+	Sessions int  // of clients
 	Calls    int  // of tools, that run
 	Ending   bool // the server is shutting down: no call begins any more
 }
@@ -96,13 +96,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sessions := len(s.sessions)
-	for _, n := range s.ids {
-		if n.sdk == nil { // which replicas share
-			sessions++
-		}
-	}
-	return Stats{Sessions: sessions, Calls: s.calls.count(), Ending: s.calls.ending()}
+	return Stats{Sessions: len(s.sessions), Calls: s.calls.count(), Ending: s.calls.ending()}
 }
 
 // watch keeps what is shown in step with the sources.

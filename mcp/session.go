@@ -14,10 +14,10 @@ import (
 
 // session is what is kept of a client between its calls. A client without sessions has none.
 type session struct {
-	face   *face              // nil: replicas share the session, whose requests may come to any of its caller's
-	id     string             // over HTTP; "": it has none
-	sdk    *sdk.ServerSession // nil: replicas share the session
-	caller rights.Caller      // whose it is
+	face   *face
+	id     string // over HTTP; "": it has none
+	sdk    *sdk.ServerSession
+	caller rights.Caller // whose it is
 
 	ctx    context.Context // of its calls; ends with the session
 	cancel context.CancelCauseFunc
@@ -35,9 +35,9 @@ type session struct {
 	leaving bool // it gives way to another; guarded by Server.mu
 }
 
-// newSession makes what is kept of a caller's session; shared is what replicas know of it, nil where there are none.
-func newSession(id string, caller *rights.Caller, shared steps.SessionState) *session {
-	n := &session{id: id, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: steps.NewSession(shared)}
+// newSession makes what is kept of a caller's session.
+func newSession(f *face, ss *sdk.ServerSession, caller *rights.Caller) *session {
+	n := &session{face: f, id: ss.ID(), sdk: ss, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: &steps.Session{}}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
 }
@@ -52,8 +52,7 @@ func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller, kept *place
 		return known
 	}
 	delete(s.places, kept)
-	n := newSession(ss.ID(), caller, nil)
-	n.face, n.sdk = f, ss
+	n := newSession(f, ss, caller)
 	n.links = newLinks(n)
 	s.sessions[ss] = n
 	if n.id != "" {
@@ -73,12 +72,11 @@ func (f *face) session(ss *sdk.ServerSession, caller *rights.Caller, kept *place
 	return n
 }
 
-// sessionOf is the session that a request belongs to; nil: its client has none. sessions tells whether the protocol's server
-// that was asked is the one for clients with sessions of this process.
+// sessionOf is the session that a request belongs to; nil: its client has none. sessions reports whether the protocol's server
+// that was asked is the one for clients with sessions.
 func (f *face) sessionOf(ctx context.Context, req sdk.Request, sessions bool) *session {
 	if !sessions {
-		n, _ := ctx.Value(sharedKey{}).(*session)
-		return n
+		return nil
 	}
 	ss, ok := req.GetSession().(*sdk.ServerSession)
 	if !ok {
@@ -121,6 +119,16 @@ func (n *session) idle() (since time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.used, n.calls == 0
+}
+
+// rest waits until the session is idle, for a second at most: what its cancelled calls answer is still to be sent.
+func (n *session) rest() {
+	for range 200 {
+		if _, idle := n.idle(); idle {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // byID is the session over HTTP with this id; nil: there is none.
@@ -219,7 +227,10 @@ func (s *Server) endSessions(of func(*session) bool) {
 	var closing sync.WaitGroup
 	for _, n := range list {
 		n.cut(sessionEnded())
-		closing.Go(func() { _ = n.sdk.Close() })
+		closing.Go(func() {
+			n.rest()
+			_ = n.sdk.Close()
+		})
 	}
 	done := make(chan error, 1)
 	go func() {

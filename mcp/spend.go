@@ -12,23 +12,18 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // marks are the parts of a session's budget, in percent, at which its client is warned.
 var marks = []int{75, 90, 100}
 
-// spending adds up the tokens of the answers to one session, where replicas do not.
+// spending adds up the tokens of the answers to one session.
 type spending struct {
 	mu      sync.Mutex
 	tokens  int
 	told    int  // the highest mark that the client was warned of; 0: none
 	telling bool // a call that is under way has a warning to tell
-	owed    int  // tokens that could not be added to what replicas know
 }
-
-// Names of what replicas share of a session's spending.
-const sharedTokens, sharedTold = "tokens", "told"
 
 // spender is what one call has to do with the spending of its session.
 type spender struct {
@@ -41,43 +36,24 @@ type spender struct {
 	passed []string // what a client reads of an upstream's answer that is passed on
 }
 
-// read takes what was spent from where it is added up.
-func (s *spender) read(ctx context.Context) error {
-	if shared := s.of.kept.Shared(); shared != nil {
-		if owed := s.of.spent.settle(); owed > 0 {
-			if _, err := shared.Add(ctx, sharedTokens, int64(owed)); err != nil {
-				s.of.spent.owe(owed)
-				return err
-			}
-		}
-		numbers, err := shared.Read(ctx, sharedTokens, sharedTold)
-		if err != nil {
-			return err
-		}
-		s.tokens, s.told = int(numbers[0]), int(numbers[1])
-		return nil
-	}
-	s.of.spent.mu.Lock()
-	defer s.of.spent.mu.Unlock()
-	s.tokens, s.told = s.of.spent.tokens, s.of.spent.told
-	return nil
+// soFar is what was spent, and the highest mark that the client was warned of.
+func (s *spending) soFar() (tokens, told int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens, s.told
 }
 
 // small is how many tokens an answer may have when a session's are used up.
 func (o *Options) small() int { return 2 * budget.Least(o.Counter) }
 
 // beginSpending looks at what was spent before this call: what it may answer, and what it is to warn of. Calls that run at
-// the same time are not known to one another. Where it cannot be known what was spent, nothing may be called.
-func (c *call) beginSpending() *fault.Error {
+// the same time are not known to one another.
+func (c *call) beginSpending() {
 	if c.session == nil || c.now.SessionTokens == 0 {
-		return nil
+		return
 	}
 	s := &spender{of: c.session, o: &c.now.Options}
-	if err := s.read(c.ctx); err != nil {
-		f := fault.New(fault.CodeOf(err), "it cannot be told now what this session may spend: try again in a few seconds; nothing was run")
-		f.Err = err
-		return f
-	}
+	s.tokens, s.told = c.session.spent.soFar()
 	c.spends = s
 	if s.tokens >= s.o.SessionTokens {
 		c.caller.MaxTotalTokens = s.o.small()
@@ -89,11 +65,10 @@ func (c *call) beginSpending() *fault.Error {
 		}
 	}
 	if mark <= s.told || !c.session.spent.tell() {
-		return nil
+		return
 	}
 	s.mark = mark
 	c.caller.Warnings = []*fault.Error{s.warning()}
-	return nil
 }
 
 // tell tells whether a call is to carry a warning: not while another does.
@@ -149,40 +124,6 @@ func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
 		told = s.mark
 	}
 	s.of.spent.add(n, told, s.mark > 0)
-	if shared := s.of.kept.Shared(); shared != nil {
-		if err := s.share(context.WithoutCancel(ctx), shared, n, told); err != nil { // the answer is there, and is given
-			s.of.spent.owe(n)
-			s.o.Log.ErrorContext(ctx, notAdded, "tokens", n, "error", err)
-		}
-	}
-}
-
-// share adds to what replicas know.
-func (s *spender) share(ctx context.Context, shared steps.SessionState, n, told int) error {
-	if _, err := shared.Add(ctx, sharedTokens, int64(n)); err != nil {
-		return err
-	}
-	if told > 0 {
-		_ = shared.Raise(ctx, map[string]int64{sharedTold: int64(told)}) // else the client is warned once more
-	}
-	return nil
-}
-
-// notAdded is what the log is told of tokens that could not be shared.
-const notAdded = "the tokens of an answer could not be added to those of its session"
-
-// owe takes note of tokens that could not be shared: the next call of the session begins by that. settle gives what is owed.
-func (s *spending) owe(tokens int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.owed += tokens
-}
-
-func (s *spending) settle() (owed int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	owed, s.owed = s.owed, 0
-	return owed
 }
 
 // add takes note of what was spent, and of the mark that the client was warned of (0: none) by the call that was to
@@ -290,9 +231,6 @@ func (c *call) spentShown() *sessionShown {
 	most := c.now.SessionTokens
 	if most == 0 {
 		return nil
-	}
-	if c.unspent != nil {
-		return &sessionShown{MaxTokens: most, Note: c.unspent.Message}
 	}
 	if c.spends == nil {
 		return &sessionShown{MaxTokens: most, Note: "this client has no session: nothing is added up"}

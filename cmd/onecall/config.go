@@ -88,7 +88,6 @@ type resultsConfig struct {
 type sessionConfig struct {
 	MaxTokens *int           `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
 	Timeout   *time.Duration `yaml:"timeout" validate:"omitnil,min=1s"`
-	Store     *string        `yaml:"store" expand:"text"` // memory, or a URL
 }
 
 type tokensConfig struct {

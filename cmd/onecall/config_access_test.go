@@ -34,7 +34,8 @@ access:
   url: "https://tools.example.com/mcp"
   hosts: ["onecall.internal:8080", 192.0.2.7, "[2001:db8::1]:8080", localhost]
   limits: {sessions: 5, calls: 6, perSecond: 0.5, burst: 2}
-session: {maxTokens: 7, timeout: 90s, store: "rediss://u:password-of-redis@redis.internal/1"}
+session: {maxTokens: 7, timeout: 90s}
+results: {store: "rediss://u:password-of-redis@redis.internal/1"}
 limits: {maxSessions: 8}
 `)}
 	if faults := c.decode(); len(faults) > 0 || len(c.warnings) > 0 {
@@ -115,7 +116,6 @@ func TestConfigAccessFaults(t *testing.T) {
 		{"access: {limits: {burst: 5}}", "1:26 bad_request /access/limits/burst", "burst needs perSecond"},
 		{"access: {limits: {perSecond: 0, burst: 5}}", "1:40 bad_request /access/limits/burst", "burst needs perSecond"},
 		{"session: {timeout: 500ms}", "1:20 bad_request /session/timeout", "must be at least 1s"},
-		{"session: {store: disk}", "1:18 bad_request /session/store", "use memory or redis://"},
 		{"limits: {maxSessions: 0}", "1:23 bad_request /limits/maxSessions", "must be at least 1"},
 	} {
 		text := strings.NewReplacer("NS}", "name: ci, sha256: x}", "JWT}", "issuer: 'https://h', audience: a, scopes: {s: read}}").Replace(test.text)

@@ -36,8 +36,6 @@ func (d *configDecoder) expandAll(c *configFile) {
 	e := &expander{configDecoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.path)}}
 	e.entry("/results", &c.Results)
 	d.checkStore("/results/store", c.Results.Store, "memory", "disk")
-	e.entry("/session", &c.Session)
-	d.checkStore("/session/store", c.Session.Store, "memory")
 	e.access(&c.Access)
 	e.object(reflect.ValueOf(&c.HTTP).Elem(), "/http")
 	e.template = true

@@ -17,8 +17,8 @@ func TestStoresNotShown(t *testing.T) {
 		"redis//:qq-hidden-1@h", "usr-name:qq-hidden-1@h", "qq-hidden-1@h", "qq-hidden-1", "mysql://usr-name:qq/hidden-1@h", "redis ://usr-name:qq#hidden-1@h", "redis:/usr-name:qq?hidden-1@h",
 		"redis://usr-name:qq-#hidden-1@h", "redis://usr-name:qq/hidden-1@h:1", "rediss://qq-hidden-1@[", "redis:\\\\usr-name:qq-hidden-1@h", "x ${TOKEN} redis://:qq-hidden-1@h",
 	} {
-		for _, key := range []string{"results: {store: %s}", "session: {maxTokens: 5, store: %s}", "results: {stor: %s}", "results:\n  store: %s\n  ttl: 5", "results: {store: [%s]}",
-			"session: {store: {url: %s}}", "x: &s %s\nresults: {store: *s}", "results: {store: %s"} {
+		for _, key := range []string{"results: {store: %s}", "results: {stor: %s}", "results:\n  store: %s\n  ttl: 5", "results: {store: [%s]}",
+			"results: {store: {url: %s}}", "x: &s %s\nresults: {store: *s}", "results: {store: %s"} {
 			written := "'" + store + "'"
 			if strings.Contains(key, "stor:") && !nearlyStore.MatchString(store) || strings.Contains(key, "&s") && strings.Contains(store, "\\") {
 				continue // what it is cannot be told
@@ -34,10 +34,9 @@ func TestStoresNotShown(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"results: {store: 'redis:/u:p@h'}":  `unknown store redis:/…: use memory or disk or redis://…`,
-		"session: {store: 'mysql://u:p@h'}": `unknown store mysql:/…: use memory or redis://…`,
+		"results: {store: 'mysql://u:p@h'}": `unknown store mysql:/…: use memory or disk or redis://…`,
 		"results: {store: ' memory'}":       `unknown store, with a blank before or after it: use memory or disk or redis://…`,
 		"results: {store: disc}":            `unknown store: use memory or disk or redis://…`,
-		"session: {store: disk}":            `unknown store: use memory or redis://…`,
 		"results: {store: disk, ttl: 5}":    "results: {store: disk, ttl: 5}",
 	} {
 		if shown := linesOfFaults(t, "onecall.yaml", text); !strings.Contains(shown, want) {
@@ -51,38 +50,32 @@ func TestStoresByVariables(t *testing.T) {
 	t.Parallel()
 	environment := map[string]string{"GOOD": "rediss://usr-name:qq-hidden-1@h:6379/0", "BAD": "redis:/usr-name:qq-hidden-1@h", "WORD": "disk", "HOST": "h", "BLANK": "redis://h\n "}
 	for _, test := range []struct {
-		written, results, session string // "": a fault
+		written, want string // "": a fault
 	}{
-		{"${GOOD}", environment["GOOD"], environment["GOOD"]},
-		{"redis://${HOST}:1/0", "redis://h:1/0", "redis://h:1/0"},
-		{"${WORD}", "disk", ""},
-		{"${NONE:-memory}", "memory", "memory"},
-		{"${BAD}", "", ""},
-		{"${NONE}", "", ""},
-		{"${HOST}", "", ""},
+		{"${GOOD}", environment["GOOD"]},
+		{"redis://${HOST}:1/0", "redis://h:1/0"},
+		{"${WORD}", "disk"},
+		{"${NONE:-memory}", "memory"},
+		{"${BAD}", ""},
+		{"${NONE}", ""},
+		{"${HOST}", ""},
 	} {
-		for key, want := range map[string]string{"results": test.results, "session": test.session} {
-			text := fmt.Sprintf("%s: {store: \"%s\"}", key, test.written)
-			c, faults := decodeIn(environment, "onecall.yaml", text)
-			store := c.Results.Store
-			if key == "session" {
-				store = c.Session.Store
-			}
-			if want != "" {
-				if len(faults) > 0 || store == nil || *store != want {
-					t.Errorf("%s: %v", text, faults)
-				}
-				continue
-			}
-			if len(faults) != 1 || faults[0].Code != fault.BadRequest || faults[0].At != "/"+key+"/store" || faults[0].Line != 1 {
+		text := fmt.Sprintf("results: {store: \"%s\"}", test.written)
+		c, faults := decodeIn(environment, "onecall.yaml", text)
+		if store := c.Results.Store; test.want != "" {
+			if len(faults) > 0 || store == nil || *store != test.want {
 				t.Errorf("%s: %v", text, faults)
 			}
-			var shown strings.Builder
-			s := streams{err: &shown}
-			s.showFaults(&source{name: "onecall.yaml", text: c.text}, faults)
-			if strings.Contains(shown.String(), "hidden-1") || strings.Contains(shown.String(), "usr-name") || !strings.Contains(shown.String(), test.written) && test.written[0] == '$' {
-				t.Errorf("%s\nis shown as\n%s", text, &shown)
-			}
+			continue
+		}
+		if len(faults) != 1 || faults[0].Code != fault.BadRequest || faults[0].At != "/results/store" || faults[0].Line != 1 {
+			t.Errorf("%s: %v", text, faults)
+		}
+		var shown strings.Builder
+		s := streams{err: &shown}
+		s.showFaults(&source{name: "onecall.yaml", text: c.text}, faults)
+		if strings.Contains(shown.String(), "hidden-1") || strings.Contains(shown.String(), "usr-name") || !strings.Contains(shown.String(), test.written) && test.written[0] == '$' {
+			t.Errorf("%s\nis shown as\n%s", text, &shown)
 		}
 	}
 	c := mustDecode(t, `results: {store: "redis://:${TOKEN}@h"}`)

@@ -55,7 +55,7 @@ func TestShownRights(t *testing.T) {
 	t.Parallel()
 	words, _ := shownRights(t)
 	var scripts []string
-	for _, folder := range []string{"budget/redisstore", "replica"} {
+	for _, folder := range []string{"budget/redisstore"} {
 		found, err := filepath.Glob("../../" + folder + "/*.lua")
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s has no scripts: %v", folder, err)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +16,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
-	"github.com/onecall-mcp/onecall/replica"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/telemetry"
 )
@@ -23,6 +24,7 @@ type serveFlags struct {
 	http      string
 	metrics   string
 	stateless bool
+	replica   string
 	surface   string
 	logLevel  string
 	logFormat string
@@ -49,6 +51,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.surface, "surface", "", "the tools that clients see: chain, dispatch, flat or hybrid (default: the configuration's)")
 	flags.StringVar(&f.logLevel, "log-level", "", "what is logged: debug, info, warn or error (default: warn; with --http info)")
 	flags.StringVar(&f.logFormat, "log-format", "text", "how logs are written: text, or json, a line for each")
+	flags.StringVar(&f.replica, "replica", "", "with --http: the `name` by which the ids of sessions begin, for a balancer in front of several servers (default: the host's)")
 	flags.BoolVar(&f.stateless, "stateless", false, "with --http: no client has a session, also those that could")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "over stdio: ping the client so often; when it leaves three unanswered, it is gone (default: never)")
 	flags.StringVar(&f.use.record, "record", "", "append each call to a `file`")
@@ -71,6 +74,10 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--log-level is %q: use debug, info, warn or error", f.logLevel)
 	case !isWord(f.logFormat, "text json"):
 		return usage("--log-format is %q: use text or json", f.logFormat)
+	case given("replica") && !given("http"):
+		return usage("--replica goes with --http: over stdio there is one client")
+	case given("replica") && !replicaName.MatchString(f.replica):
+		return usage("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
 	case f.stateless && !given("http"):
 		return usage("--stateless goes with --http: over stdio there is one client, and its session")
 	case f.keepAlive < 0:
@@ -79,8 +86,20 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--keep-alive goes with stdio: over HTTP a client need not keep a stream open that a ping could reach; there a session ends "+
 			"that was not used for %v", mcp.DefaultSessionTimeout)
 	}
+	if f.replica == "" {
+		f.replica = replicaOfHost()
+	}
 	f.use.serve, f.use.anySurface = true, given("http") // over HTTP clients choose a surface
 	return nil
+}
+
+var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
+
+// replicaOfHost is the host's name as that of a replica.
+func replicaOfHost() string {
+	name, _ := os.Hostname() // "" if it is not known
+	name = regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(name, "-")
+	return cmp.Or(name[:min(len(name), 63)], "onecall")
 }
 
 // level is from where on is logged: who serves many wants to see what they do.
@@ -103,7 +122,6 @@ type instance struct {
 	logs      *logs
 	telemetry *telemetry.Telemetry
 	in        door
-	store     *replica.Store     // of what replicas share; nil: the server is alone
 	inform    func(state string) // tells the service manager
 	hangups   chan os.Signal     // each has the configuration loaded anew
 	serving   chan struct{}      // closed when clients are let in
@@ -131,7 +149,6 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.in.Close()) }()
-	defer s.unshare()
 	stop, err := s.observe(ctx, cmd.Flags().Changed("metrics"))
 	if err != nil {
 		return err
@@ -150,9 +167,6 @@ func (s *instance) run(ctx context.Context, a *app) (err error) {
 	defer a.closeInto(&err)
 	s.current.Store(a)
 	options := s.options(a)
-	if options.Shared, err = s.share(a.config); err != nil {
-		return err
-	}
 	s.warnOfIdle(a)
 	server, err := mcp.New(options)
 	if err != nil {
@@ -205,6 +219,7 @@ func (s *instance) options(a *app) *mcp.Options {
 		Trace:           telemetry.WithCall,
 		Refused:         s.telemetry.Refused,
 		Stateless:       s.flags.stateless,
+		Replica:         s.flags.replica,
 		KeepAlive:       s.flags.keepAlive,
 		Context:         a.context,
 		Hidden: func() string {

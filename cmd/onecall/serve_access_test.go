@@ -19,7 +19,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
 // bearing sends a token with each request.
@@ -259,28 +258,6 @@ func TestServeLimits(t *testing.T) {
 		defer time.Sleep(1500 * time.Millisecond)
 		return w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).status == http.StatusNotFound
 	})
-}
-
-// TestSharedSessions: two servers with one session store serve each other's sessions.
-func TestSharedSessions(t *testing.T) {
-	t.Parallel()
-	at := redistest.Start(t).URL()
-	config := write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("session: {store: %q, maxTokens: 100000}\n", at))
-	first, second := serveHTTP(t, config), serveHTTP(t, config)
-	w := stateful(t, first.url)
-	tokens := func(url string) int64 {
-		w.url = url
-		text, _ := w.tool(t, "info", map[string]any{})
-		return gjson.Get(text, "session.tokens").Int()
-	}
-	before := tokens(first.url)
-	if after := tokens(second.url); after <= before {
-		t.Errorf("the second server adds up to %d, after %d at the first", after, before)
-	}
-	alone := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", "session: {maxTokens: 100000}\n"))
-	if r := (&wire{url: alone.url, client: w.client, version: w.version, session: w.session}).send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil); r.status != http.StatusNotFound {
-		t.Errorf("a server of its own knows the session: %d %s", r.status, r.body)
-	}
 }
 
 // TestReloadNeedsTokens: a configuration without tokens does not take the place of one with them where other machines come in.

@@ -73,11 +73,6 @@ func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 	if f := a.unguarded(&c.Access, before); f != nil && !c.half {
 		faults = append(faults, c.under("/access", f))
 	}
-	if store, f := c.sessionStore(); f != nil {
-		faults = append(faults, f)
-	} else if store != nil {
-		store.Close()
-	}
 	if !c.Access.byToken() {
 		return faults
 	}

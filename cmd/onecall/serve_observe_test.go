@@ -94,8 +94,6 @@ func TestReady(t *testing.T) {
 		"a source down": {"mcpServers: {gone: {command: no-such-program}}\n", ""},
 		"starting":      {"mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null']}, deaf: {command: sh, args: [-c, 'cat >/dev/null']}}\n", "not ready: sources are starting: deaf, mute\n"},
 		"results":       {"results: {store: 'redis://onecall:hunter2hunter2@127.0.0.1:1'}\n", "not ready: the result store cannot be reached\n"},
-		"sessions":      {"session: {store: 'redis://onecall:hunter2hunter2@127.0.0.1:1'}\n", "not ready: the session store cannot be reached\n"},
-		"both":          {"session: {store: 'redis://127.0.0.1:1'}\nresults: {store: 'redis://127.0.0.1:1'}\n", "not ready: the result store cannot be reached; the session store cannot be reached\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,46 +9,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/mcp"
-	"github.com/onecall-mcp/onecall/replica"
 	"github.com/onecall-mcp/onecall/steps"
 )
-
-// share opens what the server shares with others that serve the same clients: their sessions, and how often they come. nil:
-// nothing, the server is alone. It stays open while configurations come and go.
-func (s *instance) share(c *configFile) (mcp.Shared, error) {
-	if !s.flags.use.anySurface { // there is one client, and it is here
-		return nil, nil
-	}
-	store, f := c.sessionStore()
-	if f != nil {
-		return nil, c.refused([]*fault.Error{f})
-	}
-	if store == nil {
-		return nil, nil // not a nil of its type
-	}
-	s.store = store
-	return s.telemetry.Sessions("sessions", store), nil
-}
-
-func (s *instance) unshare() {
-	if s.store != nil {
-		s.store.Close()
-	}
-}
-
-// sessionStore is the store of what servers share, which is not asked before it is needed; nil: there is none.
-func (c *configFile) sessionStore() (*replica.Store, *fault.Error) {
-	where := valueOr(c.Session.Store, "memory")
-	if where == "memory" {
-		return nil, nil
-	}
-	store, err := replica.New(&replica.Options{URL: where, TTL: valueOr(c.Session.Timeout, mcp.DefaultSessionTimeout)})
-	if err != nil {
-		return nil, c.under("/session/store", err)
-	}
-	return store, nil
-}
 
 // looked is what was found when it was last looked whether the server is ready.
 type looked struct {
@@ -89,9 +51,6 @@ func (s *instance) lookAtStores(ctx context.Context, a *app) {
 	if a.results != nil {
 		_, _, _ = a.results.Value(ctx, "", noResult)
 	}
-	if s.store != nil {
-		_, _ = s.telemetry.Sessions("sessions", s.store).Session(ctx, noResult, "")
-	}
 }
 
 func (s *instance) look(ctx context.Context) error {
@@ -117,9 +76,6 @@ func (s *instance) look(ctx context.Context) error {
 	}
 	if a.recording != nil && a.recording.recorder.Failing() != nil {
 		lacking = append(lacking, "the recording cannot be written")
-	}
-	if s.store != nil && s.store.Ping(ctx) != nil {
-		lacking = append(lacking, "the session store cannot be reached")
 	}
 	if len(lacking) > 0 {
 		return fault.New(fault.Unavailable, "not ready: %s", strings.Join(lacking, "; "))

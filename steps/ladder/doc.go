@@ -11,9 +11,9 @@
 //     (function_failed), whoever made the answer: the call cache and recordings too.
 //   - The result of the first rung, and of any whose function does not declare the argument, counts for every subject that
 //     it names: the values of members with the argument's name, at any depth, whatever their case and the separators _ and -.
-//   - A subject stands on the highest rung that it was called at in the session (package steps, Session), at whichever
-//     replica where these share the session; without a session each call stands alone. Rungs that the caller may not use do
-//     not exist for it: they count neither as skipped nor as reached, and are never named.
+//   - A subject stands on the highest rung that it was called at in the session (package steps, Session); without a
+//     session each call stands alone. Rungs that the caller may not use do not exist for it: they count neither as skipped
+//     nor as reached, and are never named.
 //   - A rung that names no function now, as its source is not available, does not exist in Warn mode. In Enforce mode it
 //     counts as skipped: a function above it must not become free because a cheaper one is missing.
 //   - Subjects are compared by value: a number and a string of its digits are the same subject. Integers are exact, other

@@ -54,8 +54,7 @@ type Options struct {
 	Partial bool
 
 	// MaxSubjects bounds what a session remembers; the subject that was not called for longest is forgotten first, and
-	// begins at the foot of the ladder again. Where replicas share a session it bounds the subjects of one call. 0:
-	// DefaultMaxSubjects.
+	// begins at the foot of the ladder again. 0: DefaultMaxSubjects.
 	MaxSubjects int
 
 	// Log gets each call that Warn mode lets pass, at the level of warnings and without its subject: a caller may be told of
@@ -113,7 +112,7 @@ func New(o *Options) (*Ladder, []*fault.Error) {
 	if len(faults) > 0 || !on {
 		return nil, faults
 	}
-	l.id = identity(folds)
+	l.id = strings.Join(folds, "\x00")
 	return l, nil
 }
 

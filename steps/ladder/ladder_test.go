@@ -243,7 +243,7 @@ func TestForgetting(t *testing.T) {
 		}
 	}
 	call(ctx, t, r, code[0], `{"query":[`+strings.Repeat(`{"symbolId":1},`, 10)+`{"symbolId":9}]}`)
-	if n := l.memory(ctx).(*recent).seen.Len(); n != 3 {
+	if n := l.memory(ctx).seen.Len(); n != 3 {
 		t.Errorf("%d subjects are kept, 3 may be", n)
 	}
 }
@@ -470,7 +470,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := l.memory(ctx).(*recent).seen.Len(); n != 1600 {
+	if n := l.memory(ctx).seen.Len(); n != 1600 {
 		t.Errorf("%d subjects", n)
 	}
 }

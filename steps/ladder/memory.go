@@ -12,39 +12,27 @@ import (
 // foot is where a subject stands that was never called.
 const foot = -1
 
-// memory is on which rung the subjects of a session stand.
-type memory interface {
-	// stands tells on which rung each of the subjects stands for l.
-	stands(ctx context.Context, l *Ladder, keys []key) ([]int, error)
-	// reach takes note that subjects were called at a rung of l.
-	reach(ctx context.Context, l *Ladder, rung int, keys []key) error
-	// most is how many subjects of one result it takes note of.
-	most(l *Ladder) int
-}
-
 type memoryKey struct{}
 
-// memory is that of the session that ctx carries: of all replicas where they share the session, else of this process; one
-// of its own where ctx carries no session. After a change of the ladder a session begins anew: the rungs are others.
-func (l *Ladder) memory(ctx context.Context) memory {
+// memory is that of the session that ctx carries; one of its own if ctx carries no session. After a change of the ladder a
+// session begins anew: the rungs are others.
+func (l *Ladder) memory(ctx context.Context) *memory {
 	session := steps.SessionOf(ctx)
 	if session == nil {
-		return &recent{}
+		return &memory{}
 	}
-	if state := session.Shared(); state != nil {
-		return shared{state}
-	}
-	return session.Value(memoryKey{}, func() any { return &recent{} }).(*recent)
+	return session.Value(memoryKey{}, func() any { return &memory{} }).(*memory)
 }
 
-// recent is the memory of one process: of the subjects that were called last.
-type recent struct {
+// memory is on which rung the subjects of a session stand: of those that were called last.
+type memory struct {
 	mu   sync.Mutex
 	of   string // the ladder whose rungs are meant
 	seen *simplelru.LRU[key, int]
 }
 
-func (m *recent) stands(_ context.Context, l *Ladder, keys []key) ([]int, error) {
+// stands gives the rung of each subject.
+func (m *memory) stands(l *Ladder, keys []key) []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rungs := make([]int, len(keys))
@@ -56,14 +44,13 @@ func (m *recent) stands(_ context.Context, l *Ladder, keys []key) ([]int, error)
 			}
 		}
 	}
-	return rungs, nil
+	return rungs
 }
 
-func (m *recent) most(l *Ladder) int { return l.max }
-
-func (m *recent) reach(_ context.Context, l *Ladder, rung int, keys []key) error {
+// reach notes that subjects were called at a rung.
+func (m *memory) reach(l *Ladder, rung int, keys []key) {
 	if len(keys) == 0 {
-		return nil
+		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,5 +64,4 @@ func (m *recent) reach(_ context.Context, l *Ladder, rung int, keys []key) error
 			m.seen.Add(k, rung)
 		}
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package ladder
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,20 +15,9 @@ import (
 )
 
 // TestModel holds the ladder to a map from subjects to the highest rung, over random ladders, views and calls; and the
-// call that a refusal advises is never refused itself; in a session of this process and in one that replicas share.
+// call that a refusal advises is never refused itself.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	t.Run("alone", func(t *testing.T) {
-		t.Parallel()
-		checkModel(t, session)
-	})
-	t.Run("shared", func(t *testing.T) {
-		t.Parallel()
-		checkModel(t, func(t testing.TB) context.Context { return sharing(t, &state{}) })
-	})
-}
-
-func checkModel(t *testing.T, session func(testing.TB) context.Context) {
 	whole := (&world{}).registry(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		rungs := rapid.Permutation(code).Draw(rt, "rungs")[:rapid.IntRange(2, len(code)).Draw(rt, "number")]

@@ -20,9 +20,8 @@ func TestWithoutASession(t *testing.T) {
 		ctx  context.Context
 		ends string
 	}{
-		"none":             {t.Context(), "call " + code[1] + " first, with it, both in one chain"},
-		"perhaps":          {session(t), "call " + code[1] + " first, with it (both in one chain, where no session is kept)"},
-		"shared by others": {sharing(t, &state{}), "call " + code[1] + " first, with it"},
+		"none":    {t.Context(), "call " + code[1] + " first, with it, both in one chain"},
+		"perhaps": {session(t), "call " + code[1] + " first, with it (both in one chain, where no session is kept)"},
 	} {
 		if f := call(test.ctx, t, r, code[2], `{"symbolId":"a"}`); f == nil || !strings.HasSuffix(f.Message, test.ends) {
 			t.Errorf("%s: %v", name, f)

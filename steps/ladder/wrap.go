@@ -14,8 +14,7 @@ import (
 //
 // In Enforce mode, a call that skips too much fails with denied: the message names the rung to call first, Available those
 // that may be called now, At the place of the subject in the arguments. A rung that names no function counts as skipped,
-// and a call that needs it first fails with unavailable; so does one that may skip too much while replicas share the session
-// and what was called before is not known. In Warn mode such calls are made.
+// and a call that needs it first fails with unavailable. In Warn mode such calls are made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
 		return r
@@ -82,9 +81,9 @@ func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) (
 		return nil, err
 	}
 	if err == nil && (i == 0 || argument == "") {
-		keys = append(keys, found(result, c.folded, memory.most(c.Ladder))...)
+		keys = append(keys, found(result, c.folded, c.max)...)
 	}
-	_ = memory.reach(ctx, c.Ladder, i, keys) // the answer is there; at worst a cheap function is asked for once more
+	memory.reach(c.Ladder, i, keys)
 	return result, err
 }
 
@@ -99,14 +98,11 @@ func (c *climb) warn(ctx context.Context, i int, f *fault.Error) {
 }
 
 // judge gives what is wrong with a call at rung i for these subjects, whose keys are given too; nil: it may be made.
-func (c *climb) judge(ctx context.Context, m memory, i int, subjects []named, keys []key) *fault.Error {
+func (c *climb) judge(ctx context.Context, m *memory, i int, subjects []named, keys []key) *fault.Error {
 	if len(subjects) == 0 || len(c.between(ctx, foot, i)) < 2 {
 		return nil // nobody can skip two rungs on the way there
 	}
-	stands, err := m.stands(ctx, c.Ladder, keys)
-	if err != nil {
-		return c.unknown(i, err)
-	}
+	stands := m.stands(c.Ladder, keys)
 	lowest, where := i, named{}
 	for n, subject := range subjects {
 		if at := stands[n]; at < lowest {
@@ -123,21 +119,6 @@ func (c *climb) judge(ctx context.Context, m memory, i int, subjects []named, ke
 		return fault.New(fault.Unavailable, "%s is not called, as cheaper functions that it skips are not known now: try again in a few seconds", c.rungs[i].name)
 	}
 	return c.complain(ctx, i, where, callable, len(skipped))
-}
-
-// unknown is what becomes of a call that cannot be judged: only a ladder that is enforced stops it. What is wrong where is the
-// cause of the error, and not for the caller.
-func (c *climb) unknown(i int, err error) *fault.Error {
-	if !c.enforce {
-		return nil
-	}
-	remedy := "try again in a few seconds"
-	if fault.CodeOf(err) == fault.TokenExpired {
-		remedy = "the session has ended; begin a new one"
-	}
-	f := fault.New(fault.Unavailable, "%s is not called, as it cannot be known now what was called before for this %s: %s", c.rungs[i].name, c.subject, remedy)
-	f.Err = err
-	return f
 }
 
 // between are the rungs above one and below another that the caller has, and those that name no function if that closes the
@@ -168,7 +149,7 @@ func (c *climb) complain(ctx context.Context, i int, subject named, callable []r
 	self := c.rungs[i].name
 	f := fault.New(fault.BadRequest, "%s skips %d cheaper functions for this %s: %s first may be enough", self, skipped, c.subject, first)
 	if c.enforce {
-		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, skipped, c.subject, first, how, c.together(ctx))
+		f = fault.New(fault.Denied, "%s skips %d cheaper functions for this %s: call %s first, %s%s", self, skipped, c.subject, first, how, together(ctx))
 	}
 	f.At = subject.at
 	for _, r := range callable {
@@ -177,14 +158,10 @@ func (c *climb) complain(ctx context.Context, i int, subject named, callable []r
 	return f
 }
 
-// together tells a caller without a session that a call counts in its own chain only. The session of a chain whose caller has
-// none cannot be told from another of this process, where it is said with its condition.
-func (c *climb) together(ctx context.Context) string {
-	switch session := steps.SessionOf(ctx); {
-	case session == nil:
+// together says how a call counts for a caller that may have no session.
+func together(ctx context.Context) string {
+	if steps.SessionOf(ctx) == nil {
 		return ", both in one chain"
-	case session.Shared() == nil:
-		return " (both in one chain, where no session is kept)"
 	}
-	return ""
+	return " (both in one chain, where no session is kept)"
 }

@@ -1,0 +1,54 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestDeclaresWhatIsTold: a client is told that lists may change where it can be told of that: by the stream of a session that this
+// process has, or by the one on which a client of a version without sessions listens.
+func TestDeclaresWhatIsTold(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change   func(*Options)
+		version  string
+		declares bool
+	}{
+		"a session of its own":           {func(*Options) {}, statefulVersion, true},
+		"without sessions":               {func(o *Options) { o.Stateless = true }, statefulVersion, false},
+		"2026-07-28":                     {func(*Options) {}, statelessVersion, true},
+		"2026-07-28, without sessions":   {func(o *Options) { o.Stateless = true }, statelessVersion, true},
+		"an older version, without them": {func(*Options) {}, "2025-03-26", true},
+		"an older version, no session":   {func(o *Options) { o.Stateless = true }, "2025-06-18", false},
+	} {
+		for _, surface := range []string{"chain", "flat"} {
+			t.Run(name+"/"+surface, func(t *testing.T) {
+				t.Parallel()
+				s := serve(t, func(o *Options) {
+					test.change(o)
+					addUpstream(t, o, newBehind(t, openUpstream, false))
+					steps.Await(t.Context(), o.Catalog, nil)
+				})
+				url := s.http(t, &rights.Caller{ID: "a"})
+				_, hello := newRawClient(t, url, surface, test.version)
+				_, message, _ := strings.Cut(hello, "data: ")
+				capabilities := gjson.Get(message, "result.capabilities")
+				declared := map[string]bool{"tools.listChanged": true}
+				if surface == "flat" { // which passes through what the server behind has
+					declared["prompts.listChanged"], declared["resources.listChanged"], declared["resources.subscribe"] = true, true, true
+				}
+				for what := range declared {
+					kind, _, _ := strings.Cut(what, ".")
+					if !capabilities.Get(kind).IsObject() || capabilities.Get(what).Bool() != test.declares {
+						t.Errorf("%s: want %v: %s", what, test.declares, hello)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,3 +1,0 @@
--- Ends a session, if there is one.
-forget()
-return 1

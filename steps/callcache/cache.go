@@ -3,7 +3,6 @@ package callcache
 import (
 	"cmp"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +25,8 @@ type Options struct {
 	TTL func(*steps.Spec) time.Duration
 
 	// Source names the source that offers the function: a write touches reads of its own source only. nil: the spec's
-	// Source, which is not the source where functions were renamed to begin with another's name. The tags of a function
-	// whose name does not begin with its source are unknown; a write without a source ("") touches all.
+	// Source, which is not the source where functions were renamed to begin with another's name. A write without a source
+	// ("") empties the cache.
 	Source func(*steps.Spec) string
 
 	// MaxBytes bounds all answers together, each counted with 512 bytes for what stands around it; those that were not used
@@ -116,36 +115,20 @@ func (c *Cache) Wrap(r *steps.Registry) *steps.Registry {
 func (c *Cache) Flush(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	everything := &write{}
-	for _, s := range c.reachedFrom(steps.FoldName(name)) {
-		c.invalidate(s, everything)
-	}
+	c.empty(steps.FoldName(name))
 }
 
 // function is what the cache knows of a function in a registry.
 type function struct {
 	source   string // folded; "": none
-	resource []string
-	group    string // of reads with the same resource
-	files    bool   // its name speaks of files: it may be told apart by paths
-	writes   bool
 	ttl      time.Duration
 	identity identity
 }
 
 func (c *Cache) newFunction(spec *steps.Spec) *function {
-	f := &function{source: steps.FoldName(c.options.Source(spec)), writes: spec.Effect != steps.Read, identity: identify(spec)}
-	if !f.writes {
+	f := &function{source: steps.FoldName(c.options.Source(spec)), identity: identify(spec)}
+	if spec.Effect == steps.Read {
 		f.ttl = c.options.TTL(spec)
 	}
-	words := strings.Split(spec.Name, ".")
-	if len(words) < 2 || steps.FoldName(words[0]) != f.source {
-		return f
-	}
-	for _, word := range words[1 : len(words)-1] {
-		f.resource = append(f.resource, foldWord(word))
-	}
-	f.group = strings.Join(f.resource, ".")
-	f.files = len(f.resource) == 0 && speaksOfFiles(words[1])
 	return f
 }

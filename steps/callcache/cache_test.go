@@ -65,23 +65,18 @@ func holds(t testing.TB, c *Cache) {
 	var bytes int64
 	reads := 0
 	for name, s := range c.sources {
-		for key, g := range s.groups {
-			if g.name != key || g.source != s || len(g.reads) == 0 {
-				t.Errorf("source %s has a broken group %q", name, key)
+		for r := range s.reads {
+			reads++
+			if r.source != s {
+				t.Errorf("a read of %s is misplaced", name)
 			}
-			for i, r := range g.reads {
-				reads++
-				if r.group != g || r.at != i {
-					t.Errorf("a read of %s is misplaced", name)
-				}
-				if r.flight == nil {
-					bytes += r.size(len(r.answer))
-				}
+			if r.flight == nil {
+				bytes += size(len(r.answer))
 			}
 		}
 	}
 	if reads != len(c.flights)+c.kept.Len() {
-		t.Errorf("%d reads in groups, %d run and %d are kept", reads, len(c.flights), c.kept.Len())
+		t.Errorf("%d reads, %d run and %d are kept", reads, len(c.flights), c.kept.Len())
 	}
 	if bytes != c.bytes || bytes > c.options.MaxBytes || c.kept.Len() > c.options.MaxEntries {
 		t.Errorf("%d bytes are kept, counted as %d, in %d answers", bytes, c.bytes, c.kept.Len())
@@ -221,7 +216,7 @@ func TestTimeToLive(t *testing.T) {
 		time.Sleep(3 * sweepEvery)
 		synctest.Wait()
 		holds(t, c)
-		if c.kept.Len() != 0 || c.sweeper != nil || len(c.sources["s"].groups) != 0 {
+		if c.kept.Len() != 0 || c.sweeper != nil || len(c.sources["s"].reads) != 0 {
 			t.Errorf("%d answers are left after they expired", c.kept.Len())
 		}
 	})

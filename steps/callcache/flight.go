@@ -102,18 +102,18 @@ func (c *Cache) fly(ctx context.Context, f *flight, next steps.Call, args []byte
 func (c *Cache) land(f *flight, o outcome) {
 	r := f.read
 	o.personal = f.escort.personal.Load()
-	keep := o.err == nil && !o.personal && len(o.answer) > 0 && c.fits(r, len(o.answer))
+	keep := o.err == nil && !o.personal && len(o.answer) > 0 && c.fits(len(o.answer))
 	if keep {
 		o.answer = slices.Clone(o.answer) // the function may have given a piece of something larger
 	}
 	c.mu.Lock()
 	f.outcome, f.landed = o, true
-	if r.group != nil { // no write has come meanwhile
+	if r.source != nil { // no write has come meanwhile
 		delete(c.flights, r.key)
 		if keep && r.fresh(time.Now(), r.ttl) {
 			c.keep(r, o.answer)
 		} else {
-			r.group.remove(r)
+			r.forget()
 		}
 	}
 	c.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *Cache) leave(ctx context.Context, f *flight) bool {
 	}
 	f.waiters--
 	last := f.waiters == 0
-	if last && f.read.group != nil {
+	if last && f.read.source != nil {
 		c.drop(f.read) // nobody joins what is cancelled
 	}
 	c.mu.Unlock()

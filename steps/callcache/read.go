@@ -8,16 +8,20 @@ import (
 )
 
 // read is a read that writes may touch: one that runs, or the answer that is kept of it. Cache.mu guards what changes of
-// it: group, at, flight and answer.
+// it: source, flight and answer.
 type read struct {
 	key    key
-	paths  []path // nil: unknown
 	begun  time.Time
-	group  *group  // nil: dropped
-	at     int     // in group.reads
+	source *source // nil: dropped
 	flight *flight // nil: kept
 	ttl    time.Duration
 	answer []byte // of a read that is kept
+}
+
+// forget takes the read from its source.
+func (r *read) forget() {
+	delete(r.source.reads, r)
+	r.source = nil
 }
 
 // fresh tells whether the answer may be given again. Age is counted on the clock that stands still while a computer
@@ -39,7 +43,7 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 		answer, joined := c.find(ctx, f, k)
 		if answer == nil && joined == nil {
 			var own *flight
-			answer, joined, own = c.findOrLead(ctx, f, k, args)
+			answer, joined, own = c.findOrLead(ctx, f, k)
 			switch {
 			case own != nil:
 				return c.lead(ctx, own, next, args)
@@ -90,20 +94,19 @@ func (c *Cache) findLocked(ctx context.Context, f *function, k key) (answer []by
 
 // findOrLead is find for one who has found nothing. own is a new flight, which the caller must lead; where all three are
 // nil a write that may touch the read is under way, and the call must be made by itself.
-func (c *Cache) findOrLead(ctx context.Context, f *function, k key, args []byte) (answer []byte, joined, own *flight) {
-	paths := f.paths(args) // outside of the lock: arguments may be large
+func (c *Cache) findOrLead(ctx context.Context, f *function, k key) (answer []byte, joined, own *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, joined = c.findLocked(ctx, f, k); answer != nil || joined != nil {
 		return answer, joined, nil
 	}
-	if c.beingWritten(f, paths) {
+	if c.isWritten(f.source) {
 		return nil, nil, nil
 	}
-	r := &read{key: k, paths: paths, begun: time.Now(), ttl: f.ttl}
+	r := &read{key: k, source: c.source(f.source), begun: time.Now(), ttl: f.ttl}
 	r.flight = newFlight(r)
 	r.flight.join(ctx)
-	c.source(f.source).add(f, r)
+	r.source.reads[r] = struct{}{}
 	c.flights[k] = r
 	return nil, nil, r.flight
 }

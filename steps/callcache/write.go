@@ -8,136 +8,77 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// settling is how long after a call without a known outcome its source may still be at the work.
+// settling is how long a source may still work on a call whose outcome is unknown.
 const settling = 30 * time.Second
 
-// maxSettling bounds the writes of one source that are remembered while they settle: more count as one that touches all.
-const maxSettling = 32
-
-// write is a call that may change what reads answer. The zero value touches all reads of its source.
-type write struct {
-	resource []string
-	paths    []path    // nil: unknown
-	until    time.Time // zero: it runs
+// source is what is known of the reads and writes of one source. It is guarded by Cache.mu.
+type source struct {
+	reads   map[*read]struct{} // that run, or whose answers are kept
+	writing int                // writes that run
+	settled time.Time          // until then, a write that broke off may still be carried out
 }
 
-// touches is the table of the package's documentation.
-func (w *write) touches(resource []string, paths []path) bool {
-	switch {
-	case len(w.resource) > 0 && len(resource) > 0:
-		return relatedResources(w.resource, resource)
-	case len(w.resource) == 0 && len(resource) == 0 && w.paths != nil && paths != nil:
-		return relatedPaths(w.paths, paths)
+func (c *Cache) source(name string) *source {
+	s := c.sources[name]
+	if s == nil {
+		s = &source{reads: map[*read]struct{}{}}
+		c.sources[name] = s
 	}
-	return true
+	return s
 }
+
+func (s *source) isWritten(now time.Time) bool { return s.writing > 0 || now.Before(s.settled) }
 
 // writing makes the call of a function that does not read.
 func (c *Cache) writing(f *function, next steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) (result []byte, err error) {
-		w := &write{resource: f.resource, paths: f.paths(args)}
-		c.begin(f.source, w)
+		c.begin(f.source)
 		returned := false
-		defer func() { c.end(f.source, w, !returned || fault.OutcomeOf(err) == fault.SentUnknown) }()
+		defer func() { c.end(f.source, !returned || fault.OutcomeOf(err) == fault.SentUnknown) }()
 		result, err = next(ctx, args)
 		returned = true
 		return result, err
 	}
 }
 
-// begin drops what the write may touch. Until its end no read that it may touch is kept, joined or answered from what is
-// kept: so there is nothing to drop then.
-func (c *Cache) begin(name string, w *write) {
+// begin empties the source that a write is about to change. No read of it is kept, joined or answered from the cache before the
+// write has ended, so there is nothing to drop then.
+func (c *Cache) begin(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.source(name).writes[w] = struct{}{}
-	for _, s := range c.reachedFrom(name) {
-		c.invalidate(s, w)
-	}
+	c.source(name).writing++
+	c.empty(name)
 }
 
-// end lets reads be kept again, at once or, after a call that broke off, when it has settled.
-func (c *Cache) end(name string, w *write, broken bool) {
+// end lets reads be kept again: at once, or after a write that broke off when it has settled.
+func (c *Cache) end(name string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.source(name)
-	if !broken {
-		delete(s.writes, w)
-		return
-	}
-	now := time.Now()
-	w.until = now.Add(settling)
-	s.settle(now)
-	if s.settling() <= maxSettling {
-		return
-	}
-	for other := range s.writes {
-		if !other.until.IsZero() {
-			delete(s.writes, other)
-		}
-	}
-	s.writes[&write{until: w.until}] = struct{}{}
-}
-
-// settle forgets the writes that have settled.
-func (s *source) settle(now time.Time) {
-	for w := range s.writes {
-		if !w.until.IsZero() && !now.Before(w.until) {
-			delete(s.writes, w)
-		}
+	s.writing--
+	if broken {
+		s.settled = time.Now().Add(settling)
 	}
 }
 
-func (s *source) settling() (n int) {
-	for w := range s.writes {
-		if !w.until.IsZero() {
-			n++
-		}
-	}
-	return n
-}
-
-// reachedFrom gives the sources whose reads a write of a source may touch: its own, or all where it has none.
-func (c *Cache) reachedFrom(name string) []*source {
-	if name != "" {
-		if s := c.sources[name]; s != nil {
-			return []*source{s}
-		}
-		return nil
-	}
-	all := make([]*source, 0, len(c.sources))
-	for _, s := range c.sources {
-		all = append(all, s)
-	}
-	return all
-}
-
-// invalidate drops the reads of a source that the write may touch.
-func (c *Cache) invalidate(s *source, w *write) {
-	for _, g := range s.groups {
-		if !w.touches(g.resource, nil) {
-			continue // whatever the paths
-		}
-		for i := len(g.reads) - 1; i >= 0; i-- { // what takes the place of one that is dropped was looked at already
-			if r := g.reads[i]; w.touches(g.resource, r.paths) {
-				c.drop(r)
-			}
-		}
-	}
-}
-
-// beingWritten tells whether a write that may touch the read runs or settles.
-func (c *Cache) beingWritten(f *function, paths []path) bool {
-	for _, name := range []string{f.source, ""} {
-		s := c.sources[name]
-		if s == nil || len(s.writes) == 0 {
+// empty drops the reads of a source; "": of all, as nobody knows what a write without a source changes. Cache.mu is held.
+func (c *Cache) empty(name string) {
+	for own, s := range c.sources {
+		if name != "" && own != name {
 			continue
 		}
-		s.settle(time.Now())
-		for w := range s.writes {
-			if w.touches(f.resource, paths) {
-				return true
-			}
+		for r := range s.reads {
+			c.drop(r)
+		}
+	}
+}
+
+// isWritten reports whether a write that may change what a source answers runs or settles. Cache.mu is held.
+func (c *Cache) isWritten(name string) bool {
+	now := time.Now()
+	for _, one := range []string{name, ""} {
+		if s := c.sources[one]; s != nil && s.isWritten(now) {
+			return true
 		}
 	}
 	return false

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -122,9 +123,17 @@ func (d *Door) admit(r *http.Request) *fault.Error {
 	return nil
 }
 
+// withoutPort is the host of a Host header or an address.
+func withoutPort(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
+}
+
 // serves tells whether a host, with or without a port, is one of the door's.
 func (d *Door) serves(host string) bool {
-	if isLoopback(host) {
+	if loopback.Is(withoutPort(host)) {
 		return true
 	}
 	if d.own != nil && sameHost(d.own.Host, host) {

@@ -12,8 +12,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 )
 
 // Path is where MCP is served over HTTP.
@@ -39,7 +38,7 @@ const statelessVersion = "2026-07-28"
 //
 // Where the door's callers have no tokens, only a loopback listener is served (denied): every caller has the same rights then.
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) error {
-	if door.Callers == nil && !isLoopback(l.Addr().String()) {
+	if door.Callers == nil && !loopback.Is(withoutPort(l.Addr().String())) {
 		l.Close()
 		return fault.New(fault.Denied, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
 	}
@@ -334,17 +333,4 @@ func (s *Server) faceOf(r *http.Request) *face {
 		surface = parsed
 	}
 	return s.face(s.callerIn(r.Context()).Rights, surface)
-}
-
-// isLoopback tells whether a host, with or without a port, is this machine by name or address.
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.Unmap().IsLoopback()
 }

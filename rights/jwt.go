@@ -2,7 +2,6 @@ package rights
 
 import (
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -155,7 +155,7 @@ func checkURL(text string) string {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return "is no URL that begins with https://"
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
 		return "begins with http://, and not on this machine: who is on the way could put keys of its own there. Use https://"
 	case u.User != nil:
 		return "holds a user name or a password"
@@ -172,9 +172,4 @@ func checkIssuerURL(text string) string {
 		return "has a query (?)"
 	}
 	return problem
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

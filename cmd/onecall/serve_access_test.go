@@ -18,7 +18,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/tidwall/gjson"
-
 )
 
 // bearing sends a token with each request.

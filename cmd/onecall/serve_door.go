@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -17,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
@@ -86,7 +86,7 @@ func (s *instance) listenHTTP(ctx context.Context) (door, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.flags.use.remote = !isLoopback(host); s.flags.use.remote {
+	if s.flags.use.remote = !loopback.Is(host); s.flags.use.remote {
 		config, faults := loadConfig(s.configPath)
 		if f := config.Access.unfitForOthers(); f != nil && len(faults) == 0 { // faults are told when the configuration is opened
 			return nil, unable("--http is %s: %s", s.flags.http, f.Message)
@@ -124,16 +124,6 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	return listener, nil
 }
 
-func trimBrackets(host string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-}
-
-// isLoopback tells whether a host is this machine, for itself alone. A name other than localhost may be anything.
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
-}
-
 // unfitForOthers tells why clients of other machines cannot be served; nil: they can.
 func (c *accessConfig) unfitForOthers() *fault.Error {
 	switch {
@@ -150,12 +140,12 @@ func (c *accessConfig) unfitForOthers() *fault.Error {
 // elsewhere is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
 func (c *accessConfig) elsewhere() string {
 	if c.URL != nil {
-		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !isLoopback(u.Hostname()) {
+		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
 			return "/url"
 		}
 	}
 	for i, host := range c.Hosts {
-		if u, err := url.Parse("//" + host); err == nil && !isLoopback(u.Hostname()) {
+		if u, err := url.Parse("//" + host); err == nil && !loopback.Is(u.Hostname()) {
 			return fault.Index("/hosts", i)
 		}
 	}

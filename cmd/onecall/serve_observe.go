@@ -12,6 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/telemetry"
 )
@@ -107,11 +108,11 @@ func (s *instance) serveMetrics(ctx context.Context) (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !isLoopback(host) {
+	if !loopback.Is(host) {
 		s.logs.logger().Warn("other machines reach the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
 	}
 	server := &http.Server{
-		Handler:           s.status(isLoopback(host)),
+		Handler:           s.status(loopback.Is(host)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -148,7 +149,7 @@ func (s *instance) status(local bool) http.Handler {
 		if err != nil {
 			name = r.Host
 		}
-		if local && !isLoopback(trimBrackets(name)) {
+		if local && !loopback.Is(name) {
 			http.Error(w, fault.New(fault.Denied, "the host is not served here: use localhost or 127.0.0.1").Message, http.StatusForbidden)
 			return
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 )
 
 // Bounds of one login and of one request to a server.
@@ -90,7 +91,7 @@ func newServer(o *Options) (*server, error) {
 	if err != nil {
 		return nil, fault.New(fault.BadRequest, "server %q: its URL is not valid: correct it in the configuration", o.Source)
 	}
-	s.loopback = isLoopback(u.Hostname())
+	s.loopback = loopback.Is(u.Hostname())
 	if problem := refused(u, s.loopback); problem != "" {
 		return nil, fault.New(fault.Denied, "server %q: tokens are not sent to its URL: %s", o.Source, problem)
 	}
@@ -145,16 +146,16 @@ func canonical(u *url.URL) string {
 // refused says why u is no address for tokens or for what leads to them; "" when it is one. Only where the MCP server is
 // on this machine may http be used, and may anything else on this machine be named: a server elsewhere must not direct
 // onecall to what listens here.
-func refused(u *url.URL, loopback bool) string {
-	local := isLoopback(u.Hostname())
+func refused(u *url.URL, isLocal bool) string {
+	local := loopback.Is(u.Hostname())
 	switch {
-	case u.Hostname() == "":
+	case u.Hostname() == "", isUnspecified(u.Hostname()):
 		return "it names no host"
 	case u.User != nil:
 		return "it holds a user or a password"
 	case u.Scheme != "https" && (u.Scheme != "http" || !local):
 		return "it must begin with https:// (http:// only on a loopback host)"
-	case local && !loopback:
+	case local && !isLocal:
 		return "it leads to this machine, and the server is elsewhere"
 	}
 	return ""
@@ -162,7 +163,7 @@ func refused(u *url.URL, loopback bool) string {
 
 // refusedText is refused for a URL that is still text, which must not have a fragment (RFC 6749, sections 3.1 and 3.2;
 // RFC 8414, section 2).
-func refusedText(text string, loopback bool) string {
+func refusedText(text string, isLocal bool) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "it is not a valid URL"
@@ -170,17 +171,13 @@ func refusedText(text string, loopback bool) string {
 	if strings.Contains(text, "#") {
 		return "it has a fragment"
 	}
-	return refused(u, loopback)
+	return refused(u, isLocal)
 }
 
-// isLoopback tells whether a host name or address is this machine's own (RFC 6761, section 6.3).
-func isLoopback(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
+// isUnspecified reports whether a host is an address at which no server can be named, though a client may reach its own machine by it.
+func isUnspecified(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return err == nil && (ip.Unmap().IsLoopback() || ip.Unmap().IsUnspecified())
+	return err == nil && ip.Unmap().IsUnspecified()
 }
 
 // hostOf is the part of a checked URL that messages show.

@@ -22,7 +22,7 @@ func TestRefused(t *testing.T) {
 		"http://LOCALHOST.":             {false, true},
 		"http://a.localhost":            {false, true},
 		"https://127.8.8.8":             {false, true},
-		"https://0.0.0.0":               {false, true},
+		"https://0.0.0.0":               {false, false},
 		"https://example.com#x":         {false, false},
 		"https://example.com#":          {false, false},
 		"https://a@example.com":         {false, false},

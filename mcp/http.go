@@ -20,13 +20,11 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/loopback"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // Path is where MCP is served over HTTP.
 const Path = "/mcp"
-
-// statelessVersion is the first version of MCP without sessions (2026-07-28, SEP-2567 and SEP-2575).
-const statelessVersion = "2026-07-28"
 
 // ServeHTTP serves MCP's Streamable HTTP transport to all who connect to l, until ctx is done; then running calls have
 // Grace to end. It closes l. Clients of a version without sessions and those with sessions come to the same URL. A
@@ -310,12 +308,9 @@ func isJSON(contentType string) bool {
 // envelope is what a request may have beside the arguments of a tool.
 const envelope = 64 << 10
 
-// withoutSessions tells whether a client speaks a version of MCP that has no sessions. Versions are dates, and compare as
-// text.
+// withoutSessions reports whether a client speaks a version of MCP that has no sessions.
 func withoutSessions(r *http.Request) bool {
-	version := r.Header.Get("Mcp-Protocol-Version")
-	_, err := time.Parse(time.DateOnly, version)
-	return err == nil && version >= statelessVersion
+	return !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version"))
 }
 
 // surfaceWord is the surface that a request asks for; "": the server's.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // rawClient speaks MCP over HTTP byte by byte, and keeps nothing of an answer back.
@@ -23,7 +25,7 @@ type rawClient struct {
 	http       *http.Client
 }
 
-const statefulVersion = "2025-11-25"
+const statefulVersion, statelessVersion = protocol.Stateful, protocol.Stateless
 
 // newRawClient is a client of a version of MCP, with a session where the version has them. initialize is the answer to its first
 // message.

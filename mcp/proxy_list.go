@@ -13,6 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // listing is a list that is joined over upstreams.
@@ -138,7 +140,7 @@ func (p *passing) page(rest json.RawMessage, items []json.RawMessage, next json.
 	if next != nil {
 		body = with(body, "nextCursor", next)
 	}
-	if p.version >= statelessVersion {
+	if p.version >= protocol.Stateless {
 		body = with(with(body, "ttlMs", json.RawMessage("0")), "cacheScope", json.RawMessage(`"private"`))
 	}
 	return p.result(body)

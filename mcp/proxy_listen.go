@@ -8,6 +8,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // listener is a stream by which a client of MCP 2026-07-28 is told of changes (subscriptions/listen). What the face itself
@@ -176,7 +178,7 @@ func (l *links) tellsListeners(method string) bool {
 		return true
 	}
 	hello := l.owner.sdk.InitializeParams()
-	return hello != nil && hello.ProtocolVersion >= statelessVersion
+	return hello != nil && hello.ProtocolVersion >= protocol.Stateless
 }
 
 // tellListeners tells those who listen to it. One that is too slow misses what comes too fast.

@@ -8,6 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // clientKey is where the context of a request has its client.
@@ -16,7 +18,7 @@ type clientKey struct{}
 // peer is the client as an upstream is told of it.
 func (l *links) peer(u Upstream) *Peer {
 	peer := &Peer{
-		Protocol: statelessVersion,
+		Protocol: protocol.Stateless,
 		Shared:   l.owner == nil,
 		Notify:   func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
 	}
@@ -25,7 +27,7 @@ func (l *links) peer(u Upstream) *Peer {
 	}
 	if hello := l.owner.sdk.InitializeParams(); hello != nil {
 		peer.Capabilities, peer.Info = hello.Capabilities, hello.ClientInfo
-		if hello.ProtocolVersion < statelessVersion {
+		if hello.ProtocolVersion < protocol.Stateless {
 			peer.Protocol = hello.ProtocolVersion
 			peer.Ask = l.ask
 		}

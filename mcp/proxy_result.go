@@ -8,6 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // rawResult is a result as an upstream wrote it.
@@ -92,7 +94,7 @@ func (p *passing) result(body json.RawMessage) (sdk.Result, error) {
 	if !gjson.ParseBytes(body).IsObject() {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the upstream answered what is no result"}
 	}
-	if p.version >= statelessVersion {
+	if p.version >= protocol.Stateless {
 		has := gjson.GetManyBytes(body, "resultType", "ttlMs", "cacheScope", "contents")
 		if !has[0].Exists() {
 			body = with(body, "resultType", json.RawMessage(`"complete"`))

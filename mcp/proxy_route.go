@@ -9,6 +9,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // codeNotFound is that of a resource that is not there, up to MCP 2025-11-25. Later versions have invalid params.
@@ -46,7 +48,7 @@ func (p *passing) first(ctx context.Context, given json.RawMessage, upstreams []
 		return nil, nil, failed
 	}
 	code := int64(codeNotFound)
-	if p.version >= statelessVersion {
+	if p.version >= protocol.Stateless {
 		code = jsonrpc.CodeInvalidParams
 	}
 	return nil, nil, &jsonrpc.Error{Code: code, Message: "no such resource: list the resources and their templates to see which there are", Data: with(nil, "uri", quote(uri))}
@@ -111,7 +113,7 @@ type watch struct {
 
 // subscribe hands a subscription on, and its end. Only a client with a session has one in this form.
 func (p *passing) subscribe(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if p.links.owner == nil || p.version >= statelessVersion {
+	if p.links.owner == nil || p.version >= protocol.Stateless {
 		return next(ctx, p.method, req) // which refuses it
 	}
 	given := params(req)

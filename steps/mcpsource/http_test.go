@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -176,7 +177,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 func TestSessionGone(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, nil)
-	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: legacyProtocol})
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	var once atomic.Bool
 	f.set(onlyOnce(&once, func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) }))
@@ -234,7 +235,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		{"deep", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}}`), "", "", ""},
 	}
 	f := newFront(t, &sdk.StreamableHTTPOptions{})
-	s := open(t, &Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: legacyProtocol})
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	s.mu.Lock()
 	session := s.session

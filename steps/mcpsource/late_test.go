@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -59,8 +60,8 @@ func TestLateGreeting(t *testing.T) {
 		{"slow", "2026-07-28"}, // as the SDK's servers are
 		{"late", "2026-07-28"},
 		{"late, out of order", "2026-07-28"},
-		{"late, of both", legacyProtocol},
-		{"late, old", legacyProtocol},
+		{"late, of both", protocol.Stateful},
+		{"late, old", protocol.Stateful},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()

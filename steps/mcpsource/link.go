@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -275,7 +276,7 @@ func (l *Link) connect() (*session, *fault.Error) {
 	defer cancel()
 	n, f, silent := s.connect(ctx, l.protocol(), l)
 	if f != nil && silent && !l.sessional() && ctx.Err() == nil {
-		n, f, _ = s.connect(ctx, legacyProtocol, l) // it may know the older greeting only
+		n, f, _ = s.connect(ctx, protocol.Stateful, l) // it may know the older greeting only
 	}
 	if f != nil {
 		return nil, f
@@ -296,16 +297,16 @@ func (l *Link) connect() (*session, *fault.Error) {
 }
 
 // sessional tells whether the client has sessions, and the server can so ask and tell in one.
-func (l *Link) sessional() bool { return l.peer.Protocol != "" && l.peer.Protocol <= legacyProtocol }
+func (l *Link) sessional() bool { return l.peer.Protocol != "" && l.peer.Protocol <= protocol.Stateful }
 
 // protocol is the version of MCP to greet the server in; "": the newest.
 func (l *Link) protocol() string {
 	s := l.source
 	if l.sessional() {
-		if p := s.options.Protocol; p != "" && p < legacyProtocol {
+		if p := s.options.Protocol; p != "" && p < protocol.Stateful {
 			return p
 		}
-		return legacyProtocol
+		return protocol.Stateful
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -143,7 +144,7 @@ func TestLinkFailures(t *testing.T) {
 func TestLinkLeavesNothing(t *testing.T) {
 	s := open(t, child(t, "full"))
 	await(t, s, steps.StateReady)
-	remote := open(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: legacyProtocol})
+	remote := open(t, &Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful})
 	await(t, remote, steps.StateReady)
 	round := func() {
 		for _, source := range []*Source{s, remote} {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // MCP 2026-07-28 deprecates log messages and leaves them in use for a year at least; servers send them, and steps.Attendant
@@ -15,7 +17,7 @@ const metaLogLevel = sdk.MetaKeyLogLevel //nolint:staticcheck // see above
 // logLevel is the least severity that servers are asked for.
 const logLevel = "info"
 
-func (n *session) asksLogsByCall() bool { return n.protocol > legacyProtocol }
+func (n *session) asksLogsByCall() bool { return n.protocol > protocol.Stateful }
 
 // askForLogs has the server send its log messages, where it must be asked once. It is not waited for.
 func (n *session) askForLogs() {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // Options describe one server: a Command to start, or a URL to call. What they hold is taken as it stands: variables of
@@ -93,12 +94,6 @@ const (
 	defaultMaxRemoteLinks  = 1000
 )
 
-// protocols are the versions of MCP that the SDK speaks, newest first.
-var protocols = []string{"2026-07-28", legacyProtocol, "2025-06-18", "2025-03-26", "2024-11-05"}
-
-// legacyProtocol is the newest version with the initialize handshake.
-const legacyProtocol = "2025-11-25"
-
 var goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // checked returns a copy with defaults; bad_request, with At the option's name in the spelling of configurations.
@@ -125,9 +120,9 @@ func (o *Options) checked() (Options, *fault.Error) {
 		return bad("/url", "args, env and a directory belong to a command, not to a url")
 	case c.SSE && c.OAuth != nil:
 		return bad("/url", "OAuth needs Streamable HTTP: leave SSE out")
-	case c.Protocol != "" && !slices.Contains(protocols, c.Protocol):
-		_, f := bad("/protocol", "unknown protocol version %s: use %s", quoted(c.Protocol), strings.Join(protocols, ", "))
-		f.Available = protocols
+	case c.Protocol != "" && !slices.Contains(protocol.Versions, c.Protocol):
+		_, f := bad("/protocol", "unknown protocol version %s: use %s", quoted(c.Protocol), strings.Join(protocol.Versions, ", "))
+		f.Available = protocol.Versions
 		return Options{}, f
 	case c.IdleStop < 0 || c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxLinks < 0 || c.Concurrency < 0:
 		return bad("", "times, sizes and concurrency must not be negative")

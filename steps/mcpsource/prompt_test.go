@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -74,7 +75,7 @@ func TestPromptWithMuteServer(t *testing.T) {
 	t.Parallel()
 	stop := endOf(t)
 	f := newFront(t, nil)
-	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: legacyProtocol})
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.put")
 	if !fn.Prompt {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -191,7 +192,7 @@ func TestServerOfConformance(t *testing.T) {
 			}
 			o := &Options{Name: "conformance", URL: "http://" + address}
 			if stateless == "false" {
-				o.Protocol = legacyProtocol
+				o.Protocol = protocol.Stateful
 			}
 			check(t, o)
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -67,7 +68,7 @@ func (l *Link) Do(ctx context.Context, method string, params json.RawMessage) (j
 
 // subscription subscribes to a resource, or ends that.
 func (n *session) subscription(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	if n.protocol <= legacyProtocol {
+	if n.protocol <= protocol.Stateful {
 		return n.request(ctx, method, params)
 	}
 	uri := gjson.GetBytes(params, "uri").String()
@@ -203,7 +204,7 @@ func (n *session) linkCall(ctx context.Context, x *exchange, params *sdk.CallToo
 		}
 		return true
 	})
-	if n.protocol <= legacyProtocol {
+	if n.protocol <= protocol.Stateful {
 		return nil
 	}
 	params.RequestState = given.Get("requestState").String()
@@ -222,7 +223,7 @@ func (n *session) ours(key string) bool {
 	case sdk.MetaKeyProtocolVersion:
 		return true
 	case sdk.MetaKeyClientInfo, sdk.MetaKeyClientCapabilities, sdk.MetaKeyLogLevel: //nolint:staticcheck // see logs.go
-		return n.protocol <= legacyProtocol
+		return n.protocol <= protocol.Stateful
 	}
 	return false
 }
@@ -276,7 +277,7 @@ func (n *session) addressed(params json.RawMessage, given gjson.Result, token in
 	if token != 0 {
 		add(progressTokenKey, token)
 	}
-	if n.protocol > legacyProtocol {
+	if n.protocol > protocol.Stateful {
 		add(sdk.MetaKeyProtocolVersion, n.protocol)
 		add(sdk.MetaKeyClientInfo, &sdk.Implementation{Name: n.source.options.ClientName, Version: n.source.options.ClientVersion})
 		add(sdk.MetaKeyClientCapabilities, struct{}{})

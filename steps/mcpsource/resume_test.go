@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -68,7 +69,7 @@ func TestResumeThatFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBreaking(t, test.resume)
-			s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: legacyProtocol})
+			s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 			await(t, s, steps.StateReady)
 			s.mu.Lock()
 			session := s.session
@@ -112,7 +113,7 @@ func TestResumeFromServerThatIsGone(t *testing.T) {
 		}
 		return response, err
 	})}
-	s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: legacyProtocol, HTTPClient: client})
+	s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful, HTTPClient: client})
 	await(t, s, steps.StateReady)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -147,7 +148,7 @@ func TestResume(t *testing.T) {
 		}
 		return before(w, r, body)
 	})
-	s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: legacyProtocol})
+	s := open(t, &Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 	await(t, s, steps.StateReady)
 	if got := do(t, s, "shelf.put", `{"name":"a"}`); got != `"rest"` || b.writes.Load() != 1 {
 		t.Errorf("it answers %s after %d calls", got, b.writes.Load())

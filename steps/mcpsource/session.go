@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -108,11 +109,11 @@ func (s *Source) start(legacy bool) (n *session, tools []tool, f *fault.Error, s
 			s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.notReady(), Retry: time.Now()})
 		}
 	})()
-	protocol := s.options.Protocol
+	version := s.options.Protocol
 	if legacy {
-		protocol = cmp.Or(protocol, legacyProtocol)
+		version = cmp.Or(version, protocol.Stateful)
 	}
-	if n, f, silent = s.connect(ctx, protocol, nil); f != nil {
+	if n, f, silent = s.connect(ctx, version, nil); f != nil {
 		return nil, nil, f, silent
 	}
 	if tools, f = n.list(ctx); f != nil {
@@ -128,7 +129,7 @@ func (s *Source) start(legacy bool) (n *session, tools []tool, f *fault.Error, s
 
 // connect greets the server in a version of MCP ("": the newest), in the name of a link's client or in onecall's own.
 // On failure nothing is left running.
-func (s *Source) connect(ctx context.Context, protocol string, l *Link) (n *session, f *fault.Error, silent bool) {
+func (s *Source) connect(ctx context.Context, version string, l *Link) (n *session, f *fault.Error, silent bool) {
 	t := newTap(s)
 	transport, process, f := s.dial(t)
 	if f != nil {
@@ -145,7 +146,7 @@ func (s *Source) connect(ctx context.Context, protocol string, l *Link) (n *sess
 	x := &exchange{}
 	// The SDK would wait for a server that does not read, to tell it that it is not waited for any more.
 	release := context.AfterFunc(ctx, n.held.close)
-	options := &sdk.ClientSessionOptions{ProtocolVersion: protocol}
+	options := &sdk.ClientSessionOptions{ProtocolVersion: version}
 	client, err := n.newClient().Connect(x.in(ctx), n.held, options)
 	if err != nil && ctx.Err() == nil && n.held.again() {
 		client, err = n.newClient().Connect(x.in(ctx), n.held, options)
@@ -269,7 +270,7 @@ func (s *Source) notConnected(ctx context.Context, n *session, x *exchange, err 
 		f.Code, f.Message = statusCode(x.status), f.Message+s.statusText(x.status)
 	case strings.Contains(err.Error(), "unsupported protocol version") || wire != nil && wire.Code == sdk.CodeUnsupportedProtocolVersion:
 		f.Code = fault.NotSupported
-		f.Message += "it speaks none of the versions of MCP that onecall does (" + strings.Join(protocols, ", ") + "): install another release of it"
+		f.Message += "it speaks none of the versions of MCP that onecall does (" + strings.Join(protocol.Versions, ", ") + "): install another release of it"
 	case wire != nil:
 		f.Message += "it refused the connection: " + shortened(s.scrub.clean(wire.Message), maxErrorText)
 	default:

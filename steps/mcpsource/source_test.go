@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
@@ -26,7 +27,7 @@ var transports = map[string]func(t testing.TB) *Options{
 	"stdio": func(t testing.TB) *Options { return child(t, "good") },
 	"stdio 2025-11-25": func(t testing.TB) *Options {
 		o := child(t, "good")
-		o.Protocol = legacyProtocol
+		o.Protocol = protocol.Stateful
 		return o
 	},
 	"http stateless": func(t testing.TB) *Options {
@@ -36,7 +37,7 @@ var transports = map[string]func(t testing.TB) *Options{
 		return &Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
 	},
 	"http sessions": func(t testing.TB) *Options {
-		return &Options{Name: "shelf", Protocol: legacyProtocol, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
+		return &Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
 	},
 	"sse": func(t testing.TB) *Options {
 		server := goodServer(endOf(t))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // discoverPatience is how long a server over stdio may take to answer server/discover, which versions before 2026-07-28
@@ -73,7 +75,7 @@ func (g *greeting) hear(text string) (pass string, kept bool) {
 			return text, false
 		}
 		for _, version := range m.result.Get("supportedVersions").Array() {
-			g.modern = g.modern || version.Str > legacyProtocol
+			g.modern = g.modern || version.Str > protocol.Stateful
 		}
 		return g.refused(), false
 	case id == g.initialize && m.err.Exists():

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // place is what discovery finds: where to log in, for what, and with which scopes.
@@ -58,7 +59,7 @@ func (s *server) discover(ctx context.Context) (*place, error) {
 }
 
 // hello is a request that every MCP server understands, and that those with a login refuse.
-const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + protocol.Stateful + `","capabilities":{},` +
 	`"clientInfo":{"name":"onecall","version":"0"}}}`
 
 // probe sends a request without a token, and tells whether the server asks for a login and with which words.

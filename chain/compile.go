@@ -69,7 +69,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 		}
 	}
 	for _, key := range c.unread {
-		s.warn(fault.New(fault.UnknownField, "nothing reads $input.%s", clip(key, 60)).Under(fault.Key("/input", key)))
+		s.warn(fault.New(fault.UnknownField, "nothing reads $input.%s", fault.ClipRunes(key, 60)).Under(fault.Key("/input", key)))
 	}
 	return p, c.pace.ended
 }
@@ -206,7 +206,7 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 
 func (c *compiler) function(l *level, s *step, p *plannedStep) {
 	if strings.HasPrefix(s.Fn, "$") {
-		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference", clip(s.Fn, 60))
+		c.fault(fault.UnknownFunction, p.at+"/fn", "%q is no function: a function's name is written out, never a reference", fault.ClipRunes(s.Fn, 60))
 		return
 	}
 	entry, err := c.view.Resolve(s.Fn)

@@ -63,7 +63,7 @@ func (c *compiler) condition(l *level, p *plannedStep, text string, place refs.P
 	x, v := compileText(c, l, p, text, place, refs.CompileExpression)
 	if v.types != nil && !slices.Contains(v.types, "boolean") {
 		c.fault(fault.BadExpression, place.At, "a condition must be true or false, and %s gives %s: compare it, as in %[1]s != null",
-			clip(text, maxRemedy), withArticles(v.types))
+			fault.ClipRunes(text, maxRemedy), withArticles(v.types))
 	}
 	return x
 }
@@ -96,7 +96,7 @@ func (c *compiler) elements(v value, at, field, text string) origin {
 	case slices.Contains(v.types, "object"):
 		remedy = membersInstead(text, v.arrayMembers())
 	}
-	c.fault(fault.BadArguments, at, "%s needs an array, and %s gives %s%s", field, clip(text, maxRemedy), withArticles(v.types), remedy)
+	c.fault(fault.BadArguments, at, "%s needs an array, and %s gives %s%s", field, fault.ClipRunes(text, maxRemedy), withArticles(v.types), remedy)
 	return origin{}
 }
 

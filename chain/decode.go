@@ -126,7 +126,7 @@ func (d *decoder) object(value gjson.Result, at string, known []string, set memb
 	}
 	value.ForEach(func(key, v gjson.Result) bool {
 		if name := key.String(); !set(name, v, at) {
-			f := fault.New(fault.UnknownField, "unknown field %q", clip(name, 60))
+			f := fault.New(fault.UnknownField, "unknown field %q", fault.ClipRunes(name, 60))
 			f.At, f.Available, f.Nearest = fault.Key(at, name), known, fault.Nearest(name, known, 1)
 			if len(f.Nearest) > 0 {
 				f.Message += ": did you mean " + f.Nearest[0] + "?"
@@ -252,12 +252,12 @@ func kindOf(v gjson.Result) string {
 	case v.IsBool():
 		return "a boolean"
 	case v.Type == gjson.String:
-		if cut := clip(v.Raw, 60); cut != v.Raw {
+		if cut := fault.ClipRunes(v.Raw, 60); cut != v.Raw {
 			return "the string " + cut + `"`
 		}
 		return "the string " + v.Raw
 	case v.Type == gjson.Number:
-		return "the number " + clip(v.Raw, 60)
+		return "the number " + fault.ClipRunes(v.Raw, 60)
 	}
 	return "null"
 }

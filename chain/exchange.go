@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -140,22 +139,6 @@ func (s *exchange) idOf(step int) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// clip cuts a text to at most n characters, the last of them an ellipsis.
-func clip(text string, n int) string {
-	if n <= 0 {
-		return ""
-	}
-	if len(text) <= n || utf8.RuneCountInString(text) <= n {
-		return text
-	}
-	cut := 0
-	for range n - 1 {
-		_, size := utf8.DecodeRuneInString(text[cut:])
-		cut += size
-	}
-	return text[:cut] + "…"
-}
 
 // appendString writes a text as a JSON string; bytes that are not UTF-8 become U+FFFD.
 func appendString(dst []byte, text string) []byte {

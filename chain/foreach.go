@@ -60,7 +60,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 func arrayInstead(text string, value gjson.Result) string {
 	switch {
 	case value.Type == gjson.String && strings.HasPrefix(strings.TrimSpace(value.Str), "[") && gjson.Valid(value.Str):
-		return ": fromJSON(" + clip(text, maxRemedy) + ") is the array"
+		return ": fromJSON(" + fault.ClipRunes(text, maxRemedy) + ") is the array"
 	case value.Type == gjson.String:
 		return splitInstead(text)
 	case value.IsObject():
@@ -75,7 +75,7 @@ func arrayInstead(text string, value gjson.Result) string {
 const maxRemedy, maxRemedies = 80, 5
 
 func splitInstead(text string) string {
-	return ": split it, as in split(" + clip(text, maxRemedy) + `, "\n")`
+	return ": split it, as in split(" + fault.ClipRunes(text, maxRemedy) + `, "\n")`
 }
 
 // membersInstead names the members of an object that are arrays.
@@ -87,12 +87,12 @@ func membersInstead(text string, arrays iter.Seq[string]) string {
 		} else {
 			name = "[" + string(appendString(nil, name)) + "]"
 		}
-		if list = append(list, clip(text, maxRemedy)+clip(name, maxRemedy)); len(list) == maxRemedies {
+		if list = append(list, fault.ClipRunes(text, maxRemedy)+fault.ClipRunes(name, maxRemedy)); len(list) == maxRemedies {
 			break
 		}
 	}
 	if len(list) == 0 {
-		return ": of an object, values(" + clip(text, maxRemedy) + ") is an array"
+		return ": of an object, values(" + fault.ClipRunes(text, maxRemedy) + ") is an array"
 	}
 	return ": take " + strings.Join(list, " or ")
 }

@@ -150,7 +150,7 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		if len(c.warnings) == maxWarnings {
 			return
 		}
-		w := fault.New(fault.UnknownField, "params does not declare %q", clip(m.name, 60)).Under(fault.Key("/input", m.name))
+		w := fault.New(fault.UnknownField, "params does not declare %q", fault.ClipRunes(m.name, 60)).Under(fault.Key("/input", m.name))
 		w.Nearest = fault.Nearest(m.name, names, 1)
 		c.warn(w)
 	}

@@ -39,10 +39,10 @@ func misnamed(step gjson.Result, at string) *fault.Error {
 	}
 	shown := ""
 	if fn.Exists() {
-		shown = `"fn":` + clip(fn.Raw, maxFunctionName) + ","
+		shown = `"fn":` + fault.ClipRunes(fn.Raw, maxFunctionName) + ","
 	}
 	if args.Exists() {
-		shown += `"args":` + clip(args.Raw, maxShownArgs)
+		shown += `"args":` + fault.ClipRunes(args.Raw, maxShownArgs)
 	}
 	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "), strings.TrimSuffix(shown, ",")).Under(at)
 	f.Available = stepFields

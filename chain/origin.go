@@ -64,7 +64,7 @@ func (o origin) types() (types []string, f *fault.Error) {
 			continue
 		}
 		if _, err := strconv.Atoi(element.Key); err != nil {
-			return nil, fault.New(fault.BadReference, "no member %q: this is an array of results. Take an element with [0], or all with [*]", clip(element.Key, 60))
+			return nil, fault.New(fault.BadReference, "no member %q: this is an array of results. Take an element with [0], or all with [*]", fault.ClipRunes(element.Key, 60))
 		}
 	}
 	if o.fn != nil {

@@ -19,7 +19,7 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	w := &writer{b: make([]byte, 0, 512+len(d.result))}
 	w.b = append(w.b, '{')
 	if d.label != "" && t.label > 0 {
-		w.text("chain", clip(d.label, t.label))
+		w.text("chain", fault.ClipRunes(d.label, t.label))
 	}
 	w.bool("ok", d.err == nil)
 	d.renderError(w, t)
@@ -168,9 +168,9 @@ func (d *draft) renderError(w *writer, t *trim) {
 		w.int("index", int64(d.index))
 	}
 	if d.err.At != "" && !t.bare {
-		w.text("at", clip(d.err.At, max(t.longest, 100)))
+		w.text("at", fault.ClipRunes(d.err.At, max(t.longest, 100)))
 	}
-	w.text("message", clip(d.err.Message, t.longest))
+	w.text("message", fault.ClipRunes(d.err.Message, t.longest))
 	d.renderFaults(w, t)
 	d.renderElements(w, t)
 	w.outcome(d.outcome, d.err)
@@ -232,7 +232,7 @@ func (d *draft) renderElements(w *writer, t *trim) {
 			w.open('{')
 			w.int("index", int64(e.index))
 			w.text("code", string(e.err.Code))
-			w.text("message", clip(e.err.Message, min(t.longest, 200)))
+			w.text("message", fault.ClipRunes(e.err.Message, min(t.longest, 200)))
 			w.outcome(e.outcome, e.err)
 			w.close('}')
 		}

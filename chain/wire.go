@@ -30,7 +30,7 @@ func (w *writer) raw(name string, value []byte) {
 func (w *writer) step(number int, id string) {
 	w.int("step", int64(number))
 	if id != "" {
-		w.text("id", clip(id, maxRemedy))
+		w.text("id", fault.ClipRunes(id, maxRemedy))
 	}
 }
 
@@ -85,13 +85,13 @@ func (d *draft) renderFault(w *writer, f *fault.Error, longest int, signature st
 		w.step(n, d.idOf(n))
 	}
 	if f.At != "" {
-		w.text("at", clip(f.At, max(longest, 200)))
+		w.text("at", fault.ClipRunes(f.At, max(longest, 200)))
 	}
 	if f.Code == fault.BadJSON && f.Line > 0 {
 		w.int("line", int64(f.Line))
 		w.int("column", int64(f.Column))
 	}
-	w.text("message", clip(f.Message, longest))
+	w.text("message", fault.ClipRunes(f.Message, longest))
 	w.nearest(f)
 	if signature != "" {
 		w.text("signature", signature)
@@ -140,7 +140,7 @@ func (w *writer) ran(p *plannedStep, id string, s *stepRun, tokens int, full, br
 		w.b = append(w.b, '{')
 		w.text("code", string(s.err.Code))
 		if !brief {
-			w.text("message", clip(s.err.Message, 200))
+			w.text("message", fault.ClipRunes(s.err.Message, 200))
 			w.outcome(s.outcome, s.err)
 		}
 		w.close('}')

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -72,16 +71,7 @@ func cause(err error) string {
 	if errors.As(err, &with) {
 		err = with.Err
 	}
-	const most = 200
-	message := err.Error()
-	if len(message) > most {
-		cut := most
-		for !utf8.RuneStart(message[cut]) {
-			cut--
-		}
-		message = message[:cut] + "…"
-	}
-	return strings.ToValidUTF8(message, "\ufffd")
+	return strings.ToValidUTF8(fault.Clip(err.Error(), 200), "\ufffd")
 }
 
 // certificateFault is the unavailable of a server that is not trusted, nil for any other error. Nothing was sent.

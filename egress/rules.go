@@ -54,17 +54,13 @@ func Parse(entries []string) (*Rules, []*fault.Error) {
 
 // shown is an entry as an error may show it: what stands before an @ may be a password.
 func shown(entry string) string {
-	const most = 100
 	if at := strings.LastIndexByte(entry, '@'); at >= 0 {
 		entry = "…" + entry[at:]
 	}
 	if query := strings.IndexAny(entry, "?#"); query >= 0 {
 		entry = entry[:query+1] + "…"
 	}
-	if len(entry) > most {
-		entry = strings.ToValidUTF8(entry[:most], "") + "…"
-	}
-	return entry
+	return fault.Clip(entry, 100)
 }
 
 func parseEntry(entry string) (n named, problem string) {

@@ -159,7 +159,7 @@ func misplaced(entry *steps.Entry, args []byte) *fault.Error {
 			return false
 		}
 		if entry.Argument(name) == "" && (named || strings.Contains(value.Raw, budget.TokenPrefix)) {
-			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: a fetch takes it as continuation_token, a string, beside mode", clipped(name, maxName))
+			wrong = fault.New(fault.BadRequest, "%s holds a continuation token, and nothing was run: a fetch takes it as continuation_token, a string, beside mode", fault.ClipRunes(name, maxName))
 			wrong.At = fault.Key("", name)
 		}
 		return wrong == nil

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -167,7 +168,7 @@ func (t *teller) progress(p chain.Progress) {
 		return // the protocol has it grow with each notification
 	}
 	t.last = value
-	params := &sdk.ProgressNotificationParams{ProgressToken: t.token, Progress: value, Total: float64(p.Total), Message: clipped(message, maxProgress)}
+	params := &sdk.ProgressNotificationParams{ProgressToken: t.token, Progress: value, Total: float64(p.Total), Message: fault.ClipRunes(message, maxProgress)}
 	t.add(note{progress: params})
 }
 

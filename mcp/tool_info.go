@@ -147,7 +147,7 @@ func (c *call) down() []sourceShown {
 // shortened is the first line of what is wrong with a source.
 func shortened(f *fault.Error) string {
 	line, _, _ := strings.Cut(f.Message, "\n")
-	return clipped(line, 160)
+	return fault.ClipRunes(line, 160)
 }
 
 // marshal writes a value as compact JSON, without the escapes that HTML would need.
@@ -159,12 +159,4 @@ func marshal(value any) json.RawMessage {
 		panic(err) // none of the values of this package fails to encode
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// clipped cuts a text to at most n characters.
-func clipped(text string, n int) string {
-	if runes := []rune(text); len(runes) > n {
-		return string(runes[:n-1]) + "…"
-	}
-	return text
 }

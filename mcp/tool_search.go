@@ -182,7 +182,7 @@ func (c *call) describe(found *findings, f *finding) {
 			entries = append(entries, entry)
 			continue
 		}
-		unknown := unknownShown{Name: clipped(name, maxName)}
+		unknown := unknownShown{Name: fault.ClipRunes(name, maxName)}
 		switch g, ok := fault.As(err); {
 		case len(found.Unknown) >= maxNearest:
 		case c.view.Down(name) != nil:

@@ -166,6 +166,9 @@ func (x *Expression) failed(err error) *fault.Error {
 	return e
 }
 
+// maxMessage bounds, in bytes, what is repeated of an error.
+const maxMessage = 300
+
 // plainMessage takes Go's words out of a run-time error of expr-lang's.
 func plainMessage(err error) string {
 	message := err.Error()
@@ -187,7 +190,7 @@ func plainMessage(err error) string {
 		got, want, _ := strings.Cut(types, ", not ")
 		message = "there is " + goType(got) + " where " + goType(want) + " is needed"
 	}
-	return clipMessage(goTypes.Replace(message))
+	return fault.Clip(goTypes.Replace(message), maxMessage)
 }
 
 var goTypes = strings.NewReplacer("map[string]interface {}", "object", "[]interface {}", "array")
@@ -207,14 +210,6 @@ func goType(name string) string {
 		return "an array"
 	}
 	return "a " + name
-}
-
-func clipMessage(s string) string {
-	const most = 300
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
 }
 
 // EvalFree evaluates source over variables, a JSON object whose keys are plain names of the expression (`price * count`).

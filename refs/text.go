@@ -67,13 +67,4 @@ func atOffset(e *fault.Error, text string, offset int) *fault.Error {
 }
 
 // clip shortens a text that a message repeats.
-func clip(s string) string {
-	if len(s) <= clipLength {
-		return s
-	}
-	end := clipLength
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}
+func clip(s string) string { return fault.Clip(s, clipLength) }

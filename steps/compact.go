@@ -226,19 +226,7 @@ func (d *decoder) number() (any, *fault.Error) {
 const maxShown = 60
 
 // shorten cuts a text for a message, between characters.
-func shorten(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	n := 0
-	for i := range text {
-		if n == maxShown {
-			return text[:i] + "…"
-		}
-		n++
-	}
-	return text
-}
+func shorten(text string) string { return fault.ClipRunes(text, maxShown+1) }
 
 // quote writes a text for a message: shortened, as JSON.
 func quote(text string) string {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // What a schema may be at most: the compiler's work grows with the square of the number of subschemas, and a source's
@@ -112,12 +114,7 @@ func isHex(digits string) bool {
 // maxText bounds, in bytes, a text that comes from outside and stands in a message.
 const maxText = 2000
 
-func bounded(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
+func bounded(text string) string { return fault.Clip(text, maxText) }
 
 // declared lists the top-level properties of a schema through references and branches, in the order written.
 func declared(schema []byte) []string {

@@ -9,15 +9,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // sentence says what is wrong, without the place, in at most maxSentence bytes or a few more.
 func (r *report) sentence(v *violation) string {
-	text := r.wording(v)
-	if len(text) > maxSentence {
-		text = strings.ToValidUTF8(text[:maxSentence], "") + "…"
-	}
-	return text
+	return fault.Clip(r.wording(v), maxSentence)
 }
 
 func (r *report) wording(v *violation) string {

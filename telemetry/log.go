@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -223,7 +222,7 @@ func (t *Telemetry) explain(ctx context.Context, l *line, f *fault.Error) {
 }
 
 // told is a text of others without secrets, cut afterwards: a part of a secret could not be told from another word.
-func (t *Telemetry) told(text string, most int) string { return cut(t.scrub(text), most) }
+func (t *Telemetry) told(text string, most int) string { return fault.Clip(t.scrub(text), most) }
 
 // codesOf are the different codes of faults, in their order.
 func codesOf(faults []*fault.Error) string {
@@ -242,15 +241,4 @@ const (
 	maxCause = 8 << 10
 )
 
-func clip(text string) string { return cut(text, maxText) }
-
-// cut cuts a text between characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
-}
+func clip(text string) string { return fault.Clip(text, maxText) }

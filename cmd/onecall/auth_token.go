@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // tokenMark begins each token that is made here, so that whoever looks for secrets in files knows one.
@@ -48,7 +50,7 @@ type madeToken struct {
 // makeToken makes a token of 256 random bits.
 func (c *cli) makeToken(name string, asJSON bool) error {
 	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return usage("the name is %q: use 1 to %d printable characters", cut(name, 60), maxTokenName)
+		return usage("the name is %q: use 1 to %d printable characters", fault.Clip(name, 60), maxTokenName)
 	}
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it never fails

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -109,7 +110,7 @@ func (a *app) arguments(ctx context.Context, name string, given []byte, settings
 	for _, text := range settings {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return nil, usage("%s is no argument: write it as key=value", cut(text, 100))
+			return nil, usage("%s is no argument: write it as key=value", fault.Clip(text, 100))
 		}
 		one := argument{key, argumentValue(value, typeOf(input, key))}
 		if i := slices.IndexFunc(list, func(other argument) bool { return other.name == key }); i >= 0 {

@@ -73,7 +73,7 @@ func findChain(arg string) (chainFile, error) {
 			return chainFile{name: arg, path: path, lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
 		}
 	}
-	message := "there is no chain file " + printable(cut(arg, 200))
+	message := "there is no chain file " + printable(fault.Clip(arg, 200))
 	if folder {
 		message = printable(arg) + " is a folder: name a chain file in it"
 	} else if near := nearChains(arg); len(near) > 0 {

@@ -112,7 +112,7 @@ func (d *configDecoder) invalid(at string, e validator.FieldError) {
 }
 
 func (d *configDecoder) unknownWord(at, written string, words []string) {
-	f := fault.New(fault.BadRequest, "unknown value %q: use %s", cut(written, 60), strings.Join(words, " or "))
+	f := fault.New(fault.BadRequest, "unknown value %q: use %s", fault.Clip(written, 60), strings.Join(words, " or "))
 	f.Available, f.Nearest = words, fault.Nearest(written, words, 1)
 	d.add(d.places[at], at, f)
 }
@@ -190,7 +190,7 @@ func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 	}
 	if program, more, _ := strings.Cut(strings.TrimSpace(valueOr(s.Command, "")), " "); more != "" && !s.off() && !strings.ContainsAny(program, `/\`) {
 		if _, err := exec.LookPath(*s.Command); err != nil {
-			d.note(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args", cut(program, 60))
+			d.note(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args", fault.Clip(program, 60))
 		}
 	}
 	kind, of := "stdio", "a command"

@@ -217,11 +217,11 @@ func templateInValue(got filled, kind string) *fault.Error {
 	inJSON := kind == "query" || kind == "value"
 	for _, one := range got.values {
 		if strings.ContainsAny(one.value, "{}") || strings.Contains(one.value, "$input") || inJSON && strings.HasPrefix(one.value, "$") {
-			return fault.New(fault.BadRequest, "the value of the variable %s holds what an endpoint reads as its template: $input, {, }, or a $ at its beginning", cut(one.name, 60))
+			return fault.New(fault.BadRequest, "the value of the variable %s holds what an endpoint reads as its template: $input, {, }, or a $ at its beginning", fault.Clip(one.name, 60))
 		}
 	}
 	if len(got.values) > 0 && strings.Contains(got.text, "$input") && !strings.Contains(got.plain, "$input") {
-		return fault.New(fault.BadRequest, "with the value of the variable %s the text would refer to $input: write the reference itself", cut(got.values[0].name, 60))
+		return fault.New(fault.BadRequest, "with the value of the variable %s the text would refer to $input: write the reference itself", fault.Clip(got.values[0].name, 60))
 	}
 	return nil
 }

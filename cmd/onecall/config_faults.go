@@ -54,9 +54,9 @@ func (d *configDecoder) shortNode(n ast.Node, at string) string {
 		if mayHoldSecret(at) {
 			return "a text"
 		}
-		return cut(strings.TrimSpace(node.String()), 60)
+		return fault.Clip(strings.TrimSpace(node.String()), 60)
 	}
-	return cut(strings.TrimSpace(n.String()), 60)
+	return fault.Clip(strings.TrimSpace(n.String()), 60)
 }
 
 func nodePlace(n ast.Node) place {

@@ -46,9 +46,9 @@ func (c *configFile) sameNames(taken []string) (faults []*fault.Error) {
 		other, twice := renamed[folded]
 		switch {
 		case twice:
-			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two", cut(other, 60))))
+			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two", fault.Clip(other, 60))))
 		case own[folded]:
-			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name", cut(*rename, 60))))
+			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name", fault.Clip(*rename, 60))))
 		case dotted && source != from && slices.Contains(embedded, strings.ToLower(source)):
 			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "names that begin with %s. are those of embedded functions: choose another", source)))
 		}
@@ -76,7 +76,7 @@ func (c *configFile) unusedSettings(settings *steps.Settings, names []string, to
 		case one.tool == "":
 			unused = append(unused, f)
 		default:
-			f.Message = fmt.Sprintf("%q fits no tool of %s", cut(one.tool, 60), one.source)
+			f.Message = fmt.Sprintf("%q fits no tool of %s", fault.Clip(one.tool, 60), one.source)
 			f.Nearest = fault.Nearest(one.tool, toolsOf(one.source), 3)
 			unused = append(unused, f)
 		}

@@ -213,7 +213,7 @@ func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int)
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
 		if _, merge := pair.Key.(*ast.MergeKeyNode); merge || seen[key] {
-			w.refuse(pair.Key, pointer, "%s: write each key out, once", cut(key, 60))
+			w.refuse(pair.Key, pointer, "%s: write each key out, once", fault.Clip(key, 60))
 			continue
 		}
 		seen[key] = true
@@ -235,7 +235,7 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	case plain && jsonNumber.MatchString(spelt):
 		w.out = append(w.out, spelt...)
 	case plain && (!isText || otherNumber.MatchString(spelt)):
-		w.refuse(written, at, "%s is not a value of JSON: write the number as JSON does, or the text in quotes", cut(spelt, 60))
+		w.refuse(written, at, "%s is not a value of JSON: write the number as JSON does, or the text in quotes", fault.Clip(spelt, 60))
 	default:
 		w.out = append(w.out, jsonText(text)...)
 	}

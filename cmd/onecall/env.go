@@ -105,5 +105,5 @@ func (v *variables) value(inside string) (one variable, is bool, f *fault.Error)
 	case hasFallback:
 		return variable{name, fallback, fallback}, true, nil
 	}
-	return one, false, fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", cut(name, 60), cut(name, 60))
+	return one, false, fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", fault.Clip(name, 60), fault.Clip(name, 60))
 }

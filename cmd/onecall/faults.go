@@ -177,14 +177,6 @@ func suffix(text string, n int) string {
 	return text[start:]
 }
 
-// cut shortens a text to at most n bytes for a message.
-func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return prefix(text, n) + "…"
-}
-
 // printable replaces what a terminal would obey or could not show; a tab becomes one blank, so that columns hold.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // answerFlags are the flags of every verb that answers with a chain's answer.
@@ -88,7 +89,7 @@ func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	for _, text := range f.set {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return o, usage("--set %s: write it as key=value", cut(text, 100))
+			return o, usage("--set %s: write it as key=value", fault.Clip(text, 100))
 		}
 		o.Set = append(o.Set, chain.Setting{Key: key, Value: value})
 	}
@@ -120,7 +121,7 @@ func jsonObject(flag, value string) ([]byte, error) {
 		return nil, usage("%s is not JSON: %v", flag, err)
 	}
 	if compact[0] != '{' {
-		return nil, usage("%s must be a JSON object, not %s", flag, cut(string(compact), 60))
+		return nil, usage("%s must be a JSON object, not %s", flag, fault.Clip(string(compact), 60))
 	}
 	return compact, nil
 }

@@ -67,7 +67,7 @@ func (s *instance) look(ctx context.Context) error {
 	}
 	if len(starting) > 0 {
 		slices.Sort(starting)
-		lacking = append(lacking, cut("sources are starting: "+strings.Join(starting, ", "), 500))
+		lacking = append(lacking, fault.Clip("sources are starting: "+strings.Join(starting, ", "), 500))
 	}
 	if a.results != nil {
 		if _, _, err := a.results.Value(ctx, "", noResult); err != nil && fault.CodeOf(err) != fault.TokenExpired {

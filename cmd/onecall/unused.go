@@ -53,7 +53,7 @@ func (c *configFile) unusedNames(registry *steps.Registry) (unused []*fault.Erro
 		if slices.ContainsFunc(registry.All(), func(e *steps.Entry) bool { return e.Argument(name) != "" }) {
 			return
 		}
-		f := fault.New(fault.BadRequest, "no function declares the argument %q", cut(name, 60)).Under(at)
+		f := fault.New(fault.BadRequest, "no function declares the argument %q", fault.Clip(name, 60)).Under(at)
 		f.Nearest = fault.Nearest(name, known, 3)
 		unused = append(unused, f)
 	}

@@ -167,10 +167,4 @@ func kind(mode fs.FileMode) string {
 }
 
 // shorten cuts a name for a message.
-func shorten(name string) string {
-	const most = 200
-	if len(name) <= most {
-		return name
-	}
-	return strings.ToValidUTF8(name[:most], "") + "…"
-}
+func shorten(name string) string { return fault.Clip(name, 200) }

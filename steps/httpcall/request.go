@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"golang.org/x/net/http/httpguts"
@@ -60,17 +59,7 @@ func badArgument(name, message string) *fault.Error {
 }
 
 // bounded is a text of another's, not longer than a line.
-func bounded(text string) string {
-	if end := 200; len(text) > end {
-		for range utf8.UTFMax - 1 {
-			if !utf8.RuneStart(text[end]) { // no character is cut in two
-				end--
-			}
-		}
-		text = text[:end] + "…"
-	}
-	return strings.ToValidUTF8(text, "\ufffd")
-}
+func bounded(text string) string { return strings.ToValidUTF8(fault.Clip(text, 200), "\ufffd") }
 
 // prepare makes the request: a URL that is allowed, headers that are well-formed and the caller's to set, the body.
 func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error) {

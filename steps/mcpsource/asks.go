@@ -96,7 +96,7 @@ func (k *asks) refuses(method string) *jsonrpc.Error {
 		return nil
 	case methodSample, methodElicit, methodRoots:
 	default:
-		refused.Message = shortened(method, maxQuoted) + ": this client does not know this method"
+		refused.Message = fault.Clip(method, maxQuoted) + ": this client does not know this method"
 		return refused
 	}
 	if k.session.tap.link == nil {

@@ -147,7 +147,7 @@ func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
 	if text == "" {
 		text = t.function + " failed without saying why"
 	}
-	f := fault.New(fault.FunctionFailed, "%s", shortened(s.scrub.clean(text), maxErrorText))
+	f := fault.New(fault.FunctionFailed, "%s", fault.Clip(s.scrub.clean(text), maxErrorText))
 	body := []byte(result.Get("structuredContent").Raw)
 	if len(body) == 0 || string(body) == "null" {
 		body = content(result.Get("content"), func(string) string { return "" })

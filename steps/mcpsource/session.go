@@ -193,7 +193,7 @@ func (n *session) version() string {
 	if info == nil {
 		return ""
 	}
-	return shortened(n.source.scrub.clean(strings.TrimSpace(info.Name+" "+info.Version)), maxQuoted)
+	return fault.Clip(n.source.scrub.clean(strings.TrimSpace(info.Name+" "+info.Version)), maxQuoted)
 }
 
 // closeGrace bounds the farewell to a server behind HTTP.
@@ -272,7 +272,7 @@ func (s *Source) notConnected(ctx context.Context, n *session, x *exchange, err 
 		f.Code = fault.NotSupported
 		f.Message += "it speaks none of the versions of MCP that onecall does (" + strings.Join(protocol.Versions, ", ") + "): install another release of it"
 	case wire != nil:
-		f.Message += "it refused the connection: " + shortened(s.scrub.clean(wire.Message), maxErrorText)
+		f.Message += "it refused the connection: " + fault.Clip(s.scrub.clean(wire.Message), maxErrorText)
 	default:
 		f.Message += "no connection: " + s.told(err)
 		silent = n.process != nil
@@ -290,7 +290,7 @@ func (s *Source) told(err error) string {
 	if err == nil {
 		return "no answer came"
 	}
-	return shortened(s.scrub.clean(cause(err).Error()), maxErrorText)
+	return fault.Clip(s.scrub.clean(cause(err).Error()), maxErrorText)
 }
 
 // statusCode is the code of an HTTP status by which a server refuses everything.

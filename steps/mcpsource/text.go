@@ -8,27 +8,16 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 const maxQuoted, maxErrorText, maxLogLine = 200, 2000, 4096
 
 // quoted shows a foreign word in a message.
-func quoted(word string) string { return strconv.Quote(shortened(word, maxQuoted)) }
+func quoted(word string) string { return strconv.Quote(fault.Clip(word, maxQuoted)) }
 
 const ellipsis = "…"
-
-// shortened cuts text between characters to at most n bytes and an ellipsis. A text that may hold secrets is cleaned
-// first: of a secret that is cut, nobody would know the rest (see excerpt).
-func shortened(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	cut := n
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + ellipsis
-}
 
 // scrubber takes the secrets of the options out of texts that others wrote: stderr, error messages, URLs in errors.
 type scrubber struct {
@@ -120,14 +109,14 @@ func (s *scrubber) clean(text string) string { return s.replacer.Replace(visible
 func (s *scrubber) excerpt(text string, n int) string {
 	window := n + 2*s.longest() + utf8.UTFMax
 	if len(text) <= window {
-		return shortened(s.clean(text), n)
+		return fault.Clip(s.clean(text), n)
 	}
 	begin := visible(text[:wholeRunes(text[:window])])
 	clean := s.replacer.Replace(begin[:s.settled(begin)])
 	if len(clean) <= n {
 		return clean + ellipsis
 	}
-	return shortened(clean, n)
+	return fault.Clip(clean, n)
 }
 
 // settled is the length of the beginning of a text that can be cleaned before the rest is known: where it ends there is no

@@ -133,7 +133,7 @@ func FuzzFilter(f *testing.F) {
 
 func TestShortened(t *testing.T) {
 	t.Parallel()
-	if got := shortened("ééé", 3); got != "é…" {
+	if got := fault.Clip("ééé", 3); got != "é…" {
 		t.Errorf("%q", got)
 	}
 	if got := fmt.Sprint(quoted("a\n")); got != `"a\n"` {

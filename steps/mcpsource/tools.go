@@ -81,7 +81,7 @@ func (n *session) listed(x *exchange, err error) (gjson.Result, *fault.Error) {
 		}
 		failed.Message += "its answer holds no list"
 	case x.err != nil:
-		failed.Message += shortened(s.scrub.clean(x.err.Get("message").String()), maxErrorText)
+		failed.Message += fault.Clip(s.scrub.clean(x.err.Get("message").String()), maxErrorText)
 	case x.status != 0:
 		failed.Code = statusCode(x.status)
 		if n.offered {

@@ -186,8 +186,5 @@ func words(said string, secrets ...string) string {
 		return r
 	}, strings.ToValidUTF8(said, " "))
 	said = strings.Join(strings.Fields(said), " ")
-	if shown := []rune(said); len(shown) > 200 {
-		return string(shown[:200]) + "…"
-	}
-	return said
+	return fault.ClipRunes(said, 201)
 }

@@ -389,10 +389,4 @@ func appendText(out []byte, text string) []byte {
 }
 
 // shorten bounds what a message shows of a foreign text.
-func shorten(text string) string {
-	const most = 120
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func shorten(text string) string { return fault.Clip(text, 120) }

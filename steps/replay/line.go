@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -232,14 +231,4 @@ func at(err error, place string) error {
 }
 
 // shorten cuts a text for a message, between characters.
-func shorten(text string) string {
-	const limit = 200
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
-}
+func shorten(text string) string { return fault.Clip(text, 200) }

@@ -1,0 +1,30 @@
+package fault
+
+import "unicode/utf8"
+
+// Clip returns at most the first n bytes of a text, cut between characters and with an ellipsis behind if something is left out.
+func Clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}
+
+// ClipRunes returns at most n characters of a text, the last of them an ellipsis if something is left out.
+func ClipRunes(text string, n int) string {
+	if n <= 0 {
+		return ""
+	}
+	if len(text) <= n || utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	cut := 0
+	for range n - 1 {
+		_, size := utf8.DecodeRuneInString(text[cut:])
+		cut += size
+	}
+	return text[:cut] + "…"
+}

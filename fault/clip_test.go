@@ -1,0 +1,22 @@
+package fault
+
+import "testing"
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text         string
+		n            int
+		bytes, runes string
+	}{
+		{"abc", 3, "abc", "abc"}, {"abcd", 3, "abc…", "ab…"}, {"äöü", 3, "ä…", "äöü"}, {"äöüß", 3, "ä…", "äö…"}, {"abc", 0, "…", ""}, {"", 0, "", ""},
+		{"a\xffb", 2, "a\xff…", "a…"}, {"ab", 1, "a…", "…"},
+	} {
+		if got := Clip(test.text, test.n); got != test.bytes {
+			t.Errorf("Clip(%q, %d) = %q, want %q", test.text, test.n, got, test.bytes)
+		}
+		if got := ClipRunes(test.text, test.n); got != test.runes {
+			t.Errorf("ClipRunes(%q, %d) = %q, want %q", test.text, test.n, got, test.runes)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 const maxQuoted, maxErrorText, maxLogLine = 200, 2000, 4096
@@ -28,11 +29,8 @@ type scrubber struct {
 // leastSecret is the length below which a value is too common to be taken out of texts.
 const leastSecret = 6
 
-var (
-	secretName = regexp.MustCompile(`(?i)key|token|secret|pass|auth|cred|pwd|cookie|session|private|dsn`)
-	// randomLooking is what keys look like: one long word with a digit, and nothing of a path or a sentence.
-	randomLooking = regexp.MustCompile(`^[A-Za-z0-9+_=.~-]*[0-9][A-Za-z0-9+_=.~-]*$`)
-)
+// randomLooking is what keys look like: one long word with a digit, and nothing of a path or a sentence.
+var randomLooking = regexp.MustCompile(`^[A-Za-z0-9+_=.~-]*[0-9][A-Za-z0-9+_=.~-]*$`)
 
 func newScrubber(o *Options) *scrubber {
 	var secrets []string
@@ -53,7 +51,7 @@ func newScrubber(o *Options) *scrubber {
 		}
 	}
 	for name, value := range o.Env {
-		if secretName.MatchString(name) || len(value) >= 20 && randomLooking.MatchString(value) {
+		if secret.Name(name) || len(value) >= 20 && randomLooking.MatchString(value) {
 			add(value)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 const (
@@ -42,7 +44,7 @@ func newSecrets(o *Options) *secrets {
 		}
 	}
 	for name, value := range o.Headers {
-		if !secretHeader(name) {
+		if !secret.Name(name) {
 			continue
 		}
 		s.lasting = append(s.lasting, spellings(value)...)
@@ -54,13 +56,6 @@ func newSecrets(o *Options) *secrets {
 	s.lasting = slices.CompactFunc(s.lasting, bytes.Equal)
 	s.populated = len(s.lasting) > 0
 	return s
-}
-
-// secretHeader tells whether a header's value is looked for in answers: a version or a language stands in many by itself.
-func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"auth", "cookie", "key", "token", "secret", "pass", "session", "credential", "signature"},
-		func(part string) bool { return strings.Contains(name, part) })
 }
 
 // spellings are a secret as an answer may repeat it: as it is, and escaped for JSON or a URL. What is short, or but a

@@ -62,7 +62,7 @@ func childKeyring(ctx context.Context) error {
 	if s.Kind() != "keyring" {
 		return errors.New("the keyring was not chosen")
 	}
-	long := strings.Repeat("x", 5*pieceSize)
+	long := strings.Repeat("x", 10_000)
 	if err := s.Set(ctx, "long", []byte(long)); err != nil {
 		return err
 	}

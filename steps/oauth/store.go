@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -138,7 +139,7 @@ func (a *auto) Set(ctx context.Context, key string, value []byte) error {
 	a.probing.Lock()
 	s, err := a.chosen()
 	if s == nil && err == nil {
-		s, err = a.choose(ctx)
+		s, err = a.choose(ctx, value)
 	}
 	a.probing.Unlock()
 	if err != nil {
@@ -147,17 +148,18 @@ func (a *auto) Set(ctx context.Context, key string, value []byte) error {
 	return s.Set(ctx, key, value)
 }
 
-// choose tries the keyring with a value of its own. A keyring can wait for a person without end: it has a few seconds.
-func (a *auto) choose(ctx context.Context) (Store, error) {
+// choose tries the keyring with a value as long as the first login. A keyring can wait for a person without end: it has a few
+// seconds.
+func (a *auto) choose(ctx context.Context, first []byte) (Store, error) {
 	if err := private(a.folder); err != nil {
 		return nil, err
 	}
 	try, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s := a.file
-	key := "probe-" + random()
-	if a.keyring.Set(try, key, []byte("{}")) == nil {
-		if got, err := a.keyring.Get(try, key); err == nil && string(got) == "{}" && a.keyring.Delete(try, key) == nil {
+	key, value := "probe-"+random(), bytes.Repeat([]byte("x"), len(first))
+	if a.keyring.Set(try, key, value) == nil {
+		if got, err := a.keyring.Get(try, key); err == nil && bytes.Equal(got, value) && a.keyring.Delete(try, key) == nil {
 			s = a.keyring
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,59 +25,6 @@ func TestKeyringIsStuck(t *testing.T) {
 	close(ring.hang)
 	if err := checkStore(t.Context(), s); err != nil {
 		t.Error(err)
-	}
-}
-
-// A long value that could not be written whole leaves the one before it in place.
-func TestKeyringKeepsTheOld(t *testing.T) {
-	t.Parallel()
-	ring := &mapRing{}
-	s := newKeyring(ring, "onecall", t.TempDir())
-	before := bytes.Repeat([]byte("a"), 3*pieceSize)
-	if err := s.Set(t.Context(), "key", before); err != nil {
-		t.Fatal(err)
-	}
-	entries := ring.size()
-	for _, end := range []string{".2", "key"} {
-		ring.failing = func(key string) bool { return strings.HasSuffix(key, end) }
-		want(t, nil, s.Set(t.Context(), "key", bytes.Repeat([]byte("b"), 3*pieceSize)), fault.Unavailable, "keyring")
-		if got, err := s.Get(t.Context(), "key"); err != nil || !bytes.Equal(got, before) {
-			t.Errorf("after a write that failed: %d bytes, %v", len(got), err)
-		}
-		if ring.size() != entries {
-			t.Errorf("%d entries, want %d", ring.size(), entries)
-		}
-	}
-	ring.failing = nil
-	for key := range ring.entries {
-		if strings.HasSuffix(key, ".1") {
-			ring.entries[key] = "cut"
-		}
-	}
-	_, err := s.Get(t.Context(), "key")
-	want(t, nil, err, fault.Unavailable, "log in again")
-}
-
-// A value that another process replaces in the middle of a read is read again.
-func TestKeyringReadsAgain(t *testing.T) {
-	t.Parallel()
-	ring := &mapRing{}
-	folder := t.TempDir()
-	s := newKeyring(ring, "onecall", folder)
-	if err := s.Set(t.Context(), "key", bytes.Repeat([]byte("a"), 3*pieceSize)); err != nil {
-		t.Fatal(err)
-	}
-	after := bytes.Repeat([]byte("b"), 2*pieceSize)
-	ring.reading = func(key string) {
-		if strings.HasSuffix(key, ".1") {
-			ring.reading = nil
-			if err := newKeyring(ring, "onecall", folder).Set(t.Context(), "key", after); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if got, err := s.Get(t.Context(), "key"); err != nil || !bytes.Equal(got, after) {
-		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
 
@@ -113,6 +59,28 @@ func TestAutoStays(t *testing.T) {
 	}
 	ring.err = nil
 	if got, err := newAuto(ring, folder).Get(t.Context(), "key"); err != nil || string(got) != "other" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestKeyringTooShort: a login that the keyring cannot hold goes into the file, if it is the first, and else is refused.
+func TestKeyringTooShort(t *testing.T) {
+	t.Parallel()
+	long := bytes.Repeat([]byte("a"), 3000)
+	ring := &mapRing{most: 2560}
+	s := newAuto(ring, filepath.Join(t.TempDir(), "logins"))
+	if err := s.Set(t.Context(), "key", long); err != nil || s.Kind() != "file" || ring.size() != 0 {
+		t.Errorf("%v, %s, %d entries", err, s.Kind(), ring.size())
+	}
+	if got, err := s.Get(t.Context(), "key"); err != nil || !bytes.Equal(got, long) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	s = newAuto(ring, filepath.Join(t.TempDir(), "logins"))
+	if err := s.Set(t.Context(), "key", []byte("short")); err != nil || s.Kind() != "keyring" {
+		t.Fatal(err, s.Kind())
+	}
+	want(t, nil, s.Set(t.Context(), "key", long), fault.LimitExceeded, "too long for this system's keyring")
+	if got, err := s.Get(t.Context(), "key"); err != nil || string(got) != "short" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

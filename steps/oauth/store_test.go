@@ -23,8 +23,7 @@ type mapRing struct {
 	entries map[string]string
 	err     error         // of every call
 	hang    chan struct{} // every call waits for it
-	failing func(key string) bool
-	reading func(key string) // called before each Get
+	most    int           // bytes of a value; 0: any
 }
 
 func (m *mapRing) begin() error {
@@ -41,9 +40,6 @@ func (m *mapRing) Get(_, key string) (string, error) {
 	if err := m.begin(); err != nil {
 		return "", err
 	}
-	if m.reading != nil {
-		m.reading(key)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	value, ok := m.entries[key]
@@ -57,14 +53,11 @@ func (m *mapRing) Set(_, key, value string) error {
 	if err := m.begin(); err != nil {
 		return err
 	}
-	if len(value) > 2560 {
+	if m.most > 0 && len(value) > m.most {
 		return keyring.ErrSetDataTooBig
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failing != nil && m.failing(key) {
-		return fmt.Errorf("no")
-	}
 	if m.entries == nil {
 		m.entries = map[string]string{}
 	}
@@ -94,7 +87,7 @@ func (m *mapRing) size() int {
 // checkStore is what every store must do.
 func checkStore(ctx context.Context, s Store) error {
 	long := bytes.Repeat([]byte("0123456789"), 3000)
-	for _, value := range [][]byte{[]byte("{}"), long, []byte("short again"), long[:pieceSize], long[:pieceSize+1], []byte(splitMark + "1:a:b")} {
+	for _, value := range [][]byte{[]byte("{}"), long, []byte("short again")} {
 		if err := s.Set(ctx, "key", value); err != nil {
 			return fmt.Errorf("set %d bytes: %w", len(value), err)
 		}
@@ -178,7 +171,7 @@ func TestStoreModel(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 10).Draw(r, "changes") {
 			key := rapid.SampledFrom([]string{"a", "b"}).Draw(r, "key")
-			value := bytes.Repeat([]byte{byte(rapid.IntRange('a', 'z').Draw(r, "letter"))}, rapid.SampledFrom([]int{1, pieceSize, 3 * pieceSize, 5001}).Draw(r, "length"))
+			value := bytes.Repeat([]byte{byte(rapid.IntRange('a', 'z').Draw(r, "letter"))}, rapid.SampledFrom([]int{1, 2000, 3 * 2000, 5001}).Draw(r, "length"))
 			remove := rapid.Bool().Draw(r, "remove")
 			delete(model, key)
 			if !remove {

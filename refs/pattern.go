@@ -15,17 +15,11 @@ import (
 // Bounds of a regular expression, so that it is compiled within some 10 ms and 10 MB. All but maxInstructions and maxWeight
 // are told from the source, because the parser itself is without a bound: one class folded over all of Unicode takes it 3 ms.
 const (
-	maxPatternSource = 4 << 10 // bytes
+	maxPatternSource = 1 << 10 // bytes
 	maxInstructions  = 10_000  // when its repetitions are written out
 	maxWeight        = 80_000  // see Pattern.weight; a search keeps some 130 bytes for each at the most
 	maxClasses       = 50      // \p: each may be 1,300 characters in the tree
 	maxFolded        = 200_000 // characters in ranges, where case does not matter
-
-	instructionBytes = 40
-	runeBytes        = 4
-
-	maxOnePass   = 64 << 10 // bytes, of a pattern's one-pass machine: see shape.onePass
-	onePassBytes = 6        // for each instruction and character of its classes
 )
 
 // Pattern is a compiled regular expression (RE2). It is safe for use by many goroutines at once.
@@ -46,13 +40,13 @@ func (p *Pattern) Size() int { return p.size }
 // patterns holds compiled ones, by source; both bounds are of what is kept.
 var patterns = struct {
 	sync.Mutex
-	m     map[string]*Pattern
-	bytes int
+	m    map[string]*Pattern
+	size int // instructions
 }{m: map[string]*Pattern{}}
 
-const maxPatterns, maxPatternsBytes = 1000, 16 << 20
+const maxPatterns, maxPatternsSize = 1000, 200_000
 
-// CompilePattern compiles a regular expression of at most 4,096 bytes and 10,000 instructions, or gives back what it compiled
+// CompilePattern compiles a regular expression of at most 1,024 bytes and 10,000 instructions, or gives back what it compiled
 // before. The error is bad_arguments.
 func CompilePattern(source string) (*Pattern, *fault.Error) {
 	p, err := newPattern(source)
@@ -95,7 +89,7 @@ func newPattern(source string) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := s.compile(source)
+	first, err := regexp.Compile(nothing + source)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +97,14 @@ func newPattern(source string) (*Pattern, error) {
 		Regexp: first, size: s.instructions, weight: s.weight(), looksBack: s.looksBack,
 		inside: sync.OnceValues(func() (*regexp.Regexp, error) { return compileInside(source) }),
 	}
-	bytes := len(source) + 2*s.bytes() // inside too
 	patterns.Lock()
 	defer patterns.Unlock()
-	if len(patterns.m) >= maxPatterns || patterns.bytes+bytes > maxPatternsBytes {
+	if len(patterns.m) >= maxPatterns || patterns.size+p.size > maxPatternsSize {
 		clear(patterns.m)
-		patterns.bytes = 0
+		patterns.size = 0
 	}
 	if patterns.m[source] == nil {
-		patterns.bytes += bytes
+		patterns.size += p.size
 	}
 	patterns.m[source] = p
 	return p, nil
@@ -129,42 +122,16 @@ func compileInside(source string) (*regexp.Regexp, error) {
 
 // shape is what is known of a pattern before it is compiled.
 type shape struct {
-	classes, folded             int // before it is parsed
-	instructions, groups, runes int
-	spread                      int // characters that a class or a letter of the pattern stands for, all together
-	looksBack, anchored         bool
+	classes, folded      int // before it is parsed
+	instructions, groups int
+	looksBack            bool
 }
 
 func (s *shape) weight() int { return s.instructions * (16 + s.groups) / 16 }
 
-// bytes is what a compiled pattern takes.
-func (s *shape) bytes() int {
-	n := s.instructions*instructionBytes + s.runes*runeBytes
-	if extra := s.onePass(); extra <= maxOnePass {
-		n += extra
-	}
-	return n
-}
-
-// onePass is how many bytes the standard library's machine for anchored expressions takes at the most, in which each instruction
-// has the characters of all that may follow it.
-func (s *shape) onePass() int {
-	if !s.anchored {
-		return 0
-	}
-	return s.instructions * s.spread * onePassBytes
-}
-
-// nothing before a pattern matches what the pattern does, and has no one-pass machine: only what begins with ^ has.
+// nothing before a pattern matches what the pattern does. The standard library makes no one-pass machine of such a one, which would
+// have a copy of the characters of each class for each instruction: gigabytes for an anchored pattern of 150 bytes.
 const nothing = `(?:)`
-
-// compile compiles the pattern that was measured.
-func (s *shape) compile(source string) (*regexp.Regexp, error) {
-	if s.onePass() > maxOnePass {
-		source = nothing + source
-	}
-	return regexp.Compile(source)
-}
 
 // bounded tells what is too large.
 func (s *shape) bounded() error {
@@ -205,8 +172,6 @@ func measure(source string) (*shape, error) {
 // count is how many instructions the compiler makes of a tree at the most. The numbers are small: the parser has no tree of
 // more than 4 million.
 func (s *shape) count(re *syntax.Regexp) int {
-	s.runes += len(re.Rune)
-	s.spread += spread(re)
 	inside := 0
 	for _, sub := range re.Sub {
 		inside += s.count(sub)
@@ -214,9 +179,7 @@ func (s *shape) count(re *syntax.Regexp) int {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return max(len(re.Rune), 1)
-	case syntax.OpBeginText:
-		s.looksBack, s.anchored = true, true
-	case syntax.OpBeginLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+	case syntax.OpBeginText, syntax.OpBeginLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 		s.looksBack = true
 	case syntax.OpCapture, syntax.OpStar:
 		return inside + 2
@@ -233,20 +196,6 @@ func (s *shape) count(re *syntax.Regexp) int {
 		return max(re.Max*inside+re.Max-re.Min, 1) // xx(x(x)?)?
 	}
 	return 1
-}
-
-// spread is how many characters, as ends of ranges, a one-pass machine has for one place of a tree.
-func spread(re *syntax.Regexp) int {
-	const folds = 4 // characters that differ in case only, at the most
-	switch {
-	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase != 0:
-		return 2 * folds * len(re.Rune)
-	case re.Op == syntax.OpLiteral:
-		return 2 * len(re.Rune)
-	case re.Op == syntax.OpAnyChar || re.Op == syntax.OpAnyCharNotNL:
-		return 4
-	}
-	return len(re.Rune)
 }
 
 // foldsCase finds a flag (?i).
@@ -294,7 +243,6 @@ const keptInstructions = 500
 type literals struct {
 	known map[string]any
 	sum   shape
-	bytes int
 }
 
 // literalPattern is the source of one that is not kept compiled.
@@ -316,9 +264,8 @@ func (l *literals) literal(source string) (any, error) {
 	if err := l.sum.bounded(); err != nil {
 		return nil, fmt.Errorf("together with those before: %w", err)
 	}
-	l.bytes += s.bytes()
 	var literal any = literalPattern(source)
-	if l.bytes <= keptInstructions*instructionBytes {
+	if l.sum.instructions <= keptInstructions {
 		if literal, err = newPattern(source); err != nil {
 			return nil, err
 		}

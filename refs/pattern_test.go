@@ -132,12 +132,12 @@ var accepted = map[string]string{
 	"none or more":  strings.Repeat(`a{0,1000}`, 4),
 	"classes":       strings.Repeat(`\pL`, maxClasses),
 	"folded":        `(?i)` + strings.Repeat(`[一-龥]`, 9),
-	"Cyrillic":      `(?i)` + strings.Repeat(`[а-яё]+-`, 340),
+	"Cyrillic":      `(?i)` + strings.Repeat(`[а-яё]+-`, 80),
 	"empty groups":  strings.Repeat(`()`, 200),
-	"columns":       strings.Repeat(`([^,]*),`, 450),
-	"alternatives":  `^(?:` + strings.Repeat(`xyz\d|ä|`, 350) + `b)$`,
-	"nested":        strings.Repeat(`(?:`, 400) + `a` + strings.Repeat(`a{2})?`, 400),
-	"ASCII, folded": `(?i)` + strings.Repeat(`[A-z]`, 800),
+	"columns":       strings.Repeat(`([^,]*),`, 125),
+	"alternatives":  `^(?:` + strings.Repeat(`xyz\d|ä|`, 110) + `b)$`,
+	"nested":        strings.Repeat(`(?:`, 110) + `a` + strings.Repeat(`a{2})?`, 110),
+	"ASCII, folded": `(?i)` + strings.Repeat(`[A-z]`, 200),
 	"looking back":  `\b` + strings.Repeat(`\pL`, maxClasses-1) + strings.Repeat(`(?:ab){99}`, 40),
 }
 
@@ -204,7 +204,7 @@ func TestCostOfPatterns(t *testing.T) {
 	}
 }
 
-// TestBytesOfPatterns: what a pattern keeps is what is counted for it, or little more. It is not parallel: it measures.
+// TestBytesOfPatterns: what a pattern keeps follows from its instructions. It is not parallel: it measures.
 //
 //nolint:paralleltest // as said
 func TestBytesOfPatterns(t *testing.T) {
@@ -223,13 +223,13 @@ func TestBytesOfPatterns(t *testing.T) {
 		var all [n]*regexp.Regexp
 		kept := held(func() {
 			for i := range all {
-				if all[i], err = s.compile(source); err != nil {
+				if all[i], err = regexp.Compile(nothing + source); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}) / n
-		if most := 4*s.bytes() + 16<<10; kept > most {
-			t.Errorf("%.40s…: %d bytes are kept, counted %d", source, kept, s.bytes())
+		if most := 160*s.instructions + 512<<10; kept > most {
+			t.Errorf("%.40s…: %d bytes are kept of %d instructions", source, kept, s.instructions)
 		}
 		runtime.KeepAlive(&all)
 	}
@@ -258,10 +258,10 @@ func TestPatternsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		patterns.Lock()
-		n, bytes := len(patterns.m), patterns.bytes
+		n, size := len(patterns.m), patterns.size
 		patterns.Unlock()
-		if n > maxPatterns || bytes > maxPatternsBytes || bytes <= 0 {
-			t.Fatalf("%d patterns, %d bytes", n, bytes)
+		if n > maxPatterns || size > maxPatternsSize || size <= 0 {
+			t.Fatalf("%d patterns, %d instructions", n, size)
 		}
 	}
 }

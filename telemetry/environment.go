@@ -7,8 +7,8 @@ import (
 )
 
 // environment are the variables of OpenTelemetry (its specification, "Environment Variable Specification" and "OTLP
-// Exporter"). The exporter reads most of them itself, and goes on with its defaults where it cannot use one: what is wrong is
-// found here, before it does.
+// Exporter"). The exporter reads them itself, and goes on with its defaults where it cannot use one. Here is what it must not be
+// left: which exporter is meant, and what is secret.
 type environment func(name string) string
 
 func (e environment) get(name string) string { return strings.TrimSpace(e(name)) }

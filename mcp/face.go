@@ -113,10 +113,8 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 			}
 			ctx = f.server.discreetly(ctx, req.GetExtra())
 			caller := f.server.callerOf(req.GetExtra(), n)
-			if v == nil || !v.counted {
-				if wait := f.server.take(ctx, method, caller); wait > 0 {
-					return f.tooMany(ctx, method, req.GetExtra(), caller, f.server.tooOften(wait))
-				}
+			if wait := f.server.take(ctx, method, caller); wait > 0 {
+				return f.tooMany(ctx, method, req.GetExtra(), caller, f.server.tooOften(wait))
 			}
 			switch method {
 			case "tools/list":

@@ -59,7 +59,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, door *Door) erro
 	case <-ctx.Done():
 	}
 	s.calls.drain(s.o().Grace)
-	s.endSessions(nil)
+	s.endSessions()
 	s.cutStreams(func(*stream) bool { return true })
 	_ = l.Close()
 	err := <-failed

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"regexp"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -117,11 +118,15 @@ func (o *Options) settle() {
 	}
 }
 
+var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{0,63}$`)
+
 // check finds what no server can be made of: bad_request.
 func (o *Options) check() error {
 	switch {
 	case o == nil || o.Engine == nil || o.Catalog == nil || o.Counter == nil:
 		return fault.New(fault.BadRequest, "Options.Engine, Catalog and Counter are required")
+	case !replicaName.MatchString(o.Replica):
+		return fault.New(fault.BadRequest, "Options.Replica is %.60q: it must be at most 63 letters, digits and -", o.Replica)
 	case o.SessionTokens < 0:
 		return fault.New(fault.BadRequest, "Options.SessionTokens is %d: it cannot be below zero", o.SessionTokens)
 	case o.Limits.Sessions < -1 || o.Limits.Calls < -1 || o.Limits.PerSecond < 0 || o.Limits.Burst < 0:

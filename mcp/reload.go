@@ -73,7 +73,7 @@ func (s *Server) beginUnlessLasting(method string) (end func()) {
 // Reload serves something else from now on, to the clients that there are and those to come, and lets others in over HTTP (nil:
 // the same); clients are told that their tools have changed where they have. Calls that run end with what they began with:
 // drained is closed when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version,
-// Log, Grace, Stateless, KeepAlive and SessionTimeout and Replica stay what they were; what was added
+// Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica stay what they were; what was added
 // up of a session stays. It fails with bad_request where something that is required is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err error) {
 	if err := o.check(); err != nil {

@@ -331,7 +331,7 @@ func TestRightsChange(t *testing.T) {
 			t.Errorf("%s: %d %s", token, r.StatusCode, body)
 		}
 	}
-	s.endSessions(nil) // ends ann's stream
+	s.endSessions() // ends ann's stream
 }
 
 // TestStreamExpires: a stream does not outlive the token that it was opened with.

@@ -73,7 +73,7 @@ func (s *Server) o() *Options { return &s.now.Load().Options }
 func (s *Server) Close() {
 	s.closed.Do(func() { close(s.done) })
 	s.calls.cut()
-	s.endSessions(nil)
+	s.endSessions()
 	for _, f := range s.allFaces() {
 		f.shared.close()
 	}

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -214,15 +216,10 @@ func (s *Server) giveWay(most int, of func(caller string) bool) (gone *session, 
 	return gone, gone != nil
 }
 
-// endSessions closes the sessions that of accepts; nil: all.
-func (s *Server) endSessions(of func(*session) bool) {
+// endSessions closes all sessions.
+func (s *Server) endSessions() {
 	s.mu.Lock()
-	var list []*session
-	for _, n := range s.sessions {
-		if of == nil || of(n) {
-			list = append(list, n)
-		}
-	}
+	list := slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
 	var closing sync.WaitGroup
 	for _, n := range list {

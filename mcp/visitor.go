@@ -26,7 +26,6 @@ type visitor struct {
 	keys     atomic.Uint64 // of the door, by which its token was verified
 	at       time.Time     // when it was identified
 	token    string        // "": the door asks for none
-	counted  bool          // its request was counted before it comes to a face
 	attended atomic.Bool   // its request has come to a face, which counts it
 	decoded  func()        // ends the turn that its message is decoded in; nil: there is none
 }

@@ -41,10 +41,10 @@ func (p *Pattern) Size() int { return p.size }
 var patterns = struct {
 	sync.Mutex
 	m    map[string]*Pattern
-	size int // instructions
+	kept int // see shape.kept
 }{m: map[string]*Pattern{}}
 
-const maxPatterns, maxPatternsSize = 1000, 200_000
+const maxPatterns, maxPatternsKept = 1000, 200_000
 
 // CompilePattern compiles a regular expression of at most 1,024 bytes and 10,000 instructions, or gives back what it compiled
 // before. The error is bad_arguments.
@@ -99,12 +99,12 @@ func newPattern(source string) (*Pattern, error) {
 	}
 	patterns.Lock()
 	defer patterns.Unlock()
-	if len(patterns.m) >= maxPatterns || patterns.size+p.size > maxPatternsSize {
+	if len(patterns.m) >= maxPatterns || patterns.kept+s.kept() > maxPatternsKept {
 		clear(patterns.m)
-		patterns.size = 0
+		patterns.kept = 0
 	}
 	if patterns.m[source] == nil {
-		patterns.size += p.size
+		patterns.kept += s.kept()
 	}
 	patterns.m[source] = p
 	return p, nil
@@ -128,6 +128,12 @@ type shape struct {
 }
 
 func (s *shape) weight() int { return s.instructions * (16 + s.groups) / 16 }
+
+// kept is what a compiled pattern takes in memory, in instructions of some 80 bytes, for it and for what is inside: a class \p may
+// have 5 KB of ranges.
+func (s *shape) kept() int { return s.instructions + classInstructions*s.classes }
+
+const classInstructions = 130
 
 // nothing before a pattern matches what the pattern does. The standard library makes no one-pass machine of such a one, which would
 // have a copy of the characters of each class for each instruction: gigabytes for an anchored pattern of 150 bytes.
@@ -265,7 +271,7 @@ func (l *literals) literal(source string) (any, error) {
 		return nil, fmt.Errorf("together with those before: %w", err)
 	}
 	var literal any = literalPattern(source)
-	if l.sum.instructions <= keptInstructions {
+	if l.sum.kept() <= keptInstructions {
 		if literal, err = newPattern(source); err != nil {
 			return nil, err
 		}

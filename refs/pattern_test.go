@@ -228,8 +228,8 @@ func TestBytesOfPatterns(t *testing.T) {
 				}
 			}
 		}) / n
-		if most := 160*s.instructions + 512<<10; kept > most {
-			t.Errorf("%.40s…: %d bytes are kept of %d instructions", source, kept, s.instructions)
+		if most := 80*s.kept() + 32<<10; kept > most {
+			t.Errorf("%.40s…: %d bytes are kept, counted as %d instructions", source, kept, s.kept())
 		}
 		runtime.KeepAlive(&all)
 	}
@@ -258,9 +258,9 @@ func TestPatternsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		patterns.Lock()
-		n, size := len(patterns.m), patterns.size
+		n, size := len(patterns.m), patterns.kept
 		patterns.Unlock()
-		if n > maxPatterns || size > maxPatternsSize || size <= 0 {
+		if n > maxPatterns || size > maxPatternsKept || size <= 0 {
 			t.Fatalf("%d patterns, %d instructions", n, size)
 		}
 	}

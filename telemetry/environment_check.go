@@ -3,20 +3,29 @@
 package telemetry
 
 import (
+	"cmp"
 	"net/url"
+	"strconv"
 	"strings"
-
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// check finds a protocol that onecall does not speak, and a secret in the address of the collector.
+// check finds a protocol that onecall does not speak, a secret in the address of the collector, and sizes that OpenTelemetry would
+// panic at.
 func (e environment) check() *fault.Error {
-	if f := e.checkProtocol(); f != nil {
-		return f
+	return cmp.Or(e.checkProtocol(), e.checkEndpoints(), e.checkSize("OTEL_BSP_MAX_QUEUE_SIZE"), e.checkSize("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"))
+}
+
+const maxQueue = 1_000_000 // spans
+
+func (e environment) checkSize(variable string) *fault.Error {
+	value := e.get(variable)
+	if n, err := strconv.Atoi(value); value != "" && (err != nil || n < 1 || n > maxQueue) {
+		return unusable(variable, "it must be a number of spans from 1 to "+strconv.Itoa(maxQueue))
 	}
-	return e.checkEndpoints()
+	return nil
 }
 
 func (e environment) checkProtocol() *fault.Error {

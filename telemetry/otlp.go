@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -32,10 +32,9 @@ func startTraces(version string, r *reporter) (tracer trace.Tracer, stop func(co
 		return nil, nil, f
 	}
 	r.secrets = env.secrets()
-	otel.SetLogger(logr.Discard()) // its own writes to stderr; what fails is told to the handler below, or by the exporter
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		r.log.Warn("OpenTelemetry failed", "error", clip(r.scrub(r.secrets.Text(err.Error()))))
-	}))
+	tell := func(said string) { r.log.Warn("OpenTelemetry failed", "error", clip(r.scrub(r.secrets.Text(said)))) }
+	otel.SetLogger(funcr.New(func(_, said string) { tell(said) }, funcr.Options{})) // errors alone; its own logger writes to stderr
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { tell(err.Error()) }))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	exporter, err := otlptracehttp.New(ctx) // it reads the environment, and calls nobody yet

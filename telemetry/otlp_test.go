@@ -288,6 +288,8 @@ func TestEnvironment(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": {"http/json", fault.NotSupported, "http/protobuf"},
 		"OTEL_TRACES_EXPORTER":               {"zipkin", fault.NotSupported, "otlp"},
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": {"collector:4318", fault.BadRequest, "http"},
+		"OTEL_BSP_MAX_QUEUE_SIZE":            {"100000000000", fault.BadRequest, "1000000"},
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE":     {"-1", fault.BadRequest, "spans"},
 		"OTEL_RESOURCE_ATTRIBUTES":           {"no-value", fault.BadRequest, "key=value"},
 	} {
 		t.Run(variable, func(t *testing.T) {

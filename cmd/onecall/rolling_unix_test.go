@@ -148,6 +148,47 @@ func TestRollingRestart(t *testing.T) {
 	t.Logf("%d were answered, and %d sessions begun again", answered.Load(), again.Load())
 }
 
+// TestKilledInASession: behind that file, a client whose server is killed in the middle of its call is not told that its session is
+// not found, which would mean that nothing was done; its next request is.
+func TestKilledInASession(t *testing.T) {
+	t.Parallel()
+	ports := [2]string{redistest.FreePort(t), redistest.FreePort(t)}
+	front := nginx(t, ports)
+	arrived := make(chan struct{}, 1)
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	config := write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("http: {allow: [%q]}\n", strings.TrimPrefix(slow.URL, "http://")))
+	servers := map[string]*serving{}
+	for i, name := range []string{"first", "second"} {
+		servers[name] = serveHTTP(t, config, "--http", "127.0.0.1:"+ports[i], "--replica", name)
+	}
+	w := anyClient(t, front, statefulVersion)
+	name, _, _ := strings.Cut(w.session, "-")
+	status := make(chan int, 1)
+	go func() {
+		chain := map[string]any{"steps": []any{map[string]any{"fn": "http.get", "args": map[string]any{"url": slow.URL}}}}
+		r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "chain", "arguments": chain}), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		status <- r.status
+	}()
+	await(t, arrived, "a call runs")
+	if err := servers[name].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-servers[name].ended
+	if got := <-status; got != http.StatusBadGateway {
+		t.Errorf("the call that ran: %d", got)
+	}
+	if r := w.send(t, http.MethodPost, w.message(t, "2", "tools/list", nil), nil); r.status != http.StatusNotFound {
+		t.Errorf("the next one: %d %s", r.status, r.body)
+	}
+}
+
 // toldOfEnding are lines of requests in sessions that the server tells that it ends.
 var toldOfEnding = regexp.MustCompile(`(?m)^.*level=WARN msg=request kind=refuse .*code=unavailable.*\n`)
 

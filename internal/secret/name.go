@@ -29,11 +29,26 @@ var (
 
 // Name reports whether the value of a header, variable or member of that name in a configuration is a secret. It errs on
 // the side of secrecy.
-func Name(name string) bool { return isSecret(name, plainParts, nil) }
+func Name(name string) bool { return isSecret(name, plainParts, nil) || isGlued(name) }
 
 // Argument reports whether the value of an argument, or of a member of one, of that name is a secret. Cursors, page tokens
 // and the tokens of idempotent requests are none, nor are keys of which the name does not say that they are secret.
 func Argument(name string) bool { return isSecret(name, cursors, keyWords) }
+
+// gluedParts make a secret of a name in a configuration, where words stand without a separator: SSHPASS, X-Authkey.
+var gluedParts = regexp.MustCompile(`authkey|authenticat|passkey|pwd`)
+
+// isGlued reports whether a name in a configuration is that of a secret by parts of its words, or by words that mean others in
+// arguments.
+func isGlued(name string) bool {
+	words := split(name)
+	if len(words) > 1 && slices.Contains(plainEndings, words[len(words)-1]) {
+		return false
+	}
+	return gluedParts.MatchString(strings.Join(words, "")) || slices.ContainsFunc(words, func(word string) bool {
+		return word == "cred" || word == "private" || strings.HasSuffix(word, "pass") && word != "compass" && word != "bypass"
+	})
+}
 
 // isSecret reports whether a name without its plain parts is that of a secret; the words qualify keys, nil: all keys are secret.
 func isSecret(name string, plainParts *regexp.Regexp, keyWords []string) bool {

@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is a secret: %t %t", name, Name(name), Argument(name))
 		}
 	}
-	for _, name := range []string{"pageToken", "page_token", "NextToken", "nextPageToken", "next_page_token", "continuation_token", "continuationToken",
+	for _, name := range []string{"SSHPASS", "FTPPASS", "DBPASS", "DBPWD", "DB_CRED", "PRIVATE_PEM", "TS_AUTHKEY", "Authentication", "X-Authkey", "X-Passkey", "pageToken", "page_token", "NextToken", "nextPageToken", "next_page_token", "continuation_token", "continuationToken",
 		"clientToken", "ClientRequestToken", "client_token", "CLIENT_TOKEN", "syncToken", "SYNC_TOKEN", "starting-token", "nexttoken", "key", "keys",
 		"issueKey", "projectKey", "sort_key", "OPENAI_KEY"} {
 		if !Name(name) || Argument(name) {

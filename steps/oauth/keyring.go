@@ -115,7 +115,7 @@ func (s *keyringStore) run(ctx context.Context, verb string, do func() error) er
 	case err := <-done:
 		switch {
 		case errors.Is(err, keyring.ErrSetDataTooBig):
-			return fault.New(fault.LimitExceeded, "the login is too long for this system's keyring: log out, write `file` into the file store in %s, and log in again", s.folder)
+			return fault.New(fault.LimitExceeded, "the login is too long for this system's keyring")
 		case err != nil:
 			return fault.New(fault.Unavailable, "the keyring cannot be %s: %s", verb, words(err.Error()))
 		}

@@ -149,7 +149,7 @@ func canonical(u *url.URL) string {
 func refused(u *url.URL, isLocal bool) string {
 	local := loopback.Is(u.Hostname())
 	switch {
-	case u.Hostname() == "", isUnspecified(u.Hostname()):
+	case u.Hostname() == "", isVague(u.Hostname()):
 		return "it names no host"
 	case u.User != nil:
 		return "it holds a user or a password"
@@ -174,10 +174,12 @@ func refusedText(text string, isLocal bool) string {
 	return refused(u, isLocal)
 }
 
-// isUnspecified reports whether a host is an address at which no server can be named, though a client may reach its own machine by it.
-func isUnspecified(host string) bool {
+// isVague reports whether a host may lead to this machine without naming it: names below localhost, which resolvers take for it or
+// not, and unspecified addresses.
+func isVague(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsUnspecified()
+	return strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsUnspecified()
 }
 
 // hostOf is the part of a checked URL that messages show.

@@ -20,7 +20,7 @@ func TestRefused(t *testing.T) {
 		"http://[::ffff:127.0.0.1]/":    {false, true},
 		"http://localhost:1":            {false, true},
 		"http://LOCALHOST.":             {false, true},
-		"http://a.localhost":            {false, true},
+		"http://a.localhost":            {false, false},
 		"https://127.8.8.8":             {false, true},
 		"https://0.0.0.0":               {false, false},
 		"https://example.com#x":         {false, false},

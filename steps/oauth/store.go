@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -86,7 +85,7 @@ func private(folder string) error {
 	return nil
 }
 
-// Auto is the keyring where one works, else a file in the folder. Nothing is asked of the keyring before the first
+// Auto is the keyring where one works, else a file in the folder, which also has the logins that are too long for the keyring. Nothing is asked of the keyring before the first
 // login; what was chosen then is written to the folder and stays, so that a keyring that is locked one day does not make
 // a login disappear, and none turns up in a file by surprise. To choose anew, log out and delete the file "store" there.
 func Auto(folder string) Store {
@@ -122,16 +121,23 @@ func (a *auto) Get(ctx context.Context, key string) ([]byte, error) {
 	if s == nil {
 		return nil, err
 	}
-	return s.Get(ctx, key)
+	value, err := s.Get(ctx, key)
+	if value == nil && err == nil && s == a.keyring {
+		return a.file.Get(ctx, key) // it was too long
+	}
+	return value, err
 }
 
 // Delete implements Store.
 func (a *auto) Delete(ctx context.Context, key string) error {
 	s, err := a.chosen()
-	if s == nil {
+	switch s {
+	case nil:
 		return err
+	case a.keyring:
+		err = a.file.Delete(ctx, key)
 	}
-	return s.Delete(ctx, key)
+	return errors.Join(err, s.Delete(ctx, key))
 }
 
 // Set implements Store; the first one chooses.
@@ -139,27 +145,37 @@ func (a *auto) Set(ctx context.Context, key string, value []byte) error {
 	a.probing.Lock()
 	s, err := a.chosen()
 	if s == nil && err == nil {
-		s, err = a.choose(ctx, value)
+		s, err = a.choose(ctx)
 	}
 	a.probing.Unlock()
 	if err != nil {
 		return err
 	}
-	return s.Set(ctx, key, value)
+	err = s.Set(ctx, key, value)
+	switch {
+	case s != a.keyring:
+		return err
+	case err == nil:
+		return a.file.Delete(ctx, key) // an earlier one that was too long
+	case fault.CodeOf(err) == fault.LimitExceeded && len(value) <= maxValue:
+		if err = a.file.Set(ctx, key, value); err == nil {
+			err = s.Delete(ctx, key)
+		}
+	}
+	return err
 }
 
-// choose tries the keyring with a value as long as the first login. A keyring can wait for a person without end: it has a few
-// seconds.
-func (a *auto) choose(ctx context.Context, first []byte) (Store, error) {
+// choose tries the keyring with a value of its own. A keyring can wait for a person without end: it has a few seconds.
+func (a *auto) choose(ctx context.Context) (Store, error) {
 	if err := private(a.folder); err != nil {
 		return nil, err
 	}
 	try, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s := a.file
-	key, value := "probe-"+random(), bytes.Repeat([]byte("x"), len(first))
-	if a.keyring.Set(try, key, value) == nil {
-		if got, err := a.keyring.Get(try, key); err == nil && bytes.Equal(got, value) && a.keyring.Delete(try, key) == nil {
+	key := "probe-" + random()
+	if a.keyring.Set(try, key, []byte("{}")) == nil {
+		if got, err := a.keyring.Get(try, key); err == nil && string(got) == "{}" && a.keyring.Delete(try, key) == nil {
 			s = a.keyring
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -200,13 +201,17 @@ func (s *Server) ownSession(next http.Handler, w http.ResponseWriter, r *http.Re
 			n.cut(sessionEnded()) // the end of a session waits for its calls
 		}
 		if r.Method == http.MethodPost && n != nil {
-			n.note(1)
+			n.note(1) // before the look: who ends the session waits for this request, or the look finds that it has ended
 			defer n.note(-1)
+			if n.ctx.Err() != nil {
+				s.noSession(w, r)
+				return
+			}
 		}
 		s.serve(next, w, r, m)
 	case s.calls.ending():
 		s.sendAway(w, r, m)
-	case m.body != nil && !m.begins(): // what is no JSON is refused as such
+	case m.body != nil && !m.begins() && knowsSessions(r): // what is no JSON, or no version, is refused as such
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
 	default:
 		place, ok := s.reserve(s.callerIn(r.Context()))
@@ -311,6 +316,12 @@ const envelope = 64 << 10
 // withoutSessions reports whether a client speaks a version of MCP that has no sessions.
 func withoutSessions(r *http.Request) bool {
 	return !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version"))
+}
+
+// knowsSessions reports whether a client names a version of MCP that has sessions, or none.
+func knowsSessions(r *http.Request) bool {
+	version := r.Header.Get("Mcp-Protocol-Version")
+	return version == "" || slices.Contains(protocol.Versions, version)
 }
 
 // surfaceWord is the surface that a request asks for; "": the server's.

@@ -123,9 +123,9 @@ func (n *session) idle() (since time.Time, ok bool) {
 	return n.used, n.calls == 0
 }
 
-// rest waits until the session is idle, for a second at most: what its cancelled calls answer is still to be sent.
+// rest waits until the session is idle, for two seconds at most: what its cancelled calls answer is still to be sent.
 func (n *session) rest() {
-	for range 200 {
+	for range 400 {
 		if _, idle := n.idle(); idle {
 			return
 		}

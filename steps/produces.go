@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 
@@ -41,7 +42,8 @@ func (e Element) kind() byte {
 
 // walkedPaths are what is known of some paths of one schema, as the same ones are asked for again and again.
 type walkedPaths struct {
-	doubts bool // of a schema that is declared
+	doubts bool        // of a schema that is declared
+	some   atomic.Bool // a path of it was doubted: most schemas have none, and nothing is looked for then
 	mu     sync.RWMutex
 	paths  map[string]walked
 }
@@ -69,7 +71,9 @@ func (w *walkedPaths) at(name string, schema []byte, path []Element) (found walk
 		return walked{}, f
 	}
 	if w.doubts {
-		found.doubt = undeclared(name, schema, path)
+		if found.doubt = undeclared(name, schema, path); found.doubt != nil {
+			w.some.Store(true)
+		}
 	}
 	w.put(key, found)
 	return found, nil

@@ -13,9 +13,9 @@ const maxBranches = 64
 
 // Undeclared reports where a path takes a member that the output schema does not declare, though it allows it, and that
 // resembles one that it declares: reference_missing, with the nearest. nil: there is none. As a result may have what its
-// schema does not declare, it is no more than a warning.
+// schema does not declare, it is no more than a warning. It knows of paths that Produces was asked for.
 func (e *Entry) Undeclared(path []Element) *fault.Error {
-	if len(e.spec.Output) == 0 || len(path) == 0 {
+	if len(path) == 0 || !e.walked.some.Load() {
 		return nil
 	}
 	found, _ := e.walked.at(e.spec.Name, e.spec.Output, path)

@@ -24,6 +24,7 @@ func TestUndeclared(t *testing.T) {
 		"either.naem": "name", "either.sise": "size", "either.0": "", "labels.taem": "", "extra.taem": "", "free.x": "", "cases.statuss": "", "it has a.it has y": "it has x", "next.next.cuont": "count",
 		"whatever": "", "items.size": "", "items.[*].?prise": "price", "count.x": "",
 	} {
+		_, _ = e.Produces(path(text))
 		f := e.Undeclared(path(text))
 		if got := f != nil; got != (nearest != "") || got && !slices.Contains(f.Nearest, nearest) {
 			t.Errorf("%s: %+v, want %q", text, f, nearest)

@@ -23,7 +23,7 @@ import (
 	"github.com/onecall-mcp/onecall/redisclient/redistest"
 )
 
-// TestRollingRestart: behind the nginx file of docs/operate.md two servers that share results are ended and started anew in turn,
+// TestRollingRestart: behind the nginx file of docs/operate.md two servers that share results are restarted in turn,
 // while clients call all the time, and calls that are slow run: no call of a client without a session fails, and clients with one
 // come back when it has ended with its server.
 func TestRollingRestart(t *testing.T) {

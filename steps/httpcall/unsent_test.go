@@ -34,20 +34,7 @@ func TestRefusedCallsAreNotSent(t *testing.T) {
 		{"http.get", nil, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 		{"http.get", settings, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 	} {
-		var list []steps.Function
-		for _, fn := range s.Functions() {
-			fn, _ = test.settings.Apply(fn)
-			list = append(list, fn)
-		}
-		r, err := steps.NewRegistry(list, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entry, err := r.Resolve(test.fn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = entry.Call(t.Context(), json.RawMessage(test.args))
+		_, err := configured(t, s, test.settings, test.fn).Call(t.Context(), json.RawMessage(test.args))
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
 			t.Errorf("%s %s: %+v, want %s %q", test.fn, test.args, f, test.code, test.outcome)
 		}
@@ -110,21 +97,10 @@ func TestConfiguredWrites(t *testing.T) {
 			defer func() { _ = s.Close() }()
 			write := steps.Write
 			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.*", Effect: &write}})
-			var list []steps.Function
-			for _, fn := range s.Functions() {
-				if !test.asRead {
-					fn, _ = settings.Apply(fn)
-				}
-				list = append(list, fn)
+			if test.asRead {
+				settings = nil
 			}
-			r, err := steps.NewRegistry(list, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			entry, err := r.Resolve(test.fn)
-			if err != nil {
-				t.Fatal(err)
-			}
+			entry := configured(t, s, settings, test.fn)
 			args := json.RawMessage(`{}`)
 			if test.fn == "http.get" {
 				args = json.RawMessage(`{"url":"` + server.URL + `/"}`)
@@ -141,4 +117,23 @@ func TestConfiguredWrites(t *testing.T) {
 			}
 		})
 	}
+}
+
+// configured is the function of that name as the settings have it; nil leaves it as its source says.
+func configured(t *testing.T, s *Source, settings *steps.Settings, name string) *steps.Entry {
+	t.Helper()
+	var list []steps.Function
+	for _, fn := range s.Functions() {
+		fn, _ = settings.Apply(fn)
+		list = append(list, fn)
+	}
+	r, err := steps.NewRegistry(list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := r.Resolve(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
 }

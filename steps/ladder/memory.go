@@ -15,7 +15,7 @@ const foot = -1
 type memoryKey struct{}
 
 // memory is that of the session that ctx carries; one of its own if ctx carries no session. After a change of the ladder a
-// session begins anew: the rungs are others.
+// session begins again: the rungs are others.
 func (l *Ladder) memory(ctx context.Context) *memory {
 	session := steps.SessionOf(ctx)
 	if session == nil {

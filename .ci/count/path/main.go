@@ -158,7 +158,7 @@ func functionAt(root string, at block) (room, name string) {
 		if f, ok := declaration.(*ast.FuncDecl); ok && first.Line <= at.line && at.line <= last.Line {
 			name = f.Name.Name
 			if f.Recv != nil {
-				name = strings.Trim(regexp.MustCompile(`^\*?(\w+).*`).ReplaceAllString(string(types(root, at.file, f)), "$1"), "*") + "." + name
+				name = strings.Trim(regexp.MustCompile(`^\*?(\w+).*`).ReplaceAllString(string(receiver(root, at.file, f)), "$1"), "*") + "." + name
 			}
 			return filepath.Dir(at.file), name
 		}
@@ -166,8 +166,8 @@ func functionAt(root string, at block) (room, name string) {
 	return filepath.Dir(at.file), fmt.Sprintf("literal@%s:%d", filepath.Base(at.file), at.line)
 }
 
-// types is the text of a method's receiver type.
-func types(root, file string, f *ast.FuncDecl) []byte {
+// receiver is the text of a method's receiver type.
+func receiver(root, file string, f *ast.FuncDecl) []byte {
 	text, err := os.ReadFile(filepath.Join(root, file))
 	must(err)
 	t := f.Recv.List[0].Type

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/exprs"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
 // BenchmarkGreedy is the small chain of one caller while another runs 16 chains of 16 large expressions at once: with turns
@@ -29,7 +29,7 @@ func BenchmarkGreedy(b *testing.B) {
 			if faults != nil {
 				b.Fatal(faults)
 			}
-			e, err := chain.New(&chain.Options{Functions: registry, Shares: share.New(arm.places)})
+			e, err := chain.New(&chain.Options{Functions: registry, Shares: admit.New(arm.places)})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -21,10 +21,10 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/telemetry"
 )
 
 // mostBeside is what a chain may take with something beside it, of what it takes without, before something is certainly wrong:
@@ -85,12 +85,12 @@ func cpuTime(b *testing.B) time.Duration {
 // BenchmarkRights is what it costs to know callers by their tokens, of which there are a thousand, with a list of functions each.
 func BenchmarkRights(b *testing.B) {
 	off := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}})
-	var tokens []rights.Token
+	var tokens []auth.Token
 	for i := range 1000 {
 		hash := sha256.Sum256([]byte(tokenOf(i)))
-		tokens = append(tokens, rights.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]), Rights: rights.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
+		tokens = append(tokens, auth.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]), Rights: auth.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
 	}
-	table, faults := rights.New(&rights.Options{Tokens: tokens})
+	table, faults := auth.New(&auth.Options{Tokens: tokens})
 	if len(faults) > 0 {
 		b.Fatal(faults)
 	}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/mcp"
-	"github.com/onecall-mcp/onecall/rights"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -212,7 +212,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.ServeHTTP(ctx, l, &mcp.Door{Access: rights.Caller{ID: "bench"}, Callers: s.callers})
+		ended <- server.ServeHTTP(ctx, l, &mcp.Door{Access: auth.Caller{ID: "bench"}, Callers: s.callers})
 	}()
 	tb.Cleanup(func() {
 		cancel()

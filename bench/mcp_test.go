@@ -15,7 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/mcpsource"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // asServer in the environment makes the test binary an MCP server on stdio.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // realChain is a chain of the data sets, with what each call must be given and what it answered.

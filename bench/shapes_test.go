@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/replay"
 	"github.com/onecall-mcp/onecall/steps/shape"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // shapeFigures count what shapes that were learnt from half of the chains find in the other half.

@@ -3,7 +3,7 @@ package budget
 import (
 	"context"
 
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // heavyBytes is from how many bytes on that it works through a piece of work waits for its caller's turn.
@@ -19,7 +19,7 @@ func working(ctx context.Context, n int, do func(*work) error) error {
 	if n < heavyBytes {
 		return do(nil)
 	}
-	turn, err := share.From(ctx).Turn(ctx)
+	turn, err := admit.From(ctx).Turn(ctx)
 	if err != nil {
 		return storeFault(err, "read")
 	}
@@ -30,7 +30,7 @@ func working(ctx context.Context, n int, do func(*work) error) error {
 // work is a piece of work under way; nil is one that is over soon.
 type work struct {
 	ctx  context.Context
-	turn *share.Turn
+	turn *admit.Turn
 	done int // values
 	err  error
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // TestWorkOnLargeValuesTakesATurn: each mode of a fetch, and the description of a result, waits for its caller's turn where the
@@ -30,12 +30,12 @@ func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				shares := share.New(1)
-				mine := share.With(t.Context(), shares.Of("me", 0))
+				shares := admit.New(1)
+				mine := admit.With(t.Context(), shares.Of("me", 0))
 				r := results(t, nil)
 				small, token := keep(t, r, `[1]`), keep(t, r, large)
 				query := func(ctx context.Context, _ string, value []byte) ([]byte, error) {
-					turn, err := share.From(ctx).Turn(ctx)
+					turn, err := admit.From(ctx).Turn(ctx)
 					defer turn.Done()
 					return value, err
 				}
@@ -188,7 +188,7 @@ func (s slowly) Put(ctx context.Context, key string, e budget.Entry) error {
 func TestNoTurnWhileTheStoreIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shares := share.New(1)
+		shares := admit.New(1)
 		r, err := budget.NewResults(slowly{memory(t)}, &budget.ResultsOptions{TTL: 10 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +199,7 @@ func TestNoTurnWhileTheStoreIsAsked(t *testing.T) {
 		go func() {
 			fits := func(b []byte) bool { return len(b) < 1000 }
 			f := budget.Fetch{Token: token, Mode: budget.ModeFiltered, FilterKeys: []string{"id"}}
-			_, err := r.Answer(share.With(t.Context(), shares.Of("me", 0)), "me", f, fits, nil)
+			_, err := r.Answer(admit.With(t.Context(), shares.Of("me", 0)), "me", f, fits, nil)
 			done <- err
 		}()
 		synctest.Wait()

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
-	"github.com/onecall-mcp/onecall/share"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -252,7 +252,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 // many small ones keep the processors as well as a large one.
 func (r *run) invoke(ctx context.Context, p *plannedStep, args []byte) ([]byte, error) {
 	if p.fn.Spec().Computes && r.calls.Load() > freeCalls {
-		ctx = share.WithTurns(ctx)
+		ctx = admit.WithTurns(ctx)
 	}
 	return p.fn.Call(ctx, args)
 }

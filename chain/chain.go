@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // Engine runs chains. It is safe for use by many goroutines at once and holds nothing that must be closed.
@@ -60,7 +60,7 @@ func stopped(panicked any, what string) *fault.Error {
 // columns are of.
 func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults *faultList) *Answer {
 	defer s.release()
-	ctx = share.With(ctx, s.part.Within(s))
+	ctx = admit.With(ctx, s.part.Within(s))
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}

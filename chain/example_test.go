@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // Functions of one's own: a spec, and a call from raw JSON to raw JSON.

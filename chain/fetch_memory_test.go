@@ -19,8 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -90,7 +90,7 @@ func flood(t *testing.T, store string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := chain.New(&chain.Options{Functions: registry, Results: results, Shares: share.New(2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20})
+	e, err := chain.New(&chain.Options{Functions: registry, Results: results, Shares: admit.New(2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -64,7 +64,7 @@ type Options struct {
 
 	// Shares are what the callers of all engines that have the same Shares divide among them: MaxRunningBytes, and turns at work
 	// that takes a processor for long. nil: the engine has its own, with a turn for each processor.
-	Shares *share.Shares
+	Shares *admit.Shares
 
 	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its
 	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
@@ -232,7 +232,7 @@ func (o *Options) share() error {
 		return fault.New(fault.BadRequest, "MaxRunningBytes is %d: it must be at least twice MaxChainBytes, which is %d, as one caller may have half of it", o.MaxRunningBytes, o.MaxChainBytes)
 	}
 	if o.Shares == nil {
-		o.Shares = share.New(runtime.GOMAXPROCS(0))
+		o.Shares = admit.New(runtime.GOMAXPROCS(0))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 const configured = "configured-s3cret-of-defaults"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // freeBytes of each exchange are not counted: most chains never need more.
@@ -25,7 +25,7 @@ const heavyRequest = 256 << 10
 
 // Turn waits for a turn at heavy work on behalf of a caller (Caller.ID), for what a door does with its request before Run or Call,
 // which take turns of their own: it is done by then. The error is the context's, when it ends first.
-func (e *Engine) Turn(ctx context.Context, caller string) (*share.Turn, error) {
+func (e *Engine) Turn(ctx context.Context, caller string) (*admit.Turn, error) {
 	return e.o.Shares.Of(caller, 0).Turn(ctx)
 }
 
@@ -60,7 +60,7 @@ type pace struct {
 	ctx   context.Context
 	large bool      // the request is: its plan is heavy from the first step on
 	since time.Time // the clock was looked at, or others went first
-	turn  *share.Turn
+	turn  *admit.Turn
 	ended *fault.Error // why the plan is not made; nil: it is
 }
 
@@ -71,7 +71,7 @@ func (p *pace) goesOn(n int) bool {
 	}
 	var err error
 	if p.turn == nil {
-		p.turn, err = share.From(p.ctx).Turn(p.ctx)
+		p.turn, err = admit.From(p.ctx).Turn(p.ctx)
 	} else {
 		err = p.turn.Yield(p.ctx)
 	}
@@ -90,7 +90,7 @@ func (p *pace) end() { p.turn.Done() }
 
 // holding is what an exchange holds of the bytes that all running chains share.
 type holding struct {
-	part share.Part   // the caller's
+	part admit.Part   // the caller's
 	used atomic.Int64 // bytes of results and arguments
 	mu   sync.Mutex
 	held atomic.Int64 // of these, those taken of the part; written under mu

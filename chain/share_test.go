@@ -13,9 +13,9 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/exprs"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
 // heavyWork are chains each of which works for long at something.
@@ -62,7 +62,7 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				shares := share.New(1)
+				shares := admit.New(1)
 				e := engineOf(t, texts(t), chain.Options{Shares: shares}, false)
 				other, err := shares.Of("other", 0).Turn(t.Context())
 				if err != nil {
@@ -103,7 +103,7 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 func TestWaitedForAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		places := share.NewPlaces("disk", 1)
+		places := admit.NewPlaces("disk", 1)
 		leave, f := places.Enter(t.Context())
 		if f != nil {
 			t.Fatal(f)
@@ -147,7 +147,7 @@ func TestRunningBytes(t *testing.T) {
 			Spec: steps.Spec{Name: "test.wait", Effect: steps.Read, EffectDeclared: true},
 			Call: func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("1"), nil },
 		})
-		shares := share.New(1)
+		shares := admit.New(1)
 		e := engineOf(t, functions, chain.Options{Shares: shares, MaxChainBytes: 10 << 20, MaxRunningBytes: 20 << 20}, false)
 		run := func(id string, request string) *chain.Answer {
 			return e.Run(t.Context(), []byte(request), &chain.Caller{ID: id})
@@ -202,7 +202,7 @@ func TestWhatIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shares := share.New(1)
+			shares := admit.New(1)
 			e := engineOf(t, texts(t), chain.Options{Shares: shares, MaxChainBytes: 6 << 20, MaxRunningBytes: all, MaxTotalTokens: 2000}, true)
 			most := int64(0)
 			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { most = max(most, shares.Held()) }}
@@ -222,7 +222,7 @@ func TestWhatIsHeld(t *testing.T) {
 // TestFetchHolds: a kept value is held while it is read.
 func TestFetchHolds(t *testing.T) {
 	t.Parallel()
-	shares := share.New(1)
+	shares := admit.New(1)
 	e := engineOf(t, texts(t), chain.Options{Shares: shares, MaxChainBytes: 2 << 20, MaxRunningBytes: 8 << 20, MaxTotalTokens: 2000}, true)
 	kept := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":1000000}}],"lite":true}`), nil)
 	token := gjson.GetBytes(kept.JSON, "continuation_token").Str

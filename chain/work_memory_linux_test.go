@@ -15,7 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps/exprs"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
 // workHere is set in the environment of the process that is measured.

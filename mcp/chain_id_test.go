@@ -15,8 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/telemetry"
 )
 
 // idLog is a log whose lines are looked up by their chain ids.

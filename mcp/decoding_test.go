@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // TestLargeMessagesInTurn: while another has the only turn a large message waits to be decoded, and a small one is answered; the turn
@@ -17,7 +17,7 @@ func TestLargeMessagesInTurn(t *testing.T) {
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shares := share.New(1)
+			shares := admit.New(1)
 			s := serve(t, func(o *Options) {
 				var err error
 				if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Shares: shares}); err != nil {

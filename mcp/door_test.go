@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -150,12 +150,12 @@ var (
 	writer = caller("writer", steps.TierReadWrite)
 )
 
-func caller(id string, tier steps.Tier) *rights.Caller {
-	return &rights.Caller{ID: id, Rights: rights.Rights{Tier: tier}}
+func caller(id string, tier steps.Tier) *auth.Caller {
+	return &auth.Caller{ID: id, Rights: auth.Rights{Tier: tier}}
 }
 
 // stdio connects a real client over stdio's transport.
-func (s *served) stdio(t testing.TB, a *rights.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
+func (s *served) stdio(t testing.TB, a *auth.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
@@ -177,7 +177,7 @@ func (s *served) stdio(t testing.TB, a *rights.Caller, o *sdk.ClientOptions) *sd
 }
 
 // http serves over a loopback socket and gives the URL.
-func (s *served) http(t testing.TB, a *rights.Caller) string {
+func (s *served) http(t testing.TB, a *auth.Caller) string {
 	t.Helper()
 	return s.behind(t, &Door{Access: *a})
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -177,7 +177,7 @@ func TestRevokedAtTheLastMoment(t *testing.T) {
 			}
 			result, err := f.handler("chain", false)(t.Context(), &sdk.CallToolRequest{
 				Params: &sdk.CallToolParamsRaw{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.echo"}]}`)},
-				Extra:  &sdk.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{visitorField: v}}},
+				Extra:  &sdk.RequestExtra{TokenInfo: &sdkauth.TokenInfo{Extra: map[string]any{visitorField: v}}},
 			})
 			if (err == nil) != there || there && result.IsError || s.shop.calls.Load() != 1 {
 				t.Errorf("%v, %v: %+v, %v, %d calls", surface, there, result, err, s.shop.calls.Load())
@@ -190,7 +190,7 @@ func TestRevokedAtTheLastMoment(t *testing.T) {
 func TestFaceInUse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	r := rights.Rights{Tier: steps.TierRead}
+	r := auth.Rights{Tier: steps.TierRead}
 	swap := func() (old *generation) {
 		old = s.now.Load()
 		s.now.Store(newGeneration(&old.Options))
@@ -223,7 +223,7 @@ func TestFaceInUse(t *testing.T) {
 func TestFacesAtReloads(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	r := rights.Rights{Tier: steps.TierRead}
+	r := auth.Rights{Tier: steps.TierRead}
 	f := s.face(r, SurfaceFlat)
 	done := make(chan struct{})
 	var all sync.WaitGroup

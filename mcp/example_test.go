@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/steps/files"
+	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
 // TestToolExample runs the example of the chain tool's description, as it stands there.

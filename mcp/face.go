@@ -12,16 +12,16 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 // face is what callers of the same rights see on one surface: the tools, of the functions that they may use. All their
 // sessions share it.
 type face struct {
 	server  *Server
-	rights  rights.Rights
+	rights  auth.Rights
 	surface Surface
 
 	begun   sync.Once    // it shows its tools
@@ -56,10 +56,10 @@ type tool struct {
 	*sdk.Tool
 	listed     json.RawMessage // as clients read it
 	answer     func(c *call) *sdk.CallToolResult
-	dispatcher *dispatch.Dispatcher // nil: it is none
+	dispatcher *groups.Dispatcher // nil: it is none
 }
 
-func (s *Server) newFace(r rights.Rights, surface Surface) *face {
+func (s *Server) newFace(r auth.Rights, surface Surface) *face {
 	f := &face{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	return f

@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -39,7 +39,7 @@ func TestOwnToolsOfView(t *testing.T) {
 		name      string
 		functions []steps.Spec
 		absent    bool // a source whose functions are not known
-		caller    *rights.Caller
+		caller    *auth.Caller
 		want      string
 	}{
 		{"reads", []steps.Spec{local}, false, writer, `{"openWorldHint":false,"readOnlyHint":true}`},

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/replay"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
 // TestMatrixOfRecordings: where calls are answered from a recording, what it holds of functions that a caller may not use is as
@@ -34,7 +34,7 @@ func TestMatrixOfRecordings(t *testing.T) {
 }
 
 // serveRecorded makes a world that is answered from a recording, which knows two functions more.
-func serveRecorded(t *testing.T, a rights.Caller, exists func(*steps.Spec) bool) *worldServer {
+func serveRecorded(t *testing.T, a auth.Caller, exists func(*steps.Spec) bool) *worldServer {
 	t.Helper()
 	functions := markedFunctions()
 	for _, effect := range []steps.Effect{steps.Read, steps.Write} {

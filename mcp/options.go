@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 // Options says what a Server serves. Engine, Catalog and Counter are required.
@@ -23,11 +23,11 @@ type Options struct {
 	Scrubber steps.Scrubber // takes secrets out of what upstreams say; nil: there are none
 
 	Surface        Surface
-	Dispatch       *dispatch.Dispatch // the dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
-	Hoist          []string           // names that a chain and a dispatcher's call take beside their fields
-	ReadTool       bool               // adds chain_read: a chain whose steps only read
-	Lite           bool               // the form of answers where a call does not say it
-	MaxTotalTokens int                // of any answer; 0: no bound
+	Dispatch       *groups.Dispatch // the dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
+	Hoist          []string         // names that a chain and a dispatcher's call take beside their fields
+	ReadTool       bool             // adds chain_read: a chain whose steps only read
+	Lite           bool             // the form of answers where a call does not say it
+	MaxTotalTokens int              // of any answer; 0: no bound
 	// SessionTokens is how many tokens the answers to one session may have together: past them only fetches, and answers of
 	// twice budget.Least at most, are given. Clients without sessions have no such bound. 0: nothing is added up; below it is
 	// bad_request.
@@ -108,7 +108,7 @@ func (o *Options) settle() {
 		o.Limits.Burst = max(1, int(o.Limits.PerSecond))
 	}
 	if o.Dispatch == nil {
-		o.Dispatch, _ = dispatch.New(nil) // nothing cannot be wrong
+		o.Dispatch, _ = groups.New(nil) // nothing cannot be wrong
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

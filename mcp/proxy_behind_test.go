@@ -19,7 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/mcpsource"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // patience is against hangs: nothing that is right comes near to it.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // sender is where a request came from.
@@ -68,7 +68,7 @@ func (s *sender) name() string {
 }
 
 // refused tells of a request of a known caller that is refused.
-func (s *Server) refused(ctx context.Context, reason string, caller *rights.Caller) {
+func (s *Server) refused(ctx context.Context, reason string, caller *auth.Caller) {
 	s.o().Refused(reason)
 	s.tell(ctx, occasion{ofRefusal, reason, caller.ID}, "refused", func() []any {
 		attrs := []any{"reason", reason, "caller", caller.ID}
@@ -93,7 +93,7 @@ func (s *Server) refusedToken(ctx context.Context, from *sender, reason string, 
 	s.o().Refused(reason)
 	s.tell(ctx, occasion{ofToken, reason, from.name()}, "a token was refused", func() []any {
 		attrs := []any{"reason", reason}
-		if caller := rights.Whose(err); caller != "" {
+		if caller := auth.Whose(err); caller != "" {
 			attrs = append(attrs, "caller", caller)
 		}
 		why := err

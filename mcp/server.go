@@ -7,8 +7,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/rights"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // Defaults of Options.
@@ -32,7 +32,7 @@ type Server struct {
 	ids      map[string]*session // those of sessions with an id
 	streams  map[*stream]bool
 	places   map[*place]bool
-	reading  *share.Shares // of messages that are being read
+	reading  *admit.Shares // of messages that are being read
 	readTime time.Duration // for a client to send a message
 
 	awaitTime  time.Duration // for a connection that is just there to say something, when the server closes
@@ -59,7 +59,7 @@ func New(o *Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
-		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: share.New(1), readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
+		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: admit.New(1), readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
 	s.now.Store(newGeneration(o))
 	s.watching.Go(s.watch)
 	return s, nil
@@ -127,12 +127,12 @@ func (s *Server) allFaces() []*face {
 
 // faceKey is what tells faces apart.
 type faceKey struct {
-	rights  rights.Rights
+	rights  auth.Rights
 	surface Surface
 }
 
 // face gives the face for callers of some rights on a surface.
-func (s *Server) face(r rights.Rights, surface Surface) *face {
+func (s *Server) face(r auth.Rights, surface Surface) *face {
 	r = settled(r)
 	key := faceKey{r, surface}
 	s.mu.Lock()

@@ -14,14 +14,14 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 // grouped has the items of the shop behind a dispatcher.
 func grouped(surface Surface) func(*Options) {
 	return func(o *Options) {
 		o.Surface = surface
-		o.Dispatch, _ = dispatch.New(&dispatch.Config{Groups: []dispatch.Group{{Name: "items", Resources: []string{"item"}}}})
+		o.Dispatch, _ = groups.New(&groups.Config{Groups: []groups.Group{{Name: "items", Resources: []string{"item"}}}})
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 // Bounds of what a dispatcher says, in tokens.
@@ -19,14 +19,14 @@ const (
 )
 
 // dispatcher shows a group of functions as one tool.
-func (f *face) dispatcher(d *dispatch.Dispatcher) *tool {
+func (f *face) dispatcher(d *groups.Dispatcher) *tool {
 	count := func(text []byte) int { return f.server.o().Counter.Count(text, -1) }
 	shown := &sdk.Tool{Name: d.Name, Description: d.Description(describeTokens, count), InputSchema: d.InputSchema()}
 	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.dispatch(d) }, dispatcher: d}
 }
 
 // dispatch answers a dispatcher's call: help, a fetch, or the call of a function.
-func (c *call) dispatch(d *dispatch.Dispatcher) *sdk.CallToolResult {
+func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	r, faults := d.Read(c.args)
 	if waits(r, faults) && c.view.Starting() != nil {
 		d, r, faults = c.awaitDispatcher(d)
@@ -48,7 +48,7 @@ func (c *call) dispatch(d *dispatch.Dispatcher) *sdk.CallToolResult {
 }
 
 // waits tells whether sources that are still starting could change what a request comes to.
-func waits(r *dispatch.Request, faults []*fault.Error) bool {
+func waits(r *groups.Request, faults []*fault.Error) bool {
 	if len(faults) == 0 {
 		return r.Help != nil
 	}
@@ -57,7 +57,7 @@ func waits(r *dispatch.Request, faults []*fault.Error) bool {
 
 // awaitDispatcher reads the request anew while sources are starting: a call until its function is there, help for a
 // moment.
-func (c *call) awaitDispatcher(d *dispatch.Dispatcher) (now *dispatch.Dispatcher, r *dispatch.Request, faults []*fault.Error) {
+func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r *groups.Request, faults []*fault.Error) {
 	ctx := c.ctx
 	read := func() {
 		c.face.refresh()
@@ -81,13 +81,13 @@ func (c *call) awaitDispatcher(d *dispatch.Dispatcher) (now *dispatch.Dispatcher
 }
 
 // help answers what a dispatcher can do. Signatures that the client was given before are only named.
-func (c *call) help(d *dispatch.Dispatcher, r *dispatch.Request) *sdk.CallToolResult {
+func (c *call) help(d *groups.Dispatcher, r *groups.Request) *sdk.CallToolResult {
 	entries := map[string]*steps.Entry{}
 	for _, entry := range d.Entries() {
 		entries[entry.Spec().Name] = entry
 	}
 	limit := c.limit(helpTokens, r.MaxTotalTokens)
-	o := &dispatch.HelpOptions{
+	o := &groups.HelpOptions{
 		Limit: limit, Lite: c.now.Lite,
 		Taught: func(function string) bool { return c.session.knows(entries[function], false) },
 		Count:  func(text []byte) int { return c.now.Counter.Count(text, limit) },

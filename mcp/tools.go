@@ -10,7 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/dispatch"
+	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
 // ownTools are the tools that every surface has, as clients read them. Each word of them is paid for by every session of
@@ -108,7 +108,7 @@ func (f *face) offer(view *steps.View) *offer {
 	o := &offer{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
 	reserved := append(slices.Clip(ownToolNames), chainReads)
 	rest := functions.All()
-	var arranged *dispatch.Arrangement
+	var arranged *groups.Arrangement
 	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {
 		arranged = f.server.o().Dispatch.Arrange(functions)
 		for _, d := range arranged.Dispatchers {
@@ -122,7 +122,7 @@ func (f *face) offer(view *steps.View) *offer {
 	case SurfaceDispatch:
 		rest = arranged.Rest
 	}
-	flat := dispatch.FlatNames(rest, reserved)
+	flat := groups.FlatNames(rest, reserved)
 	for _, entry := range rest {
 		legacy := ""
 		if f.surface == SurfaceHybrid {

@@ -10,17 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/rights"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
 // visitor is who has sent a request over HTTP, and by which door's word.
 type visitor struct {
-	*rights.Caller
+	*auth.Caller
 	sender
 	door     *Door
 	keys     atomic.Uint64 // of the door, by which its token was verified
@@ -33,7 +33,7 @@ type visitor struct {
 type visitorKey struct{}
 
 // callerIn is who has sent the request whose context ctx is.
-func (s *Server) callerIn(ctx context.Context) *rights.Caller {
+func (s *Server) callerIn(ctx context.Context) *auth.Caller {
 	v, _ := ctx.Value(visitorKey{}).(*visitor)
 	return v.Caller
 }
@@ -90,7 +90,7 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 		return nil
 	}
 	switch {
-	case errors.Is(err, rights.ErrScope):
+	case errors.Is(err, auth.ErrScope):
 		s.refusedToken(r.Context(), &v.sender, RefusedScope, err)
 		d.challenge(w, "insufficient_scope")
 		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
@@ -172,9 +172,9 @@ func admitted(v *visitor, next http.Handler) http.Handler {
 	if v.token == "" {
 		return next
 	}
-	return auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
-		return &auth.TokenInfo{UserID: v.ID, Expiration: v.Expires, Extra: map[string]any{visitorField: v}}, nil
-	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
+	return sdkauth.RequireBearerToken(func(context.Context, string, *http.Request) (*sdkauth.TokenInfo, error) {
+		return &sdkauth.TokenInfo{UserID: v.ID, Expiration: v.Expires, Extra: map[string]any{visitorField: v}}, nil
+	}, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
 }
 
 // bearer is the token that a request carries; "" where it carries none, or more than one.
@@ -228,7 +228,7 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+	sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource: d.URL, AuthorizationServers: d.Issuers, ScopesSupported: d.Scopes, BearerMethodsSupported: []string{"header"},
 	}).ServeHTTP(w, r)
 }

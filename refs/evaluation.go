@@ -12,7 +12,7 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // Bounds of one evaluation.
@@ -53,7 +53,7 @@ type evaluation struct {
 	reserved                         int // bytes of the context's memory that are held
 
 	walked int         // bytes of values in which lookups were made, since the clock was looked at
-	turn   *share.Turn // nil: it has none
+	turn   *admit.Turn // nil: it has none
 }
 
 // handle hides the evaluation from expr-lang, which follows pointers.
@@ -79,7 +79,7 @@ func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 
 // end gives back what the evaluation took.
 func (e *evaluation) end() {
-	_ = share.Hold(e.ctx, -e.reserved) // giving back never fails
+	_ = admit.Hold(e.ctx, -e.reserved) // giving back never fails
 	e.turn.Done()
 }
 
@@ -88,7 +88,7 @@ func (e *evaluation) heavy() error {
 	asked := time.Now()
 	var err error
 	if e.turn == nil {
-		e.turn, err = share.From(e.ctx).Turn(e.ctx)
+		e.turn, err = admit.From(e.ctx).Turn(e.ctx)
 	} else {
 		err = e.turn.Yield(e.ctx)
 	}

@@ -4,7 +4,7 @@ import (
 	"reflect"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // take counts bytes of memory.
@@ -17,7 +17,7 @@ func (e *evaluation) take(n int) error {
 		return fault.New(fault.BadExpression, "The expression holds more than %d MiB of values. Take less of the results.", maxMemory>>20)
 	}
 	more := e.memory - e.reserved // and freeMemory in advance
-	if err := share.Hold(e.ctx, more); err != nil {
+	if err := admit.Hold(e.ctx, more); err != nil {
 		return err
 	}
 	e.reserved += more

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/share"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // heavyWalk is from how many bytes of values on, in which references are looked for, resolving them is heavy.
@@ -16,7 +16,7 @@ const heavyWalk = 1 << 20
 type work struct {
 	ctx    context.Context
 	walked int // since ctx was looked at
-	turn   *share.Turn
+	turn   *admit.Turn
 }
 
 // walk counts a value before something is looked for in it.
@@ -27,7 +27,7 @@ func (w *work) walk(n int) *fault.Error {
 	w.walked = 0
 	var err error
 	if w.turn == nil {
-		w.turn, err = share.From(w.ctx).Turn(w.ctx)
+		w.turn, err = admit.From(w.ctx).Turn(w.ctx)
 	} else {
 		err = w.turn.Yield(w.ctx)
 	}

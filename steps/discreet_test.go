@@ -9,7 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/callcache"
+	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
 // away is a live source whose one function fails when it is let go on.
@@ -46,7 +46,7 @@ func TestDiscreetCallsShareACall(t *testing.T) {
 	t.Parallel()
 	for _, discreetFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			cache := callcache.New(nil)
+			cache := cache.New(nil)
 			catalog, err := steps.NewCatalog(&steps.CatalogOptions{Wrap: func(r *steps.Registry) (*steps.Registry, error) { return cache.Wrap(r), nil }})
 			if err != nil {
 				t.Fatal(err)

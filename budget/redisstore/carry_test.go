@@ -11,7 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
 // TestCarry: large values wait for others that are on their way, not for ever and not longer than their caller; small ones do not.

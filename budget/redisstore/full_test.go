@@ -7,7 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
 // TestReadsOfAFullServer: a server without memory takes no more results, and gives those that it has; what cannot be changed

@@ -23,13 +23,13 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/internal/recent"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/redisclient"
+	"github.com/onecall-mcp/onecall/internal/redisconn"
 )
 
 // Defaults of Options.
 const (
 	DefaultPrefix   = "onecall:results:"
-	DefaultTimeout  = redisclient.DefaultTimeout
+	DefaultTimeout  = redisconn.DefaultTimeout
 	DefaultCompress = 4 << 20
 )
 
@@ -73,7 +73,7 @@ type Options struct {
 type Store struct {
 	o      Options
 	most   atomic.Int64 // bytes of all results together, as MaxBytes says or SetMaxBytes has said
-	client *redisclient.Client
+	client *redisconn.Client
 	codec  *codec
 	close  func()
 
@@ -110,7 +110,7 @@ func New(o *Options) (*Store, error) {
 		return nil, err
 	}
 	var err error
-	s.client, err = redisclient.New(&redisclient.Options{Name: "result store", URL: s.o.URL, Prefix: s.o.Prefix, Timeout: s.o.Timeout, TLS: s.o.TLS})
+	s.client, err = redisconn.New(&redisconn.Options{Name: "result store", URL: s.o.URL, Prefix: s.o.Prefix, Timeout: s.o.Timeout, TLS: s.o.TLS})
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *Store) put(ctx context.Context, server *redis.Client, id string, whole 
 	// The transaction sends the value as it is. A script that was handed it would copy it twice, while the server does
 	// nothing else. The life given to SET is for the case that the script fails: it sets the true one.
 	var kept *redis.Cmd
-	err := redisclient.Transaction(ctx, server, func(tx redis.Pipeliner) {
+	err := redisconn.Transaction(ctx, server, func(tx redis.Pipeliner) {
 		tx.Set(ctx, s.client.Key(id), whole, life+2*s.o.Timeout)
 		kept = tx.Eval(ctx, keep, s.keys(id), s.arguments(id, size, all, micros(e.Created), micros(e.Expires), overhead, ownerAt, headerSize)...)
 	})
@@ -276,7 +276,7 @@ func known(err error) error {
 	switch {
 	case errors.Is(err, redis.Nil):
 		return budget.ErrNotFound
-	case errors.Is(err, redisclient.ErrClosed):
+	case errors.Is(err, redisconn.ErrClosed):
 		return budget.ErrClosed
 	}
 	return err

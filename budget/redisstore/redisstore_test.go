@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/budget/storetest"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
 func TestDriver(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
 func open(tb testing.TB, o redisstore.Options) *redisstore.Store {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget/redisstore"
-	"github.com/onecall-mcp/onecall/redisclient/redistest"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
 // certificate writes a self-signed certificate for a host and its key to a folder.

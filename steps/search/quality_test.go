@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/exprs"
-	"github.com/onecall-mcp/onecall/steps/files"
-	"github.com/onecall-mcp/onecall/steps/httpcall"
-	"github.com/onecall-mcp/onecall/steps/mcpsource"
-	"github.com/onecall-mcp/onecall/steps/openapi"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
+	"github.com/onecall-mcp/onecall/steps/source/files"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+	"github.com/onecall-mcp/onecall/steps/source/openapi"
 )
 
 // labelled is a query with the functions that it should find.
@@ -56,7 +56,7 @@ func embedded(tb testing.TB) *steps.Registry {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	web, err := httpcall.New(nil)
+	web, err := httpsource.New(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

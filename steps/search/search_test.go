@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/openapi"
+	"github.com/onecall-mcp/onecall/steps/source/openapi"
 )
 
 func answer(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }
@@ -335,7 +335,7 @@ func FuzzFind(f *testing.F) {
 // method and path.
 func TestOperationID(t *testing.T) {
 	t.Parallel()
-	s, err := openapi.New(&openapi.Options{Name: "rules", Spec: "../openapi/testdata/swagger20.json", BaseURL: "http://127.0.0.1", Client: http.DefaultClient})
+	s, err := openapi.New(&openapi.Options{Name: "rules", Spec: "../source/openapi/testdata/swagger20.json", BaseURL: "http://127.0.0.1", Client: http.DefaultClient})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,366 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// now is the time of the tests' tokens.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// pair is a key of the tests' issuer: keys, signatures and tokens are written here without the library under test.
+type pair struct {
+	kid, alg string
+	private  crypto.Signer
+}
+
+var (
+	rsaPair    = newPair("rsa", "RS256", 2048)
+	rsaOther   = newPair("rsa-2", "RS256", 2048)
+	rsaShort   = newPair("short", "RS256", 1024)
+	ecPair     = newPair("ec", "ES256", 0)
+	edPair     = newPair("ed", "EdDSA", 0)
+	b64        = base64.RawURLEncoding.EncodeToString
+	readScopes = map[string]steps.Tier{"onecall.read": steps.TierRead, "onecall.write": steps.TierReadWrite, "onecall.admin": steps.TierAdmin}
+)
+
+func newPair(kid, alg string, bits int) *pair {
+	var private crypto.Signer
+	var err error
+	switch alg {
+	case "RS256":
+		private, err = rsa.GenerateKey(rand.Reader, bits)
+	case "ES256":
+		private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "EdDSA":
+		_, private, err = ed25519.GenerateKey(rand.Reader)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return &pair{kid: kid, alg: alg, private: private}
+}
+
+// jwk is the public key; more overrides its members, nil takes one away.
+func (p *pair) jwk(more map[string]any) map[string]any {
+	key := map[string]any{"kid": p.kid, "alg": p.alg, "use": "sig"}
+	switch public := p.private.Public().(type) {
+	case *rsa.PublicKey:
+		key["kty"], key["n"], key["e"] = "RSA", b64(public.N.Bytes()), "AQAB"
+	case *ecdsa.PublicKey:
+		point, err := public.Bytes() // 4, x, y
+		if err != nil {
+			panic(err)
+		}
+		key["kty"], key["crv"], key["x"], key["y"] = "EC", "P-256", b64(point[1:33]), b64(point[33:])
+	case ed25519.PublicKey:
+		key["kty"], key["crv"], key["x"] = "OKP", "Ed25519", b64(public)
+	}
+	for name, value := range more {
+		if key[name] = value; value == nil {
+			delete(key, name)
+		}
+	}
+	return key
+}
+
+// sign signs by the algorithm.
+func (p *pair) sign(alg string, text []byte) []byte {
+	sum := sha256.Sum256(text)
+	switch alg {
+	case "RS256":
+		return must(p.private.Sign(rand.Reader, sum[:], crypto.SHA256))
+	case "PS256":
+		return must(p.private.Sign(rand.Reader, sum[:], &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256}))
+	case "ES256":
+		r, s, err := ecdsa.Sign(rand.Reader, p.private.(*ecdsa.PrivateKey), sum[:])
+		if err != nil {
+			panic(err)
+		}
+		return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	case "EdDSA":
+		return must(p.private.Sign(rand.Reader, text, crypto.Hash(0)))
+	}
+	panic("no such algorithm: " + alg)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func hs256(secret, text []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(text)
+	return mac.Sum(nil)
+}
+
+// token is a JWT of a header and claims in JSON, signed by the header's algorithm.
+func (p *pair) token(header, claims string) string {
+	var h struct{ Alg string }
+	if json.Unmarshal([]byte(header), &h) != nil || h.Alg == "" {
+		h.Alg = p.alg
+	}
+	text := b64([]byte(header)) + "." + b64([]byte(claims))
+	return text + "." + b64(p.sign(h.Alg, []byte(text)))
+}
+
+// plain is a token with good claims and a good header.
+func (p *pair) plain(issuer string) string {
+	return p.token(p.header(), goodClaims(issuer, nil))
+}
+
+func (p *pair) header() string {
+	return fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"at+jwt"}`, p.alg, p.kid)
+}
+
+// goodClaims are those of a token that is accepted; more overrides them, nil takes one away.
+func goodClaims(issuer string, more map[string]any) string {
+	claims := map[string]any{"iss": issuer, "sub": "ann", "aud": "https://tools.example.com/mcp", "scope": "openid onecall.read",
+		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(time.Hour).Unix()}
+	for name, value := range more {
+		if claims[name] = value; value == nil {
+			delete(claims, name)
+		}
+	}
+	return string(must(json.Marshal(claims)))
+}
+
+// jwks is a key set.
+func jwks(keys ...map[string]any) string {
+	return string(must(json.Marshal(map[string]any{"keys": slices.Clip(keys)})))
+}
+
+// authServer is an issuer on loopback. A real identity provider cannot run in a test; what it answers is made from the
+// RFCs.
+type authServer struct {
+	*httptest.Server
+	fetched atomic.Int32 // of /keys
+
+	mu      sync.Mutex
+	answers map[string]http.HandlerFunc // by path
+}
+
+func newAuthServer(t testing.TB, keys ...map[string]any) *authServer {
+	s := &authServer{answers: map[string]http.HandlerFunc{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/keys" {
+			s.fetched.Add(1)
+		}
+		s.mu.Lock()
+		answer := s.answers[r.URL.Path]
+		s.mu.Unlock()
+		if answer == nil {
+			http.NotFound(w, r)
+			return
+		}
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	s.answer("/.well-known/oauth-authorization-server", fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, s.URL, s.URL+"/keys"))
+	s.answer("/keys", jwks(keys...))
+	return s
+}
+
+// answer sets what stands at a path; "" takes it away.
+func (s *authServer) answer(path, body string) {
+	var handler http.HandlerFunc
+	if body != "" {
+		handler = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
+	}
+	s.handle(path, handler)
+}
+
+func (s *authServer) handle(path string, answer http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[path] = answer
+}
+
+// table makes a table for the tokens of an issuer whose keys are at keys.
+func table(t testing.TB, issuer, keys string, change ...func(*Options)) *Table {
+	t.Helper()
+	o := &Options{Now: func() time.Time { return now },
+		JWT: &JWT{Issuer: issuer, Audience: "https://tools.example.com/mcp", Keys: keys, Scopes: readScopes}}
+	for _, c := range change {
+		c(o)
+	}
+	known, faults := New(o)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	t.Cleanup(known.Close)
+	return known
+}
+
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	const oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
+	for name, test := range map[string]struct {
+		path, at, issuer, keys string // what the metadata at a place says, "" for what is right
+		bad                    bool
+	}{
+		"RFC 8414":                   {at: oauth},
+		"OpenID Connect":             {at: openid},
+		"a slash at the end":         {path: "/", at: openid},
+		"RFC 8414, path":             {path: "/realms/one", at: oauth + "/realms/one"},
+		"RFC 8414, section 5, path":  {path: "/realms/one", at: openid + "/realms/one"},
+		"OpenID Connect, path":       {path: "/realms/one", at: "/realms/one" + openid},
+		"OpenID Connect, path/":      {path: "/realms/one/", at: "/realms/one" + openid},
+		"another issuer":             {at: oauth, issuer: "https://evil.example", bad: true},
+		"another issuer by a slash":  {path: "/", at: oauth, issuer: "-", bad: true},
+		"keys without https":         {at: oauth, keys: "http://keys.example/keys", bad: true},
+		"keys in a file":             {at: oauth, keys: "file:///etc/keys", bad: true},
+		"keys with a password":       {at: oauth, keys: "https://a:b@keys.example", bad: true},
+		"no metadata":                {at: "/elsewhere", bad: true},
+		"metadata of a path at root": {path: "/realms/one", at: oauth, issuer: "-", bad: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newAuthServer(t, rsaPair.jwk(nil))
+			s.answer(oauth, "")
+			issuer, keys := s.URL+test.path, s.URL+"/keys"
+			says := issuer
+			switch test.issuer {
+			case "":
+			case "-":
+				says = s.URL
+			default:
+				says = test.issuer
+			}
+			if test.keys != "" {
+				keys = test.keys
+			}
+			s.answer(test.at, fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, says, keys))
+			caller, err := table(t, issuer, "").Verify(t.Context(), rsaPair.plain(issuer))
+			switch {
+			case test.bad && fault.CodeOf(err) != fault.Unavailable:
+				t.Errorf("%+v, %v: want unavailable", caller, err)
+			case !test.bad && err != nil:
+				t.Error(err, inner(err))
+			}
+		})
+	}
+}
+
+// inner is what a log would tell of an error.
+func inner(err error) error {
+	if f, ok := fault.As(err); ok {
+		return f.Err
+	}
+	return err
+}
+
+func TestTheFetchIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer func(s *authServer) http.HandlerFunc
+		why    string
+	}{
+		"long": {func(*authServer) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				for range 2 * maxKeysBytes / 1024 {
+					if _, err := w.Write(make([]byte, 1024)); err != nil {
+						return
+					}
+				}
+			}
+		}, "longer than"},
+		"other host": {func(s *authServer) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/more", http.StatusFound)
+			}
+		}, "another host"},
+		"round and round": {func(*authServer) http.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }
+		}, "too many redirects"},
+		"an error": {func(*authServer) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }
+		}, "418"},
+		"broken off": {func(*authServer) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				_, _ = w.Write([]byte("{"))
+			}
+		}, "broke off"},
+		"no keys": {func(*authServer) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"keys":[]}`)) }
+		}, "no keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newAuthServer(t)
+			s.answer("/more", jwks(rsaPair.jwk(nil)))
+			s.handle("/keys", test.answer(s))
+			_, err := table(t, s.URL, s.URL+"/keys?key=SECRET").Verify(t.Context(), rsaPair.plain(s.URL))
+			if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(inner(err).Error(), test.why) {
+				t.Errorf("%v: %v, want %q", err, inner(err), test.why)
+			}
+			if strings.Contains(inner(err).Error(), "SECRET") {
+				t.Errorf("the query is shown: %v", inner(err))
+			}
+		})
+	}
+	s := newAuthServer(t)
+	s.answer("/more", jwks(rsaPair.jwk(nil)))
+	s.handle("/keys", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/more", http.StatusFound) })
+	if _, err := table(t, s.URL, s.URL+"/keys").Verify(t.Context(), rsaPair.plain(s.URL)); err != nil {
+		t.Error("a redirect on the same host:", inner(err))
+	}
+}
+
+// TestASilentIssuer waits neither at the start nor longer than its caller does, and leaves nothing behind.
+func TestASilentIssuer(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t)
+	arrived := make(chan struct{}, 10)
+	s.handle("/keys", func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	known := table(t, s.URL, s.URL+"/keys", func(o *Options) { o.Tokens = []Token{{Name: "ci", SHA256: hashOf("secret")}} })
+	<-arrived
+	if _, err := known.Verify(t.Context(), "secret"); err != nil {
+		t.Error("a token of the table:", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := known.Verify(ctx, rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Cancelled {
+		t.Error(err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := known.Verify(late, rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Timeout {
+		t.Error(err)
+	}
+	known.Close()
+	if _, err := known.Verify(t.Context(), rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Unavailable {
+		t.Error("closed:", err)
+	}
+	if _, err := known.Verify(t.Context(), "secret"); err != nil {
+		t.Error("a token of the table, closed:", err)
+	}
+}

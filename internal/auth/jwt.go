@@ -1,0 +1,175 @@
+package auth
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-jose/go-jose/v4"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// JWT tells whose JWTs are accepted, and what their callers may use (RFC 7519, RFC 8725, RFC 9068).
+type JWT struct {
+	// Issuer must be the token's iss, to the letter. Where Keys is "" it is an https URL (http on loopback only), from which
+	// the keys are found.
+	Issuer string
+	// Audience must be the token's aud, or one of them: what the issuer calls this server, most often the URL of its /mcp.
+	Audience string
+	// Keys is where the issuer's JSON Web Key Set (RFC 7517) is: a file, or an https URL (http on loopback only). "": where
+	// the issuer's metadata says (RFC 8414, OpenID Connect Discovery). A file is read again after it has changed: a second later at most, and before the next token is judged.
+	Keys string
+	// Scopes are the tiers that the scopes of a token give, those of its scope and its scp; the highest counts. A token
+	// without any of these scopes is refused. At least one. TierDefault: TierRead.
+	Scopes map[string]steps.Tier
+	// Algorithms are the accepted signatures; nil: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA,
+	// which are all that can be had: a signature needs a key that this server has not.
+	Algorithms []string
+}
+
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+
+// leeway is what the clocks of the issuer and of this machine may differ by.
+const leeway = time.Minute
+
+// maxVerified is how many tokens are remembered that have been verified.
+const maxVerified = 4096
+
+// verifier verifies the JWTs of one issuer.
+type verifier struct {
+	issuer, audience string
+	scopes           map[string]steps.Tier
+	algorithms       []jose.SignatureAlgorithm
+	now              func() time.Time
+	keys             *ring
+	verified         *lru.Cache[[32]byte, *verified]
+}
+
+// newVerifier checks what is configured; it starts nothing.
+func newVerifier(o *Options) (*verifier, []*fault.Error) {
+	v := &verifier{issuer: o.JWT.Issuer, audience: o.JWT.Audience, scopes: map[string]steps.Tier{}, now: o.Now}
+	var faults []*fault.Error
+	add := func(at string, f *fault.Error) {
+		if f != nil {
+			faults = append(faults, f.Under("/jwt"+at))
+		}
+	}
+	add("/issuer", checkIssuer(o.JWT))
+	if problem := checkText(v.audience); problem != "" {
+		add("/audience", fault.New(fault.BadRequest, "the audience %s: write what the issuer puts into aud for this server", problem))
+	}
+	if len(o.JWT.Scopes) == 0 {
+		add("/scopes", fault.New(fault.BadRequest, "no scope gives a tier, so that no token could do anything: name at least one, such as onecall.read: read"))
+	}
+	for _, scope := range slices.Sorted(maps.Keys(o.JWT.Scopes)) {
+		tier := o.JWT.Scopes[scope]
+		v.scopes[scope] = max(tier, steps.TierRead)
+		switch at := fault.Key("/scopes", scope); {
+		case !isScope(scope):
+			add(at, fault.New(fault.BadRequest, "a scope is printable ASCII without blanks, quotes and backslashes"))
+		case tier > steps.TierAdmin:
+			add(at, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin"))
+		}
+	}
+	accepted, more := readAlgorithms(o.JWT.Algorithms)
+	for _, f := range more {
+		add("/algorithms", f)
+	}
+	v.algorithms = accepted
+	keys, f := newRing(o, accepted)
+	add("/keys", f)
+	v.keys = keys
+	v.verified, _ = lru.New[[32]byte, *verified](maxVerified) // fails for sizes below 1 only
+	return v, faults
+}
+
+func readAlgorithms(names []string) (accepted []jose.SignatureAlgorithm, faults []*fault.Error) {
+	if names == nil {
+		return algorithms, nil
+	}
+	if len(names) == 0 {
+		return nil, []*fault.Error{fault.New(fault.BadRequest, "the list of algorithms is empty: leave it out where all are meant")}
+	}
+	known := make([]string, len(algorithms))
+	for i, algorithm := range algorithms {
+		known[i] = string(algorithm)
+	}
+	for i, name := range names {
+		if !slices.Contains(known, name) {
+			f := fault.New(fault.BadRequest, "signatures by %q are not accepted: use %s; none and those with a shared secret (HS256) "+
+				"let others than the issuer make tokens", name, strings.Join(known, ", ")).Under(fault.Index("", i))
+			f.Available, f.Nearest = known, fault.Nearest(name, known, 1)
+			faults = append(faults, f)
+		}
+		accepted = append(accepted, jose.SignatureAlgorithm(name))
+	}
+	return accepted, faults
+}
+
+func checkIssuer(o *JWT) *fault.Error {
+	if problem := checkText(o.Issuer); problem != "" {
+		return fault.New(fault.BadRequest, "the issuer %s: write what its tokens have as iss, to the letter", problem)
+	}
+	if problem := checkIssuerURL(o.Issuer); problem != "" && o.Keys == "" {
+		return fault.New(fault.BadRequest, "the issuer %s, so that its keys cannot be found from it: write its URL, or name its keys", problem)
+	}
+	return nil
+}
+
+// checkText tells what is wrong with a name that must be there; "" where nothing is.
+func checkText(text string) string {
+	switch {
+	case text == "":
+		return "is missing"
+	case len(text) > 2048:
+		return "is longer than 2048 bytes"
+	case !isSeen(text):
+		return "has blanks or characters that cannot be seen"
+	}
+	return ""
+}
+
+// isSeen tells whether a text has neither blanks nor characters that cannot be seen, nor is broken UTF-8.
+func isSeen(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c == ' ' || !unicode.IsPrint(c) || c == utf8.RuneError })
+}
+
+// isScope tells whether a text can be a scope (RFC 6749, section 3.3).
+func isScope(text string) bool {
+	return text != "" && len(text) <= 256 &&
+		!strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
+}
+
+// checkURL tells why keys are not fetched from a URL or found by it; "" where they are.
+func checkURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return "is no URL that begins with https://"
+	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
+		return "begins with http://, and not on this machine: who is on the way could put keys of its own there. Use https://"
+	case u.User != nil:
+		return "holds a user name or a password"
+	case u.Fragment != "":
+		return "has a fragment (#)"
+	}
+	return ""
+}
+
+// checkIssuerURL is checkURL for an issuer, whose URL has no query (RFC 8414, section 2).
+func checkIssuerURL(text string) string {
+	problem := checkURL(text)
+	if problem == "" && strings.Contains(text, "?") {
+		return "has a query (?)"
+	}
+	return problem
+}

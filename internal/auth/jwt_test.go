@@ -1,0 +1,333 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// refused says that an error is the one denied of all tokens that are not accepted, for the reason given, and shows
+// nothing of the token.
+func refused(t *testing.T, name, token string, err error, why string) {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok || f.Code != fault.Denied || !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(f.Err), why) {
+		t.Errorf("%s: %v (%v), want %q", name, err, inner(err), why)
+		return
+	}
+	if f.Message != refuse("").Message {
+		t.Errorf("%s: the message tells why: %s", name, f.Message)
+	}
+	for part := range strings.SplitSeq(token, ".") {
+		if decoded, _ := base64.RawURLEncoding.DecodeString(part); len(part) > 8 &&
+			(strings.Contains(fmt.Sprint(f.Err), part) || len(decoded) > 0 && strings.Contains(fmt.Sprint(f.Err), string(decoded))) {
+			t.Errorf("%s: the reason shows the token: %v", name, f.Err)
+		}
+	}
+}
+
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(nil))
+	known := table(t, s.URL, "")
+	type m = map[string]any
+	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	for name, test := range map[string]struct {
+		more m
+		why  string // "": accepted
+	}{
+		"as it is":                {nil, ""},
+		"audience in a list":      {m{"aud": []string{"a", "https://tools.example.com/mcp"}}, ""},
+		"long ago":                {m{"nbf": 1, "iat": 0}, ""},
+		"within the leeway":       {m{"exp": at(-leeway + time.Second), "nbf": at(leeway - time.Second), "iat": at(leeway - time.Second)}, ""},
+		"a fraction":              {m{"exp": float64(at(time.Hour)) + 0.5}, ""},
+		"an exponent":             {m{"exp": json.RawMessage("1e12")}, ""},
+		"a far end":               {m{"exp": json.RawMessage("4e18")}, ""},
+		"no iat":                  {m{"iat": nil}, ""},
+		"scp":                     {m{"scope": nil, "scp": []string{"a", "onecall.read"}}, ""},
+		"scp, a string":           {m{"scope": nil, "scp": "a onecall.read"}, ""},
+		"scope, a list":           {m{"scope": []string{"onecall.read"}}, ""},
+		"unknown claims":          {m{"client_id": "web", "act": m{"sub": "bob"}, "Scope": "onecall.admin"}, ""},
+		"another issuer":          {m{"iss": "https://evil.example"}, "issuer"},
+		"issuer with a slash":     {m{"iss": s.URL + "/"}, "issuer"},
+		"issuer in capitals":      {m{"iss": strings.ToUpper(s.URL)}, "issuer"},
+		"no issuer":               {m{"iss": nil}, "issuer"},
+		"issuer null":             {m{"iss": json.RawMessage("null")}, "issuer"},
+		"issuer in a list":        {m{"iss": []string{s.URL}}, "malformed"},
+		"another audience":        {m{"aud": "https://tools.example.com"}, "audience"},
+		"other audiences":         {m{"aud": []string{"a", "b"}}, "audience"},
+		"audience by part":        {m{"aud": "https://tools.example.com/mcp/more"}, "audience"},
+		"no audience":             {m{"aud": nil}, "audience"},
+		"audience empty":          {m{"aud": ""}, "audience"},
+		"audience of none":        {m{"aud": []string{}}, "audience"},
+		"audience of an object":   {m{"aud": m{"https://tools.example.com/mcp": 1}}, "malformed"},
+		"audience of numbers":     {m{"aud": []any{1, "https://tools.example.com/mcp"}}, "malformed"},
+		"audience null":           {m{"aud": json.RawMessage("null")}, ""}, // see below
+		"no end":                  {m{"exp": nil}, "never expires"},
+		"end null":                {m{"exp": json.RawMessage("null")}, "never expires"},
+		"expired":                 {m{"exp": at(-leeway - time.Second)}, "expired"},
+		"expired long ago":        {m{"exp": 0}, "expired"},
+		"expired before time":     {m{"exp": -1}, "expired"},
+		"end a text":              {m{"exp": fmt.Sprint(at(time.Hour))}, "malformed"},
+		"end beyond all":          {m{"exp": json.RawMessage("1e400")}, "malformed"},
+		"end beyond integers":     {m{"exp": json.RawMessage("9223372036854775808")}, "malformed"},
+		"end in a list":           {m{"exp": []int64{at(time.Hour)}}, "malformed"},
+		"not yet":                 {m{"nbf": at(leeway + 2*time.Second)}, "not valid yet"},
+		"not before the far end":  {m{"nbf": json.RawMessage("4e18")}, "not valid yet"},
+		"not before, beyond":      {m{"nbf": json.RawMessage("9.3e18")}, "malformed"},
+		"issued in the future":    {m{"iat": at(leeway + 2*time.Second)}, "issued in the future"},
+		"no subject":              {m{"sub": nil}, "subject"},
+		"subject empty":           {m{"sub": ""}, "subject"},
+		"subject a number":        {m{"sub": 7}, "malformed"},
+		"subject with a break":    {m{"sub": "ann\nbob"}, "subject"},
+		"subject with a zero":     {m{"sub": "ann\x00"}, "subject"},
+		"subject turned round":    {m{"sub": "ann\u202e"}, "subject"},
+		"subject not Unicode":     {m{"sub": json.RawMessage(`"\ud800"`)}, "subject"},
+		"subject too long":        {m{"sub": strings.Repeat("a", maxSubject+1)}, "subject"},
+		"subject as long as may":  {m{"sub": strings.Repeat("a", maxSubject)}, ""},
+		"scope a number":          {m{"scope": 1}, "malformed"},
+		"scope of numbers":        {m{"scope": []any{"onecall.read", 1}}, "malformed"},
+		"subject of other script": {m{"sub": "Ünï 名前"}, ""},
+	} {
+		if name == "audience null" {
+			test.why = "a" // malformed or of another audience: the decoder decides
+		}
+		token := rsaPair.token(rsaPair.header(), goodClaims(s.URL, test.more))
+		switch caller, err := known.Verify(t.Context(), token); {
+		case test.why != "":
+			refused(t, name, token, err, test.why)
+		case err != nil:
+			t.Errorf("%s: %v", name, inner(err))
+		case caller.Tier != steps.TierRead || caller.Functions != "" || !strings.HasPrefix(caller.ID, "jwt:"):
+			t.Errorf("%s: %+v", name, caller)
+		default:
+			if _, err := json.Marshal(caller); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for name, claims := range map[string]string{
+		"a claim twice":            strings.Replace(goodClaims(s.URL, nil), "{", `{"exp":1,`, 1),
+		"an unknown claim twice":   strings.Replace(goodClaims(s.URL, nil), "{", `{"x":1,"x":2,`, 1),
+		"a claim twice, by escape": strings.Replace(goodClaims(s.URL, nil), "{", `{"\u0065xp":1,`, 1),
+		"claims in capitals":       strings.NewReplacer(`"exp"`, `"EXP"`).Replace(goodClaims(s.URL, nil)),
+		"more behind":              goodClaims(s.URL, nil) + "{}",
+		"a list":                   "[" + goodClaims(s.URL, nil) + "]",
+		"null":                     "null",
+		"nothing":                  "",
+		"no JSON":                  "{",
+		"deep":                     `{"x":` + strings.Repeat("[", 8000),
+	} {
+		token := rsaPair.token(rsaPair.header(), claims)
+		_, err := known.Verify(t.Context(), token)
+		refused(t, name, token, err, "JWT")
+	}
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, edPair.jwk(nil))
+	known := table(t, s.URL, "")
+	for scopes, want := range map[string]steps.Tier{
+		"onecall.read": steps.TierRead,
+		"openid  onecall.write onecall.read profile": steps.TierReadWrite,
+		"onecall.admin":               steps.TierAdmin,
+		"onecall.read\tonecall.admin": steps.TierAdmin,
+		"":                            steps.TierDefault,
+		"openid":                      steps.TierDefault,
+		"ONECALL.READ":                steps.TierDefault,
+		"onecall.read,onecall.write":  steps.TierDefault,
+		"onecall":                     steps.TierDefault,
+	} {
+		caller, err := known.Verify(t.Context(), edPair.token(edPair.header(), goodClaims(s.URL, map[string]any{"scope": scopes})))
+		switch {
+		case want == steps.TierDefault:
+			f, _ := fault.As(err)
+			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrScope) || errors.Is(err, ErrInvalid) || len(f.Available) != 3 {
+				t.Errorf("%q: %+v, %v", scopes, caller, err)
+			}
+		case err != nil || caller.Tier != want:
+			t.Errorf("%q: %+v, %v", scopes, caller, err)
+		}
+	}
+	// What scopes are asked for is told only to those whose token is genuine.
+	token := edPair.token(edPair.header(), goodClaims(s.URL, map[string]any{"scope": ""}))
+	forged := token[:len(token)-8] + "AAAAAAAA"
+	_, err := known.Verify(t.Context(), forged)
+	refused(t, "forged, without scope", forged, err, "signature")
+}
+
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(map[string]any{"alg": nil}), ecPair.jwk(nil), edPair.jwk(nil))
+	known := table(t, s.URL, "")
+	only := table(t, s.URL, "", func(o *Options) { o.JWT.Algorithms = []string{"ES256"} })
+	for name, token := range map[string]string{
+		"RS256": rsaPair.plain(s.URL), "ES256": ecPair.plain(s.URL), "EdDSA": edPair.plain(s.URL),
+		"PS256": rsaPair.token(`{"alg":"PS256","kid":"rsa"}`, goodClaims(s.URL, nil)),
+	} {
+		for range 2 {
+			if _, err := known.Verify(t.Context(), token); err != nil {
+				t.Errorf("%s: %v", name, inner(err))
+			}
+		}
+		if _, err := only.Verify(t.Context(), token); (err == nil) != (name == "ES256") {
+			t.Errorf("%s where only ES256 is accepted: %v", name, err)
+		}
+		parts := strings.Split(token, ".")
+		forged := parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(goodClaims(s.URL, map[string]any{"sub": "bob"}))) + "." + parts[2]
+		_, err := known.Verify(t.Context(), forged)
+		refused(t, name+", other claims", forged, err, "wrong signature")
+		for _, signature := range []string{"", "AAAA", parts[2][:len(parts[2])-4], parts[2] + "AAAA"} {
+			forged := parts[0] + "." + parts[1] + "." + signature
+			_, err := known.Verify(t.Context(), forged)
+			refused(t, name+", another signature", forged, err, "")
+		}
+	}
+	zero := ecPair.token(ecPair.header(), goodClaims(s.URL, nil))
+	zero = zero[:strings.LastIndex(zero, ".")+1] + b64(make([]byte, 64)) // CVE-2022-21449
+	_, err := known.Verify(t.Context(), zero)
+	refused(t, "a signature of zeros", zero, err, "wrong signature")
+}
+
+// TestForgedHeaders has the tricks by which a token's own header says how it is to be verified.
+func TestForgedHeaders(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(map[string]any{"alg": nil}), ecPair.jwk(nil), map[string]any{"kty": "oct", "kid": "oct", "k": b64([]byte("shared"))})
+	known := table(t, s.URL, "")
+	claims := goodClaims(s.URL, nil)
+	unsigned := func(header string, signature func(text []byte) []byte) string {
+		text := b64([]byte(header)) + "." + b64([]byte(claims))
+		return text + "." + b64(signature([]byte(text)))
+	}
+	public := rsaPair.private.Public().(*rsa.PublicKey)
+	der := must(x509.MarshalPKIXPublicKey(public))
+	evil := string(must(json.Marshal(rsaOther.jwk(map[string]any{"kid": "rsa"}))))
+	tests := map[string]struct{ token, why string }{
+		"none":             {unsigned(`{"alg":"none"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"None":             {unsigned(`{"alg":"None","kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"no alg":           {unsigned(`{"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"alg of a number":  {unsigned(`{"alg":1,"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"shared key":       {unsigned(`{"alg":"HS256","kid":"oct"}`, func(text []byte) []byte { return hs256([]byte("shared"), text) }), "algorithm"},
+		"algorithm of EC":  {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }), "has not"},
+		"alg twice":        {rsaPair.token(`{"alg":"RS256","alg":"RS256","kid":"rsa"}`, claims), "malformed"},
+		"header in a list": {rsaPair.token(`[{"alg":"RS256","kid":"rsa"}]`, claims), "malformed"},
+		"own key":          {rsaOther.token(`{"alg":"RS256","kid":"rsa","jwk":`+evil+`}`, claims), "wrong signature"},
+		"own key, no kid":  {rsaOther.token(`{"alg":"RS256","jwk":`+evil+`}`, claims), "wrong signature"},
+		"own key's place":  {rsaOther.token(`{"alg":"RS256","kid":"rsa","jku":"`+s.URL+`/evil","x5u":"`+s.URL+`/evil"}`, claims), "wrong signature"},
+		"kid of a path":    {rsaOther.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, claims), "has not"},
+		"kid of SQL":       {rsaOther.token(`{"alg":"RS256","kid":"x' UNION SELECT 'k"}`, claims), "kid"},
+		"kid of a URL":     {rsaOther.token(`{"alg":"RS256","kid":"`+s.URL+`/evil"}`, claims), "has not"},
+		"kid very long":    {rsaOther.token(`{"alg":"RS256","kid":"`+strings.Repeat("k", maxKeyID+1)+`"}`, claims), "kid"},
+		"kid with a zero":  {rsaOther.token(`{"alg":"RS256","kid":"rsa\u0000"}`, claims), "kid"},
+		"kid of another":   {rsaPair.token(`{"alg":"RS256","kid":"ec"}`, claims), "has not"},
+		"kid in capitals":  {rsaPair.token(`{"alg":"RS256","kid":"RSA"}`, claims), "has not"},
+		"crit":             {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":["exp"],"exp":1}`, claims), "crit"},
+		"crit of nothing":  {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":[]}`, claims), "crit"},
+		"b64":              {rsaPair.token(`{"alg":"RS256","kid":"rsa","b64":false,"crit":["b64"]}`, claims), ""},
+		"nested":           {rsaPair.token(`{"alg":"RS256","kid":"rsa","cty":"JWT"}`, rsaPair.plain(s.URL)), "cty"},
+		"compressed":       {rsaPair.token(`{"alg":"RS256","kid":"rsa","zip":"DEF"}`, claims), "zip"},
+		"for a logout":     {rsaPair.token(`{"alg":"RS256","kid":"rsa","typ":"logout+jwt"}`, claims), "type"},
+		"typ of a number":  {rsaPair.token(`{"alg":"RS256","kid":"rsa","typ":1}`, claims), "type"},
+		"encrypted":        {b64([]byte(`{"alg":"RSA-OAEP","enc":"A256GCM"}`)) + ".a.b.c.d", "no signed JWT"},
+		"two parts":        {strings.Join(strings.Split(rsaPair.plain(s.URL), ".")[:2], "."), "no signed JWT"},
+		"four parts":       {rsaPair.plain(s.URL) + ".", "no signed JWT"},
+		"padded":           {rsaPair.plain(s.URL) + "==", "no signed JWT"},
+		"a line break":     {strings.Replace(rsaPair.plain(s.URL), ".", "\n.", 1), "no signed JWT"},
+		"JSON":             {`{"payload":"e30","protected":"e30","signature":"AA"}`, "no signed JWT"},
+		"dots":             {"..", "JWT"},
+		"too long":         {rsaPair.token(rsaPair.header(), goodClaims(s.URL, map[string]any{"x": strings.Repeat("x", maxToken*3/4)})), "too long"},
+	}
+	for name, secret := range map[string][]byte{
+		"PEM":             pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
+		"PEM of PKCS #1":  pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(public)}),
+		"DER":             der,
+		"the modulus":     public.N.Bytes(),
+		"PEM, no break":   bytes.TrimSpace(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
+		"nothing as well": nil,
+	} {
+		tests["HS256 by "+name] = struct{ token, why string }{unsigned(`{"alg":"HS256","kid":"rsa"}`,
+			func(text []byte) []byte { return hs256(secret, text) }), "algorithm"}
+	}
+	for name, test := range tests {
+		_, err := known.Verify(t.Context(), test.token)
+		refused(t, name, test.token, err, test.why)
+	}
+	for _, typ := range []string{"", "JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt"} {
+		if _, err := known.Verify(t.Context(), rsaPair.token(fmt.Sprintf(`{"alg":"RS256","kid":"rsa","typ":%q}`, typ), claims)); err != nil {
+			t.Errorf("typ %q: %v", typ, inner(err))
+		}
+	}
+	if n := s.fetched.Load(); n > 2 {
+		t.Errorf("forged tokens made %d fetches", n)
+	}
+}
+
+func TestKeyIDs(t *testing.T) {
+	t.Parallel()
+	none := map[string]any{"kid": nil}
+	nameless := func(s *authServer) string { return rsaPair.token(`{"alg":"RS256"}`, goodClaims(s.URL, nil)) }
+	one := newAuthServer(t, rsaPair.jwk(none), ecPair.jwk(nil))
+	if _, err := table(t, one.URL, "").Verify(t.Context(), nameless(one)); err != nil {
+		t.Error("no kid, one key:", inner(err))
+	}
+	several := newAuthServer(t, rsaPair.jwk(nil), rsaOther.jwk(nil))
+	_, err := table(t, several.URL, "").Verify(t.Context(), nameless(several))
+	refused(t, "no kid, several keys", "", err, "has not")
+	same := newAuthServer(t, rsaOther.jwk(map[string]any{"kid": "rsa"}), rsaPair.jwk(nil))
+	if _, err := table(t, same.URL, "").Verify(t.Context(), rsaPair.plain(same.URL)); err != nil {
+		t.Error("two keys of the same kid:", inner(err))
+	}
+}
+
+// TestLogsShowNoToken runs a table with all it can log.
+func TestLogsShowNoToken(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(nil), rsaShort.jwk(nil))
+	var log bytes.Buffer
+	known := table(t, s.URL, "", func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(io.Writer(&log), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	token := rsaPair.plain(s.URL)
+	if _, err := known.Verify(t.Context(), token); err != nil {
+		t.Fatal(inner(err))
+	}
+	_, _ = known.Verify(t.Context(), rsaOther.plain(s.URL))
+	known.Close()
+	if strings.Contains(log.String(), token[len(token)-20:]) || strings.Contains(log.String(), "ann") || !strings.Contains(log.String(), "too short") {
+		t.Error(log.String())
+	}
+}
+
+// TestTheIssuerIsPartOfTheCaller: two issuers have the same word for two callers, and neither can write the other's.
+func TestTheIssuerIsPartOfTheCaller(t *testing.T) {
+	t.Parallel()
+	ids := map[string]string{}
+	for _, issuer := range []*authServer{newAuthServer(t, rsaPair.jwk(nil)), newAuthServer(t, rsaPair.jwk(nil))} {
+		known := table(t, issuer.URL, "")
+		hash := hashOf(issuer.URL)[:8]
+		for _, subject := range []string{"ann", "ann@example.com", "ann@" + hash} {
+			caller, err := known.Verify(t.Context(), rsaPair.token(rsaPair.header(), goodClaims(issuer.URL, map[string]any{"sub": subject})))
+			if err != nil {
+				t.Fatal(inner(err))
+			}
+			if other := ids[caller.ID]; other != "" || caller.ID != "jwt:"+subject+"@"+hash {
+				t.Errorf("%s of %s is %q, as is %s", subject, issuer.URL, caller.ID, other)
+			}
+			ids[caller.ID] = subject + " of " + issuer.URL
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	known, faults := New(&Options{Tokens: []Token{
+		{Name: "ci", SHA256: hashOf("one")},
+		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}},
+	}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	defer known.Close()
+	for token, want := range map[string]Caller{
+		"one": {ID: "token:ci", Rights: Rights{Tier: steps.TierRead}},
+		"two": {ID: "token:ann", Rights: Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}},
+	} {
+		if caller, err := known.Verify(t.Context(), token); err != nil || *caller != want {
+			t.Errorf("%s: %+v, %v", token, caller, err)
+		}
+	}
+	caller, _ := known.Verify(t.Context(), "one")
+	caller.Tier = steps.TierAdmin
+	if again, _ := known.Verify(t.Context(), "one"); again.Tier != steps.TierRead {
+		t.Error("who changes its caller changes the table")
+	}
+	messages := map[string]bool{}
+	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c", rsaPair.plain("https://id.example.com")} {
+		caller, err := known.Verify(t.Context(), token)
+		if fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrInvalid) || caller != nil {
+			t.Errorf("%.20q: %+v, %v", token, caller, err)
+			continue
+		}
+		f, _ := fault.As(err)
+		messages[f.Message] = true
+		if len(token) > 4 && strings.Contains(f.Message+f.Err.Error(), token) {
+			t.Errorf("the error shows the token: %v, %v", f, f.Err)
+		}
+	}
+	if len(messages) != 1 {
+		t.Errorf("messages tell tokens apart: %v", messages)
+	}
+	if issuers := known.Issuers(); issuers != nil {
+		t.Error(issuers)
+	}
+}
+
+func TestNoOptions(t *testing.T) {
+	t.Parallel()
+	known, faults := New(nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if _, err := known.Verify(t.Context(), "x"); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	known.Close()
+	known.Close()
+}
+
+func TestTokenFaults(t *testing.T) {
+	t.Parallel()
+	good := hashOf("a token")
+	for name, test := range map[string]struct {
+		token Token
+		at    string
+	}{
+		"no name":            {Token{SHA256: good}, "/tokens/1/name"},
+		"name twice":         {Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
+		"name with a break":  {Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
+		"name with blanks":   {Token{Name: " a", SHA256: good}, "/tokens/1/name"},
+		"name not UTF-8":     {Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},
+		"name turned round":  {Token{Name: "a\u202eb", SHA256: good}, "/tokens/1/name"},
+		"name too long":      {Token{Name: strings.Repeat("a", maxName+1), SHA256: good}, "/tokens/1/name"},
+		"no hash":            {Token{Name: "a"}, "/tokens/1/sha256"},
+		"hash too short":     {Token{Name: "a", SHA256: good[2:]}, "/tokens/1/sha256"},
+		"hash too long":      {Token{Name: "a", SHA256: good + "00"}, "/tokens/1/sha256"},
+		"a file's line":      {Token{Name: "a", SHA256: good + "  -"}, "/tokens/1/sha256"},
+		"the token itself":   {Token{Name: "a", SHA256: "s3cr3t-s3cr3t"}, "/tokens/1/sha256"},
+		"hash of nothing":    {Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
+		"hash of a break":    {Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
+		"same hash":          {Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
+		"tier too high":      {Token{Name: "a", SHA256: good, Rights: Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
+		"functions of blank": {Token{Name: "a", SHA256: good, Rights: Rights{Functions: " "}}, "/tokens/1/functions"},
+		"unseen pattern":     {Token{Name: "a", SHA256: good, Rights: Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
+	} {
+		known, faults := New(&Options{Tokens: []Token{{Name: "ci", SHA256: hashOf("first")}, test.token}})
+		if known != nil || len(faults) != 1 || faults[0].At != test.at || faults[0].Code != fault.BadRequest {
+			t.Errorf("%s: %v", name, faults)
+			continue
+		}
+		if strings.Contains(faults[0].Message, "s3cr3t") || strings.Contains(faults[0].Message, good) {
+			t.Errorf("%s: the message shows it: %v", name, faults[0])
+		}
+	}
+	_, faults := New(&Options{Tokens: []Token{{}, {}}, JWT: &JWT{}})
+	var places []string
+	for _, f := range faults {
+		places = append(places, f.At)
+	}
+	if want := []string{"/tokens/0/name", "/tokens/0/sha256", "/tokens/1/name", "/tokens/1/sha256",
+		"/jwt/issuer", "/jwt/audience", "/jwt/scopes"}; !slices.Equal(places, want) {
+		t.Errorf("faults at %q", places)
+	}
+}
+
+func TestJWTFaults(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*JWT)
+		at     string
+	}{
+		"no issuer":          {func(j *JWT) { j.Issuer = "" }, "/jwt/issuer"},
+		"issuer no URL":      {func(j *JWT) { j.Issuer = "id" }, "/jwt/issuer"},
+		"issuer plain http":  {func(j *JWT) { j.Issuer = "http://id.example.com" }, "/jwt/issuer"},
+		"issuer with query":  {func(j *JWT) { j.Issuer += "?a" }, "/jwt/issuer"},
+		"issuer fragment":    {func(j *JWT) { j.Issuer += "#a" }, "/jwt/issuer"},
+		"issuer password":    {func(j *JWT) { j.Issuer = "https://a:b@id.example.com" }, "/jwt/issuer"},
+		"issuer blank":       {func(j *JWT) { j.Issuer += " " }, "/jwt/issuer"},
+		"issuer long":        {func(j *JWT) { j.Issuer += strings.Repeat("a", 2048) }, "/jwt/issuer"},
+		"no audience":        {func(j *JWT) { j.Audience = "" }, "/jwt/audience"},
+		"no scopes":          {func(j *JWT) { j.Scopes = nil }, "/jwt/scopes"},
+		"scope of two words": {func(j *JWT) { j.Scopes = map[string]steps.Tier{"a b": steps.TierRead} }, "/jwt/scopes/a b"},
+		"scope's tier":       {func(j *JWT) { j.Scopes = map[string]steps.Tier{"a": steps.TierAdmin + 1} }, "/jwt/scopes/a"},
+		"none":               {func(j *JWT) { j.Algorithms = []string{"ES256", "none"} }, "/jwt/algorithms/1"},
+		"HS256":              {func(j *JWT) { j.Algorithms = []string{"HS256"} }, "/jwt/algorithms/0"},
+		"no algorithms":      {func(j *JWT) { j.Algorithms = []string{} }, "/jwt/algorithms"},
+		"keys plain http":    {func(j *JWT) { j.Keys = "http://id.example.com/keys" }, "/jwt/keys"},
+		"keys elsewhere":     {func(j *JWT) { j.Keys = "file:///keys" }, "/jwt/keys"},
+		"keys not there":     {func(j *JWT) { j.Keys = t.TempDir() + "/keys" }, "/jwt/keys"},
+		"keys a folder":      {func(j *JWT) { j.Keys = t.TempDir() }, "/jwt/keys"},
+		"keys a device":      {func(j *JWT) { j.Keys = "/dev/null" }, "/jwt/keys"},
+	} {
+		j := &JWT{Issuer: "https://id.invalid", Audience: "a", Scopes: readScopes}
+		test.change(j)
+		known, faults := New(&Options{JWT: j})
+		if known != nil {
+			known.Close()
+		}
+		if len(faults) != 1 || faults[0].At != test.at || faults[0].Code != fault.BadRequest || known != nil {
+			t.Errorf("%s: %v", name, faults)
+		}
+	}
+}
+
+func TestAllows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		tier      steps.Tier
+		functions string
+		spec      steps.Spec
+		want      bool
+	}{
+		{steps.TierDefault, "", steps.Spec{Name: "a.b", Effect: steps.Read}, true},
+		{steps.TierDefault, "", steps.Spec{Name: "a.b"}, false},
+		{steps.TierReadWrite, "", steps.Spec{Name: "a.b", Effect: steps.Destroy}, true},
+		{steps.TierReadWrite, "", steps.Spec{Name: "a.b", Effect: steps.Read, Tier: steps.TierAdmin}, false},
+		{steps.TierAdmin, "", steps.Spec{Name: "a.b", Tier: steps.TierAdmin}, true},
+		{steps.TierAdmin, "a.*", steps.Spec{Name: "a.b"}, true},
+		{steps.TierAdmin, "b.* a.?", steps.Spec{Name: "a.b"}, true},
+		{steps.TierAdmin, "a", steps.Spec{Name: "a.b"}, false},
+		{steps.TierAdmin, "*.b", steps.Spec{Name: "a.b.c"}, false},
+		{steps.TierAdmin, "A.*", steps.Spec{Name: "a.b"}, false},
+		{steps.TierAdmin, "a.(b|c)", steps.Spec{Name: "a.b"}, false},
+		{steps.TierRead, "a.*", steps.Spec{Name: "a.b"}, false},
+		{steps.TierAdmin, " ", steps.Spec{Name: "a.b"}, false},
+		// a source whose functions are not known
+		{steps.TierRead, "fs.* net.*", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "fs.* net.*", steps.Spec{Name: "netz.\x00", Effect: steps.Read}, false},
+		{steps.TierRead, "net.device.list", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "net.", steps.Spec{Name: "net.\x00", Effect: steps.Read}, false},
+		{steps.TierRead, "*list", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "n?t*", steps.Spec{Name: "net.\x00", Effect: steps.Read}, true},
+		{steps.TierRead, "net.*", steps.Spec{Name: "net.\x00", Effect: steps.Read, Tier: steps.TierAdmin}, false},
+	} {
+		r := Rights{Tier: test.tier, Functions: test.functions}
+		if got := r.Allows(&test.spec); got != test.want {
+			t.Errorf("%v of %q with tier %v: %t", r, test.spec.Name, test.spec.MinimumTier(), got)
+		}
+	}
+}
+
+// TestCouldFit looks for a name behind a prefix that a pattern fits: each character of the pattern as it is, where it can be.
+// TestAllowsByPath: a pattern fits a function's name or its path.
+func TestAllowsByPath(t *testing.T) {
+	t.Parallel()
+	spec := &steps.Spec{Name: "net.list_devices", Path: "net.device.list", Effect: steps.Read}
+	for pattern, want := range map[string]bool{"net.device.*": true, "net.list_*": true, "net.device_*": false, "net.device.get": false} {
+		if got := (Rights{Functions: pattern}).Allows(spec); got != want {
+			t.Errorf("%s: %t", pattern, got)
+		}
+	}
+}
+
+func TestCouldFit(t *testing.T) {
+	t.Parallel()
+	letters := rapid.SampledFrom([]rune("ab.é"))
+	rapid.Check(t, func(t *rapid.T) {
+		pattern := rapid.StringOfN(rapid.OneOf(letters, rapid.SampledFrom([]rune("*?"))), 0, 6, -1).Draw(t, "pattern")
+		prefix := rapid.StringOfN(letters, 0, 4, -1).Draw(t, "prefix")
+		found := false
+		// Whatever fits the rest of the pattern is made by writing a for its ? and nothing for its *, or one a.
+		for cut := range len(pattern) + 1 {
+			rest := strings.NewReplacer("*", "", "?", "a").Replace(strings.ToValidUTF8(pattern[cut:], ""))
+			found = found || rest != "" && steps.Fits(pattern, prefix+rest) || steps.Fits(pattern, prefix+"a"+rest)
+		}
+		if couldFit(pattern, prefix) != found {
+			t.Fatalf("couldFit(%q, %q) is not %t", pattern, prefix, found)
+		}
+	})
+}
+
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	if all, faults := Patterns(nil); all != "" || len(faults) > 0 {
+		t.Errorf("%q, %v", all, faults)
+	}
+	if two, faults := Patterns([]string{"b.*", "a"}); two != "b.* a" || len(faults) > 0 {
+		t.Errorf("%q, %v", two, faults)
+	}
+	if _, faults := Patterns([]string{}); len(faults) != 1 || faults[0].At != "" {
+		t.Error(faults)
+	}
+	_, faults := Patterns([]string{"a", "", "a b", strings.Repeat("a", maxPattern+1), "a\x00", "\xff", "*"})
+	var places []string
+	for _, f := range faults {
+		places = append(places, f.At)
+	}
+	if want := []string{"/1", "/2", "/3", "/4", "/5"}; !slices.Equal(places, want) {
+		t.Errorf("%q", places)
+	}
+}
+
+func TestUnused(t *testing.T) {
+	t.Parallel()
+	r := Rights{Functions: "fs.* net.device.lst gone.*"}
+	unused := r.Unused([]string{"fs.cat", "net.device.list"}, []string{"gone"})
+	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Code != fault.UnknownFunction || !slices.Contains(unused[0].Nearest, "net.device.list") {
+		t.Error(unused)
+	}
+}
+
+func TestIssuers(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(nil))
+	if issuers := table(t, s.URL, "").Issuers(); !slices.Equal(issuers, []string{s.URL}) {
+		t.Error(issuers)
+	}
+	if issuers := table(t, "our own", s.URL+"/keys", func(o *Options) { o.JWT.Issuer = "ours" }).Issuers(); issuers != nil {
+		t.Error(issuers)
+	}
+}
+
+// TestExpires is what a door may rely on.
+func TestExpires(t *testing.T) {
+	t.Parallel()
+	s := newAuthServer(t, rsaPair.jwk(nil))
+	known := table(t, s.URL, "")
+	caller, err := known.Verify(t.Context(), rsaPair.plain(s.URL))
+	if err != nil || !caller.Expires.Equal(now.Add(time.Hour+leeway)) || caller.ID != "jwt:ann@"+hashOf(s.URL)[:8] {
+		t.Errorf("%+v, %v", caller, err)
+	}
+}

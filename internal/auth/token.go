@@ -1,0 +1,101 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Token is a line of the table of tokens.
+type Token struct {
+	// Name tells the callers apart, in logs too; it is no secret. At most 100 bytes, printable.
+	Name string
+	// SHA256 is the SHA-256 of the token's text in hex, of any case; blanks around it do not count. The hash needs no salt,
+	// and need not be slow to make: the text must be random, of 128 bits at least, and nobody finds such a text by trying.
+	SHA256 string
+	Rights
+}
+
+const maxName = 100
+
+// readTokens checks the table of tokens, and makes a map of it.
+func readTokens(list []Token) (map[[sha256.Size]byte]*Caller, []*fault.Error) {
+	tokens := make(map[[sha256.Size]byte]*Caller, len(list))
+	var faults []*fault.Error
+	named := map[string]bool{}
+	for i, token := range list {
+		at := fault.Index("/tokens", i)
+		add := func(field string, f *fault.Error) {
+			if f != nil {
+				faults = append(faults, f.Under(at+field))
+			}
+		}
+		f := checkName(token.Name)
+		if named[token.Name] && f == nil {
+			f = fault.New(fault.BadRequest, "two tokens have the name %q: each needs one of its own", token.Name)
+		}
+		named[token.Name] = true
+		add("/name", f)
+		hash, f := readHash(token.SHA256)
+		if other := tokens[hash]; other != nil && f == nil {
+			f = fault.New(fault.BadRequest, "this is the hash of another token of the table too (%q): each caller needs a token of its own",
+				strings.TrimPrefix(other.ID, "token:"))
+		}
+		add("/sha256", f)
+		rights, f := checkRights(token.Rights)
+		if f != nil {
+			add("", f)
+		}
+		tokens[hash] = &Caller{ID: "token:" + token.Name, Rights: rights}
+	}
+	return tokens, faults
+}
+
+func checkName(name string) *fault.Error {
+	unfit := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
+	switch {
+	case name == "":
+		return fault.New(fault.BadRequest, "a token needs a name, which tells its caller apart from others")
+	case len(name) > maxName:
+		return fault.New(fault.BadRequest, "the name of a token is longer than %d bytes", maxName)
+	case strings.ContainsFunc(name, unfit) || strings.TrimSpace(name) != name:
+		return fault.New(fault.BadRequest, "the name %q of a token has characters that cannot be seen, or blanks around it", name)
+	}
+	return nil
+}
+
+// readHash reads a hash. Its messages do not show the text: somebody may have written the token itself.
+func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
+	decoded, err := hex.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(decoded) != len(hash) {
+		return hash, fault.New(fault.BadRequest, "sha256 must be the SHA-256 of the token's text: 64 hex digits. What stands here is not shown, "+
+			"for it may be the token itself: if it is, it belongs elsewhere")
+	}
+	copy(hash[:], decoded)
+	if hash == sha256.Sum256(nil) || hash == sha256.Sum256([]byte("\n")) {
+		return hash, fault.New(fault.BadRequest, "this is the hash of nothing: hash the token's text")
+	}
+	return hash, nil
+}
+
+// checkRights checks rights, and gives them in the one form in which equal rights are equal.
+func checkRights(r Rights) (Rights, *fault.Error) {
+	if r.Tier > steps.TierAdmin {
+		return r, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin").Under("/tier")
+	}
+	r.Tier = max(r.Tier, steps.TierRead)
+	if r.Functions == "" {
+		return r, nil
+	}
+	functions, faults := Patterns(strings.Fields(r.Functions))
+	if len(faults) > 0 {
+		return r, faults[0].Under("/functions")
+	}
+	r.Functions = functions
+	return r, nil
+}

@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cli/browser"
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/login"
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func newAuthCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "auth",
+		Short: "Log in to MCP servers that ask for it, and make tokens for clients",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var noBrowser, asJSON bool
+	login := &cobra.Command{
+		Use:   "login SOURCE",
+		Short: "Log in to a server, with a browser",
+		Long: "Log in to the server of that name in the configuration. The page to log in on is opened in a browser and its URL is\n" +
+			"shown; after it the browser comes back to a port on this machine. Over SSH, open the URL where your browser is, with\n" +
+			"that port forwarded: oauth.callbackPort in the configuration fixes it. The login is kept in the keyring of the\n" +
+			"system, or else in a file that only you can read.",
+		Args: cobra.MatchAll(needs("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.login(cmd.Context(), args[0], noBrowser) },
+	}
+	login.Flags().BoolVar(&noBrowser, "no-browser", false, "show the URL only")
+	status := &cobra.Command{
+		Use:   "status [SOURCE]",
+		Short: "Show what is known of a login, or of all; of one that is not there the exit status is 1",
+		Args:  cobra.MaximumNArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return c.loginStatus(cmd.Context(), args, asJSON) },
+	}
+	status.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
+	logout := &cobra.Command{
+		Use:   "logout SOURCE",
+		Short: "Revoke a login, where the server offers that, and delete it",
+		Args:  cobra.MatchAll(needs("the name of a server in the configuration"), cobra.MaximumNArgs(1)),
+		RunE:  func(cmd *cobra.Command, args []string) error { return c.logout(cmd.Context(), args[0]) },
+	}
+	cmd.AddCommand(login, status, logout, newTokenCommand(c))
+	return cmd
+}
+
+// loginFolder is where logins are kept, or what says where they are.
+func loginFolder() (string, error) {
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "there is no folder for logins: %v", reason(err))
+	}
+	return filepath.Join(folder, "onecall", "logins"), nil
+}
+
+// oauthOptions are those of a login to a server that has a URL. The client that they hold reaches the hosts that the
+// entry names, and public ones.
+func oauthOptions(source string, s *mcpServerConfig) (*login.Options, error) {
+	folder, err := loginFolder()
+	if err != nil {
+		return nil, err
+	}
+	o := &login.Options{Source: source, ServerURL: valueOr(s.URL, ""), Store: login.Auto(folder), ClientName: "onecall"}
+	urls := []string{o.ServerURL}
+	if c := s.OAuth; c != nil {
+		o.ClientID, o.ClientSecret, o.Scopes = valueOr(c.ClientID, ""), valueOr(c.ClientSecret, ""), c.Scopes
+		o.RedirectPort, o.AuthServer = valueOr(c.CallbackPort, 0), valueOr(c.AuthServer, "")
+		if o.AuthServer != "" {
+			urls = append(urls, o.AuthServer)
+		}
+	}
+	rules, err := egress.Open().Naming(urls...)
+	if err != nil {
+		return nil, err
+	}
+	o.HTTPClient = rules.Client(nil)
+	return o, nil
+}
+
+// account is a server of the configuration that may ask for a login.
+type account struct {
+	name     string
+	options  *login.Options
+	scrubber *secret.Scrubber
+}
+
+// accounts are the servers behind HTTP, or the one that is named.
+func (c *cli) accounts(named string) ([]account, error) {
+	config, faults := loadConfig(c.configPath)
+	if len(faults) > 0 {
+		return nil, config.refused(faults)
+	}
+	c.redactor.learn(nil, config.secrets) // no app is open
+	var all []account
+	var names []string
+	for i := range config.MCPServers {
+		entry := &config.MCPServers[i]
+		is := named != "" && (entry.Name == named || entry.source() == named)
+		switch {
+		case entry.Config.URL == nil && is:
+			return nil, unable("%s has a command: such a server is given its credentials under env", named)
+		case entry.Config.off() && is:
+			return nil, unable("%s is disabled in the configuration", named)
+		case entry.Config.URL == nil || entry.Config.off():
+			continue
+		}
+		names = append(names, entry.Name)
+		if named != "" && !is {
+			continue
+		}
+		options, err := oauthOptions(entry.source(), &entry.Config)
+		if err != nil {
+			return nil, config.refused([]*fault.Error{config.under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
+		}
+		all = append(all, account{entry.Name, options, secret.New(config.secrets)})
+	}
+	if named != "" && len(all) == 0 {
+		return nil, unknownSource(named, config.path, names)
+	}
+	return all, nil
+}
+
+func unknownSource(named, path string, names []string) error {
+	if path == "" {
+		return unable("no server %s: there is no configuration; onecall init writes one", named)
+	}
+	near := fault.Nearest(named, names, 3)
+	switch {
+	case len(near) > 0:
+		return unable("no server %s with a url in %s: did you mean %s?", named, path, strings.Join(near, ", "))
+	case len(names) == 0:
+		return unable("no server %s: none in %s has a url", named, path)
+	}
+	return unable("no server %s with a url in %s: there are %s", named, path, strings.Join(names, ", "))
+}
+
+// told shows what went wrong with a login; the exit status is that of its code.
+func (c *cli) told(a *account, err error) error {
+	f, ok := fault.As(err)
+	if !ok {
+		return err
+	}
+	c.note("onecall: %s", printable(steps.ScrubFault(a.scrubber, f).Message))
+	return answered(f.Code.Exit())
+}
+
+func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
+	all, err := c.accounts(name)
+	if err != nil {
+		return err
+	}
+	a := &all[0]
+	if err := login.Login(ctx, a.options, &person{c.streams, !noBrowser && hasBrowser()}); err != nil {
+		return c.told(a, err)
+	}
+	c.note("logged in to %s; kept in the %s", printable(a.name), a.options.Store.Kind())
+	return nil
+}
+
+func (c *cli) logout(ctx context.Context, name string) error {
+	all, err := c.accounts(name)
+	if err != nil {
+		return err
+	}
+	a := &all[0]
+	if err := login.Logout(ctx, a.options); err != nil {
+		return c.told(a, err)
+	}
+	c.note("logged out of %s", printable(a.name))
+	return nil
+}
+
+// loginList is what auth status --json answers.
+type loginList struct {
+	Sources []loginState `json:"sources"`
+}
+
+type loginState struct {
+	Source   string     `json:"source"`
+	LoggedIn bool       `json:"loggedIn"`
+	Renews   bool       `json:"renews"`            // by itself
+	Expires  *time.Time `json:"expires,omitempty"` // the access token
+	Scopes   []string   `json:"scopes,omitempty"`
+	Wanted   []string   `json:"wanted,omitempty"` // scopes that the next login will ask for
+	Issuer   string     `json:"issuer,omitempty"`
+	Store    string     `json:"store,omitempty"`
+	Error    string     `json:"error,omitempty"`
+}
+
+func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error {
+	named := ""
+	if len(args) > 0 {
+		named = args[0]
+	}
+	all, err := c.accounts(named)
+	if err != nil {
+		return err
+	}
+	list := loginList{Sources: []loginState{}}
+	var failed error
+	for i := range all {
+		state, err := all[i].state(ctx)
+		if list.Sources = append(list.Sources, state); err != nil {
+			failed = c.told(&all[i], err)
+		}
+	}
+	if asJSON {
+		err = c.writeValue(list)
+	} else {
+		err = c.writeText(list.table())
+	}
+	if err == nil && named != "" && failed == nil && !list.Sources[0].LoggedIn {
+		failed = answered(exitFailed)
+	}
+	return errors.Join(err, failed)
+}
+
+func (a *account) state(ctx context.Context) (loginState, error) {
+	got, err := login.Status(ctx, a.options)
+	state := loginState{Source: a.name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.Wanted, Issuer: got.Issuer}
+	if got.LoggedIn {
+		state.Store = got.Store
+	}
+	if !got.Expires.IsZero() {
+		expires := got.Expires.UTC().Truncate(time.Second)
+		state.Expires = &expires
+	}
+	if f, ok := fault.As(err); ok {
+		state.Error = steps.ScrubFault(a.scrubber, f).Message
+	}
+	return state, err
+}
+
+func (l *loginList) table() []byte {
+	var b bytes.Buffer
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SOURCE\tLOGIN\tEXPIRES\tSTORE\tISSUER")
+	for _, s := range l.Sources {
+		login, expires := "none", ""
+		switch {
+		case s.LoggedIn && s.Renews:
+			login = "yes, renews itself"
+		case s.LoggedIn:
+			login = "yes"
+		}
+		if s.Expires != nil {
+			expires = s.Expires.Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", printable(s.Source), login, expires, s.Store, printable(s.Issuer))
+	}
+	if err := table.Flush(); err != nil { // a buffer takes everything
+		return nil
+	}
+	return b.Bytes()
+}
+
+// person is who logs in, at this terminal.
+type person struct {
+	*streams
+	browser bool // may be started
+}
+
+// Notice implements oauth.UI.
+func (p *person) Notice(text string) { p.note("%s", printable(text)) }
+
+// Open implements oauth.UI: the URL is shown in any case, as the browser that opens may be another than the one wanted.
+func (p *person) Open(url string) error {
+	p.note("Open this page to log in:\n\n    %s\n", printable(url))
+	if p.browser {
+		browser.Stdout, browser.Stderr = io.Discard, io.Discard // what an opener prints is no part of an answer
+		go func() {                                             // some openers wait for their browser to end
+			if err := browser.OpenURL(url); err != nil {
+				p.note("no browser could be started: open the page yourself")
+			}
+		}()
+	}
+	return nil
+}
+
+// hasBrowser tells whether a browser would appear before the person: not over SSH, and not without a display.
+func hasBrowser() bool {
+	set := func(name string) bool { return os.Getenv(name) != "" }
+	if set("SSH_CONNECTION") || set("SSH_TTY") {
+		return false
+	}
+	return slices.Contains([]string{"darwin", "windows"}, runtime.GOOS) || set("DISPLAY") || set("WAYLAND_DISPLAY")
+}

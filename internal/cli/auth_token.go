@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// tokenMark begins each token that is made here, so that whoever looks for secrets in files knows one.
+const tokenMark = "oc_"
+
+func newTokenCommand(c *cli) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "token [NAME]",
+		Short: "Make a token for a client of serve --http",
+		Long: "Make a token for a client of onecall serve --http. The token goes to stdout, and is kept nowhere: give it to the client,\n" +
+			"which sends it as Authorization: Bearer. Its entry for access.tokens in the server's configuration goes to stderr; it\n" +
+			"holds the token's hash. A token may read unless the entry says another tier.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := "client"
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return c.makeToken(name, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON, with name, token and sha256")
+	return cmd
+}
+
+// maxTokenName is the length of the longest name of a token, in bytes.
+const maxTokenName = 100
+
+// madeToken is what auth token --json answers.
+type madeToken struct {
+	Name   string `json:"name"`
+	Token  string `json:"token"`
+	SHA256 string `json:"sha256"` // of the token's text, in hex
+}
+
+// makeToken makes a token of 256 random bits.
+func (c *cli) makeToken(name string, asJSON bool) error {
+	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return usage("the name is %q: use 1 to %d printable characters", fault.Clip(name, 60), maxTokenName)
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // it never fails
+	token := tokenMark + base64.RawURLEncoding.EncodeToString(random)
+	hash := sha256.Sum256([]byte(token))
+	made := madeToken{name, token, hex.EncodeToString(hash[:])}
+	if asJSON {
+		return c.writeValue(made)
+	}
+	if err := c.writeText([]byte(made.Token + "\n")); err != nil {
+		return err
+	}
+	c.note("The token is kept nowhere. Its entry for access.tokens of the configuration:\n\n    - {name: %s, sha256: %q, tier: read}\n", jsonText(made.Name), made.SHA256)
+	return nil
+}

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func newCallCommand(c *cli) *cobra.Command {
+	var f answerFlags
+	var object string
+	var verify bool
+	cmd := &cobra.Command{
+		Use:   "call FN [key=value]...",
+		Short: "Call one function",
+		Long: "Call one function. A value is JSON if it parses as JSON, else text; where the function declares a string it is\n" +
+			"always text. Nothing in a value is read as a reference. FN --help shows what a function takes and gives.",
+		Args: needs("a function's name: onecall tools lists them"),
+	}
+	standard := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.Flags().NArg() > 0 {
+			c.unhelped = c.describe(cmd.Context(), cmd.Flags().Arg(0))
+			return
+		}
+		standard(cmd, args)
+	})
+	f.add(cmd)
+	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
+	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		override, err := f.override(cmd)
+		if err != nil {
+			return err
+		}
+		var given []byte
+		if cmd.Flags().Changed("args") {
+			if given, err = jsonObject("--args", object); err != nil {
+				return err
+			}
+		}
+		a, err := c.openLadder(cmd.Context(), use{})
+		if err != nil {
+			return err
+		}
+		defer a.closeInto(&err)
+		made, err := a.arguments(cmd.Context(), args[0], given, args[1:])
+		if err != nil {
+			return err
+		}
+		out, err := c.newOutput("")
+		if err != nil {
+			return err
+		}
+		return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer {
+			return a.engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
+		})
+	}
+	return cmd
+}
+
+// describe shows a function with all that it takes and gives.
+func (c *cli) describe(ctx context.Context, name string) (err error) {
+	a, err := c.open(use{})
+	if err != nil {
+		return err
+	}
+	defer a.closeInto(&err)
+	fn, err := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
+	if err != nil {
+		return met{err}
+	}
+	var b bytes.Buffer
+	fmt.Fprintln(&b, printable(fn.Signature()))
+	if text := fn.Spec().Description; text != "" {
+		fmt.Fprintf(&b, "\n%s\n", printable(text))
+	}
+	writeOutlines(&b, fn)
+	return c.writeText(b.Bytes())
+}
+
+// argument is one argument of a call: a name and JSON.
+type argument struct {
+	name  string
+	value json.RawMessage
+}
+
+// arguments puts key=value over the given arguments of a function.
+func (a *app) arguments(ctx context.Context, name string, given []byte, settings []string) ([]byte, error) {
+	var list []argument
+	gjson.ParseBytes(given).ForEach(func(key, value gjson.Result) bool {
+		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
+		return true
+	})
+	var input []byte // of an unknown function: the engine tells that it is
+	functions := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) })
+	if fn, err := functions.Resolve(name); err == nil {
+		input = fn.Spec().Input
+	}
+	for _, text := range settings {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, usage("%s is no argument: write it as key=value", fault.Clip(text, 100))
+		}
+		one := argument{key, argumentValue(value, typeOf(input, key))}
+		if i := slices.IndexFunc(list, func(other argument) bool { return other.name == key }); i >= 0 {
+			list[i] = one
+		} else {
+			list = append(list, one)
+		}
+	}
+	return appendObject(nil, list), nil
+}
+
+// typeOf is the type that an input schema declares for a property: "string" where it takes no other than strings.
+func typeOf(schema []byte, property string) string {
+	var declared gjson.Result
+	gjson.GetBytes(schema, "properties").ForEach(func(key, value gjson.Result) bool {
+		if key.String() == property {
+			declared = value.Get("type")
+		}
+		return !declared.Exists()
+	})
+	return declared.Str
+}
+
+// argumentValue reads an argument's text as JSON if it is JSON, unless a string is declared.
+func argumentValue(text, declared string) json.RawMessage {
+	if declared != "string" {
+		if compact, err := steps.Compact([]byte(text)); err == nil {
+			return compact
+		}
+	}
+	return jsonText(text)
+}
+
+// jsonText is a text as a JSON string; bytes that are not UTF-8 become U+FFFD.
+func jsonText(text string) json.RawMessage {
+	quoted, _ := json.Marshal(text) // of a string: never fails
+	return quoted
+}
+
+func appendObject(dst []byte, list []argument) []byte {
+	dst = append(dst, '{')
+	for i, one := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(dst, jsonText(one.name)...), ':')
+		dst = append(dst, one.value...)
+	}
+	return append(dst, '}')
+}

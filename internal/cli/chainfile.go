@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// chainSuffix ends the name of a saved chain's file, linesSuffix that of a file with a chain in each line.
+const chainSuffix, linesSuffix = ".chain.json", ".jsonl"
+
+// stdinName names the standard input among the arguments of a command.
+const stdinName = "-"
+
+// chainFile is one argument of a command that takes chains.
+type chainFile struct {
+	name  string // as it was given
+	path  string // "": the standard input
+	lines bool   // a chain in each line
+}
+
+// findChains finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json in
+// the working directory, else in its folder chains), or "-" for the standard input. Every argument that is none of these is
+// told of in one error.
+func findChains(args []string) ([]chainFile, error) {
+	files := make([]chainFile, 0, len(args))
+	var problems []string
+	stdin := 0
+	for _, arg := range args {
+		file, err := findChain(arg)
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+		if file.path == "" {
+			stdin++
+		}
+		files = append(files, file)
+	}
+	if stdin > 1 && len(problems) == 0 {
+		problems = append(problems, "the standard input can be read once only: name - once")
+	}
+	if len(problems) > 0 {
+		return nil, unable("%s", strings.Join(problems, "; "))
+	}
+	return files, nil
+}
+
+func findChain(arg string) (chainFile, error) {
+	if arg == stdinName {
+		return chainFile{name: arg}, nil
+	}
+	paths := []string{arg}
+	if !strings.ContainsAny(arg, `/\`) && arg != "" {
+		paths = append(paths, arg+chainSuffix, filepath.Join("chains", arg+chainSuffix))
+	}
+	folder := false
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && path == arg:
+			return chainFile{path: path}, errors.New(printable(path) + " cannot be read: " + reason(err).Error())
+		case err != nil:
+		case info.IsDir():
+			folder = true
+		default:
+			return chainFile{name: arg, path: path, lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
+		}
+	}
+	message := "there is no chain file " + printable(fault.Clip(arg, 200))
+	if folder {
+		message = printable(arg) + " is a folder: name a chain file in it"
+	} else if near := nearChains(arg); len(near) > 0 {
+		message += ": did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return chainFile{path: arg}, errors.New(message)
+}
+
+// nearChains names chain files that are spelt like an argument that is none.
+func nearChains(arg string) []string {
+	folder, base := filepath.Split(arg)
+	folders := []string{folder}
+	if folder == "" {
+		folders = append(folders, "chains")
+	}
+	var names []string
+	paths := map[string]string{}
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(filepath.Clean(folder))
+		for _, entry := range entries {
+			name := entry.Name()
+			if ext := filepath.Ext(name); entry.IsDir() || ext != ".json" && ext != linesSuffix {
+				continue
+			}
+			short := strings.TrimSuffix(name, chainSuffix)
+			if _, twice := paths[short]; !twice {
+				names = append(names, short)
+				paths[short] = filepath.Join(folder, name)
+			}
+		}
+	}
+	near := fault.Nearest(strings.TrimSuffix(base, chainSuffix), names, 3)
+	for i, name := range near {
+		near[i] = printable(paths[name])
+	}
+	return near
+}
+
+// read gives the text of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
+// with the context, also while the standard input gives nothing.
+func (f *chainFile) read(ctx context.Context, stdin io.Reader, limit int64) ([]byte, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		text, err := f.readAll(stdin, limit)
+		done <- result{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return nil, answered(exitInterrupted)
+	}
+}
+
+func (f *chainFile) readAll(stdin io.Reader, limit int64) ([]byte, error) {
+	in := stdin
+	if f.path != "" {
+		file, err := openFile(f.path)
+		if err != nil {
+			return nil, unable("%s cannot be read: %v", f.name, reason(err))
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := readBounded(in, limit)
+	if err != nil {
+		return nil, unable("%s cannot be read: %v", f.name, reason(err))
+	}
+	return withoutMark(text), nil
+}
+
+// openFile opens a file for reading, and no folder.
+func openFile(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, errors.New("it is a folder")
+	}
+	return file, nil
+}
+
+// readBounded reads all of in, but at most limit+1 bytes: more than limit means that it is too long.
+func readBounded(in io.Reader, limit int64) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(in, limit+1))
+}
+
+// withoutMark drops a byte order mark.
+func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }

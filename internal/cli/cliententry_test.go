@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestClientEntry starts onecall as the client's configuration in the documents says, and as init prints it, and uses it
+// as a client does.
+func TestClientEntry(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write(t, folder, "servers.json", `{"mcpServers": {"absent": {"command": "no-such-program"}}}`)
+	first := command(t, folder, "init", "--yes", "--from", "servers.json")
+	first.Env = append(first.Environ(), "PATH="+folder) // where no onecall is installed
+	printed, err := first.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, printed)
+	}
+	if !strings.Contains(string(printed), "go install ./cmd/onecall") {
+		t.Errorf("it is not said that onecall is to be installed first: %s", printed)
+	}
+	written := filepath.Join(folder, "onecall.yaml")
+	entries := map[string]string{"init": string(printed)}
+	for _, document := range []string{"README.md", "docs/mcp-server.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries[document] = strings.ReplaceAll(string(text), "/path/onecall.yaml", filepath.ToSlash(written))
+	}
+	for name, text := range entries {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			found := regexp.MustCompile(`\{"mcpServers": ?\{"onecall".*`).FindString(text)
+			var client struct {
+				MCPServers map[string]struct {
+					Command string
+					Args    []string
+				}
+			}
+			if err := json.Unmarshal([]byte(found), &client); err != nil {
+				t.Fatalf("the entry %q: %v", found, err)
+			}
+			entry := client.MCPServers["onecall"]
+			if entry.Command != "onecall" { // also of init, as the test's binary is in a temporary folder
+				t.Errorf("the command is %s", entry.Command)
+			}
+			if want := []string{"serve", "--config", written}; !slices.Equal(entry.Args, want) {
+				t.Errorf("the arguments are %q, want %q", entry.Args, want)
+			}
+			useServer(t, command(t, t.TempDir(), entry.Args...))
+		})
+	}
+}
+
+// useServer lists the tools of a server and has it run a chain.
+func useServer(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	client := sdk.NewClient(&sdk.Implementation{Name: "client", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"chain", "info", "search"}; !slices.Equal(names, want) {
+		t.Errorf("the tools are %q, want %q", names, want)
+	}
+	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(
+		`{"steps":[{"fn":"expr.eval","args":{"expression":"[1, 2, 3]"}},{"fn":"expr.eval","args":{"expression":"sum(xs)","vars":{"xs":"$0"}}}],"lite":true}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, ok := result.Content[0].(*sdk.TextContent)
+	if !ok || text.Text != "6" || result.IsError || len(result.Content) != 1 {
+		t.Errorf("the chain is answered %+v", result)
+	}
+	if err := session.Close(); err != nil {
+		t.Errorf("the server's end: %v", err)
+	}
+}

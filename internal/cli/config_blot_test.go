@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// linesOfFaults is what a person is shown of a configuration.
+func linesOfFaults(t *testing.T, name, text string) string {
+	t.Helper()
+	c, faults := decodeIn(testEnvironment, name, text)
+	var shown strings.Builder
+	s := streams{err: &shown}
+	if len(faults) == 0 { // any line may be that of a fault found later
+		for i := range strings.Count(text, "\n") + 1 {
+			faults = append(faults, &fault.Error{Code: fault.BadRequest, Message: "x", Line: i + 1, Column: 1})
+		}
+	}
+	s.showFaults(&source{name: name, text: c.text}, faults)
+	return shown.String()
+}
+
+// TestBlottedLines: wherever a secret stands, and in whatever form, no line of a fault shows it.
+func TestBlottedLines(t *testing.T) {
+	t.Parallel()
+	const server = "mcpServers:\n  a: {bad: 1, command: x, "
+	for _, text := range []string{
+		"openapi: {a: {spec: x, auth: {k: qq-hidden-1}}}",
+		"openapi: {a: {spec: x, auth: {k: {vlue: qq-hidden-1}}}}",
+		"openapi: {a: {spec: x, auth: {k: {value: [qq-hidden-1]}}}}",
+		"openapi: {a: {spec: x, auth: {k: !!str qq-hidden-1}}}",
+		"openapi: {a: {spec: x, auth: {k: {value: !x qq-hidden-1}}}}",
+		"openapi: {a: {spec: x, auth: {k: &n qq-hidden-1, l: *n}}}",
+		"x: &n {k: qq-hidden-1}\nopenapi: {a: {spec: x, auth: *n}}",
+		"openapi:\n  a:\n    spec: x\n    auth:\n      k: |\n        qq-hidden-1\n        qq-hidden-1\n      l: >-\n        one qq-hidden-1\n",
+		"openapi:\n  a:\n    spec: x\n    auth:\n      k:\n      - qq-hidden-1\n      - one\n        qq-hidden-1\n      - \"one\n        qq-hidden-1\"\n",
+		server + "env: {API_TOKEN: [qq-hidden-1]}}",
+		server + "env: {API_TOKEN: {a: [qq-hidden-1]}}}",
+		server + "env: [API_TOKEN=qq-hidden-1]}",
+		server + "env: {qq-hidden-1}}",
+		server + "env: {'API_TOKEN=qq-hidden-1': }}",
+		server + "env: qq-hidden-1}",
+		server + "environ: {API_TOKEN: [qq-hidden-1]}}",
+		server + "headers: [Authorization, Bearer qq-hidden-1]}",
+		server + "args: [é, 'ß', --token, \"qq-hidden-1\"]}",
+		server + "args: [--token, qq-hidden-1]}",
+		server + "args: [\"--token\", \"qq-hidden-1\" \"y\"]}",
+		server + "args: [\"--token\", \"qq-hidden-1\" ",
+		server + "args: [x] # qq-hidden-1\n  }",
+		"mcpServers:\n  a:\n    env:\n      A: b\n     qq-hidden-1: x\n",
+		"mcpServers:\n  a:\n    env:\n      A: \"qq-hidden-1\n",
+		"fs: {root: x}\n---\n{env: {API_TOKEN: [qq-hidden-1]}, args: *n}\n",
+		server + "url: [\"https://h/s/qq-hidden-1-0123456789/mcp\"]}",
+		"\ufeffmcpServers: {a: {env: {A: qq-hidden-1}}}",
+		"mcpServers:\r\n  a:\r\n    bad: 1\r\n    env:\r\n      A: qq-hidden-1\r\n      B: |\r\n        qq-hidden-1\r\n",
+	} {
+		for _, name := range []string{"onecall.yaml", "onecall.json"} {
+			if shown := linesOfFaults(t, name, text); strings.Contains(shown, "hidden-1") || shown == "" {
+				t.Errorf("%s\nis shown as\n%s", text, shown)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"fs: {rot: x}":       "fs: {rot: x}",
+		"fs: {root: [x":      "fs: {root: [x",
+		server + "start: y}": "a: {bad: 1, command: x, start: y}",
+		server + "args: [\"-y\", '${NOPE}'], env: {A: b c, D: 'x'}, start: y}": "args: [\"**\", '${NOPE}'], env: {A: ***, D: '*'}, start: y}",
+	} {
+		if shown := linesOfFaults(t, "onecall.yaml", text); !strings.Contains(shown, want) {
+			t.Errorf("%s\nis shown as\n%s", text, shown)
+		}
+	}
+}
+
+// TestSecretParts: what init shows holds none of the secrets that stand within a value.
+func TestSecretParts(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{
+		`{command: x, env: {OPENAPI_MCP_HEADERS: "{\"Authorization\": \"Bearer qq-hidden-1\", \"Notion-Version\": \"visible-1\"}"}}`,
+		`{command: x, env: {HEADERS: "{\"a\": {\"api_key\": [\"qq-\\\\\\\"hidden-1\"]}, \"b\": \"visible-1\"}"}}`,
+		`{command: x, env: {DATABASE_URL: "Server=visible-1;Password=qq-hidden-1;"}}`,
+		`{command: x, env: {DB: "AccountName=visible-1;Account Key = 'qq-hidden-1'"}}`,
+		`{command: x, env: {DB: "postgres://visible-1:qq-hidden-1@h:5/x"}}`,
+		`{command: x, args: [visible-1, "postgres://me:qq-%zz-hidden-1@h:5/x"]}`,
+		`{command: x, args: [visible-1, "https://qq-hidden-1-0123456789@github.com/x"]}`,
+		`{command: x, args: [visible-1, -k, qq-hidden-1]}`,
+		`{command: x, args: [visible-1, -p, qq-hidden-1]}`,
+		`{command: x, args: [visible-1, -y, mcp-remote, "https://mcp.zapier.com/api/mcp/s/qqHidden10123456789abcdef/mcp"]}`,
+		`{command: x, env: {VISIBLE: visible-1, N: qqHidden10123456789abcdef}}`,
+		`{url: "https://mcp.zapier.com/visible-1/mcp/s/qqHidden10123456789abcdef/mcp"}`,
+		`{url: "https://mcp.zapier.com/visible-1/mcp?s=qqHidden10123456789abcdef"}`,
+	} {
+		for _, off := range []string{"", ", disabled: true"} {
+			text := "mcpServers:\n  a: " + strings.TrimSuffix(server, "}") + off + "}\n"
+			c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
+			shown := strings.ToLower(string(c.shown))
+			if len(faults) > 0 || strings.Contains(shown, "hidden") || !strings.Contains(shown, "visible-1") {
+				t.Errorf("%v\n%s", faults, shown)
+			}
+			if collected := strings.Join(c.secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") && !strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||
+				off != "" && collected != "" || strings.Contains(collected, "visible") {
+				t.Errorf("%s\nsecrets %q", text, c.secrets)
+			}
+		}
+	}
+	c := mustDecode(t, `
+mcpServers:
+  a: {command: docker, args: [run, -p, "8080:80", -p, "@scope/visible-1", -t, visible-2], env: {A_TOKEN: "Bearer ${TOKEN}"}}
+  b: {url: "https://h/a-path-of-words-only/mcp", headers: {Authorization: "Bearer ${NONE_SUCH}"}, disabled: true}
+`)
+	for _, plain := range []string{"8080:80", "@scope/visible-1", "visible-2", "a-path-of-words-only", "${TOKEN}", "${NONE_SUCH}"} {
+		if !strings.Contains(string(c.shown), plain) {
+			t.Errorf("%s is not shown:\n%s", plain, c.shown)
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package cli
+
+import (
+	"errors"
+	"net/url"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-playground/validator/v10"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// foreignKeys are the keys that other programs write, by the struct that they stand in, and what follows from not
+// reading them: "" where nothing does.
+var foreignKeys = map[reflect.Type]map[string]string{
+	reflect.TypeFor[mcpServerConfig](): {
+		"autoApprove": "", "alwaysAllow": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
+		"gallery": "", "icon": "", "dev": "", "watchPaths": "", "metadata": "", "_comment": "", "$schema": "",
+		"envFile":          "set its variables in the environment, or write them under env",
+		"sandbox":          "the server runs without it",
+		"sandboxEnabled":   "the server runs without a sandbox",
+		"auth":             "write clientId, clientSecret and scopes under oauth",
+		"authProviderType": "where the server asks for a login, run onecall auth login with its name",
+		"headersHelper":    "no command is run for headers: write ${VAR} under headers",
+	},
+	reflect.TypeFor[oauthConfig](): {
+		"enabled": "", "xaa": "",
+		"authServerMetadataUrl": "write the issuer under authServer",
+		"redirectUri":           "write its port under callbackPort",
+		"authorizationUrl":      "write the issuer under authServer",
+		"tokenUrl":              "write the issuer under authServer",
+		"registrationUrl":       "write the issuer under authServer",
+		"audiences":             "tokens are asked for the server's URL",
+		"tokenParamName":        "tokens are sent in the Authorization header",
+	},
+}
+
+var configValidator = func() *validator.Validate {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
+	return v
+}()
+
+// validate checks what the tags of the fields say, and what no tag can.
+func (d *configDecoder) validate(c *config) {
+	d.tags("", c)
+	eachOf(c.MCPServers, "/mcpServers", d.tags)
+	eachOf(c.OpenAPI, "/openapi", d.tags)
+	eachOf(c.HTTP.Endpoints, "/http/endpoints", d.tags)
+	eachOf(c.Functions, "/functions", d.tags)
+	d.checkFace(c)
+	d.checkAccess(&c.Access)
+	for _, service := range c.OpenAPI {
+		eachOf(service.Config.Auth, fault.Key("/openapi", service.Name)+"/auth", d.tags)
+	}
+	if len(c.FS.Write) > 0 {
+		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
+	}
+	if most, one := c.Limits.MaxRunningBytes, int64(valueOr(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)); most != nil && int64(*most)/2 < one {
+		d.at("/limits/maxRunningBytes", fault.BadRequest, "must be at least twice maxChainBytes, which is %d: one caller may have half of it", one)
+	}
+	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
+		d.at("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)
+	}
+}
+
+// eachOf calls do with the place and the configuration of each entry.
+func eachOf[T any](entries table[T], at string, do func(string, any)) {
+	for i := range entries {
+		do(fault.Key(at, entries[i].Name), &entries[i].Config)
+	}
+}
+
+// at reports a fault at the place of a value that was read.
+func (d *configDecoder) at(pointer string, code fault.Code, format string, args ...any) {
+	d.fault(d.places[pointer], code, pointer, format, args...)
+}
+
+// tags checks what the tags of a struct's fields say.
+func (d *configDecoder) tags(at string, of any) {
+	var invalid validator.ValidationErrors
+	if errors.As(configValidator.Struct(of), &invalid) {
+		for _, e := range invalid {
+			_, keys, _ := strings.Cut(e.Namespace(), ".")
+			d.invalid(at+"/"+strings.ReplaceAll(keys, ".", "/"), e)
+		}
+	}
+}
+
+func (d *configDecoder) invalid(at string, e validator.FieldError) {
+	tag, _, _ := strings.Cut(e.Tag(), "=")
+	switch tag {
+	case "min":
+		if e.Kind() == reflect.String {
+			d.at(at, fault.BadRequest, "must not be empty")
+			return
+		}
+		d.at(at, fault.BadRequest, "must be at least %s", e.Param())
+	case "max":
+		d.at(at, fault.BadRequest, "must be at most %s", e.Param())
+	case "oneof":
+		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(e.Param()))
+	default: // eq=0|min=150
+		d.at(at, fault.BudgetTooSmall, "must be 150 at least, or 0 for no budget")
+	}
+}
+
+func (d *configDecoder) unknownWord(at, written string, words []string) {
+	f := fault.New(fault.BadRequest, "unknown value %q: use %s", fault.Clip(written, 60), strings.Join(words, " or "))
+	f.Available, f.Nearest = words, fault.Nearest(written, words, 1)
+	d.add(d.places[at], at, f)
+}
+
+// embedded are the sources that onecall has of itself.
+var embedded = []string{"fs", "http", "expr", "text"}
+
+// checkSources checks the entries of the sources, each by itself and their names together.
+func (d *configDecoder) checkSources(c *config) {
+	taken := map[string]string{} // the place of a source, by its folded name
+	for _, name := range embedded {
+		taken[steps.FoldName(name)] = ""
+	}
+	for i := range c.MCPServers {
+		at := fault.Key("/mcpServers", c.MCPServers[i].Name)
+		d.checkName(at, c.MCPServers[i].source(), taken)
+		d.checkServer(at, &c.MCPServers[i].Config)
+	}
+	for i := range c.OpenAPI {
+		at := fault.Key("/openapi", c.OpenAPI[i].Name)
+		d.checkName(at, c.OpenAPI[i].source(), taken)
+		d.checkDocument(at, &c.OpenAPI[i].Config)
+	}
+	for i := range c.HTTP.Endpoints {
+		if e := &c.HTTP.Endpoints[i]; e.Config.URL == nil {
+			d.at(fault.Key("/http/endpoints", e.Name), fault.BadRequest, "url is missing")
+		}
+	}
+	if rate := c.HTTP.Rate; rate.Burst != nil && rate.PerSecond == nil {
+		d.at("/http/rate/burst", fault.BadRequest, "burst needs perSecond")
+	}
+	for _, f := range c.Functions {
+		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {
+			d.at(fault.Key("/functions", f.Name)+"/defaults", fault.BadRequest, "must be an object of arguments")
+		}
+	}
+}
+
+func (d *configDecoder) checkName(at, source string, taken map[string]string) {
+	folded := steps.FoldName(source)
+	other, clash := taken[folded]
+	switch {
+	case folded == "":
+		d.at(at, fault.BadRequest, "a name needs letters or digits, for the names of its functions")
+	case clash && other == "":
+		d.at(at, fault.BadRequest, "%s is the name of embedded functions: choose another", source)
+	case clash:
+		d.at(at, fault.BadRequest, "its functions would be named %s.…, as those of %s: rename one of the two", source, other)
+	}
+	taken[folded] = at
+}
+
+// transports are the words for a transport, and what they mean here.
+var transports = map[string]string{
+	"stdio": "stdio", "local": "stdio",
+	"http": "http", "streamable-http": "http", "streamableHttp": "http", "streamable_http": "http", "remote": "http",
+	"sse": "sse",
+}
+
+func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
+	if s.Disabled != nil && s.Enabled != nil && *s.Disabled == *s.Enabled {
+		d.at(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")
+	}
+	if s.off() {
+		off := true
+		s.Disabled = &off
+	}
+	switch {
+	case s.Command == nil && s.URL == nil:
+		d.at(at, fault.BadRequest, "needs a command (a server over stdio) or a url (a server behind HTTP)")
+		return
+	case s.Command != nil && s.URL != nil:
+		d.at(at+"/url", fault.BadRequest, "command and url exclude each other: keep one of the two")
+		return
+	}
+	if program, more, _ := strings.Cut(strings.TrimSpace(valueOr(s.Command, "")), " "); more != "" && !s.off() && !strings.ContainsAny(program, `/\`) {
+		if _, err := exec.LookPath(*s.Command); err != nil {
+			d.note(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args", fault.Clip(program, 60))
+		}
+	}
+	kind, of := "stdio", "a command"
+	if s.URL != nil {
+		kind, of = "http", "a url"
+	}
+	if s.Type != nil {
+		meant, known := transports[*s.Type]
+		switch {
+		case !known:
+			d.unknownWord(at+"/type", *s.Type, []string{"stdio", "http", "sse"})
+		case (meant == "stdio") != (kind == "stdio"):
+			d.at(at+"/type", fault.BadRequest, "%s does not go with %s", *s.Type, of)
+		default:
+			kind = meant
+		}
+	}
+	s.Type = &kind
+	d.useless(at, s, of)
+}
+
+// useless drops what has no meaning for a server of this kind, with a warning, or a fault where it is onecall's own.
+func (d *configDecoder) useless(at string, s *mcpServerConfig, of string) {
+	drop := func(key string) {
+		d.warn(d.places[at+"/"+key], at+"/"+key, "%s is not used: the server has %s", key, of)
+	}
+	if s.URL != nil {
+		if len(s.Args) > 0 {
+			drop("args")
+		}
+		if len(s.Env) > 0 {
+			drop("env")
+		}
+		if s.Cwd != nil {
+			drop("cwd")
+		}
+		s.Args, s.Env, s.Cwd = nil, nil, nil
+		if s.OAuth != nil && *s.Type == "sse" {
+			d.at(at+"/oauth", fault.BadRequest, "a login needs Streamable HTTP: leave out oauth, or type: sse")
+		}
+		return
+	}
+	if len(s.Headers) > 0 {
+		drop("headers")
+	}
+	s.Headers = nil
+	if s.OAuth != nil {
+		d.at(at+"/oauth", fault.BadRequest, "oauth needs a url: a server over stdio is given its credentials under env")
+	}
+}
+
+func (d *configDecoder) checkDocument(at string, o *openAPIConfig) {
+	if o.Spec == nil {
+		d.at(at, fault.BadRequest, "spec is missing: the URL or the file of the OpenAPI document")
+	}
+	for i := range o.Auth {
+		d.checkAuth(fault.Key(at+"/auth", o.Auth[i].Name), &o.Auth[i].Config)
+	}
+}
+
+func (d *configDecoder) checkAuth(at string, a *authConfig) {
+	var forms int
+	var lacks string
+	form := func(is bool, lacking string) {
+		if is {
+			forms++
+			lacks = lacking
+		}
+	}
+	form(a.Value != nil, "")
+	form(a.Username != nil || a.Password != nil, missing([]string{"username", "password"}, a.Username, a.Password))
+	form(a.ClientID != nil || a.ClientSecret != nil || a.TokenURL != nil || len(a.Scopes) > 0,
+		missing([]string{"clientId", "clientSecret"}, a.ClientID, a.ClientSecret))
+	switch {
+	case forms != 1:
+		d.at(at, fault.BadRequest, "needs one of: value (an API key or a bearer token); username and password; clientId and clientSecret (OAuth 2.0 client credentials)")
+	case lacks != "":
+		d.at(at, fault.BadRequest, "%s is missing", lacks)
+	}
+}
+
+// missing is the name of the first value that is nil, "" where there is none.
+func missing(names []string, values ...*string) string {
+	for i, value := range values {
+		if value == nil {
+			return names[i]
+		}
+	}
+	return ""
+}
+
+var (
+	// knownStore is the URL of a store; redisclient knows the rest of it.
+	knownStore = regexp.MustCompile(`^(rediss?|unix)://`)
+	// storeScheme is what a URL begins with, or what is nearly one.
+	storeScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]{0,15}):/`)
+)
+
+// checkStore checks where something is kept, whose variables are filled in: one of the words, or a URL. But for its scheme it
+// is never shown: it may hold a password, in a misspelt URL anywhere.
+func (d *configDecoder) checkStore(at string, store *string, words ...string) {
+	if store == nil || slices.Contains(words, *store) || knownStore.MatchString(*store) || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+		return
+	}
+	what := "unknown store"
+	if scheme := storeScheme.FindStringSubmatch(*store); scheme != nil {
+		what = "unknown store " + scheme[0] + "…"
+	} else if strings.TrimSpace(*store) != *store {
+		what = "unknown store, with a blank before or after it"
+	}
+	accepted := slices.Concat(words, []string{"redis://…"})
+	f := fault.New(fault.BadRequest, "%s: use %s", what, strings.Join(accepted, " or "))
+	f.Available, f.Nearest = accepted, fault.Nearest(*store, words, 1)
+	d.add(d.places[at], at, f)
+}
+
+// checkURL checks a URL whose variables are filled in. It is never shown: it may hold a secret.
+func (d *configDecoder) checkURL(at string, text *string) {
+	if text == nil || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+		return
+	}
+	u, err := url.Parse(*text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		d.at(at, fault.BadRequest, "must be a URL that begins with http:// or https:// and a host")
+	}
+}

@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// place is where a value stands in the configuration's text, from 1.
+type place struct{ line, column int }
+
+// maxConfigDepth bounds how deep the brackets and lists of a configuration nest: the YAML parser takes time that grows
+// with the square of it.
+const maxConfigDepth = 100
+
+// decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are blotted out.
+func (c *configFile) decode() []*fault.Error {
+	text := bytes.TrimPrefix(c.text, []byte("\ufeff"))
+	d := &configDecoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
+	c.places = d.places
+	root := d.parse(text, strings.EqualFold(filepath.Ext(c.path), ".json"))
+	if root != nil {
+		ast.Walk(anchorVisitor(d.anchors), root)
+		d.object(root, reflect.ValueOf(&c.config).Elem(), "")
+		d.validate(&c.config)
+		d.checkSources(&c.config)
+		d.expandAll(c)
+	}
+	d.literals = append(d.literals, keysIn(string(text))...)
+	c.shown = blot(text, d.literals)
+	c.text = blot(d.shownLines(text), d.literals)
+	c.unread, c.half = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
+	c.secrets, c.warnings = d.secrets.list(), inOrder(d.warnings)
+	return inOrder(d.faults)
+}
+
+// inOrder sorts faults by their places.
+func inOrder(faults []*fault.Error) []*fault.Error {
+	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return faults
+}
+
+type configDecoder struct {
+	places   map[string]place
+	anchors  map[string]ast.Node
+	read     int // values so far; an alias counts at each use
+	faults   []*fault.Error
+	warnings []*fault.Error
+	secrets  secretSet
+	literals []string   // secrets that are written in the text itself
+	roots    []ast.Node // of all documents
+}
+
+// parse gives the root of the text, nil when it is empty or a fault.
+func (d *configDecoder) parse(text []byte, asJSON bool) ast.Node {
+	if !utf8.Valid(text) {
+		d.fault(place{}, fault.BadJSON, "", "the configuration is not UTF-8 text")
+		return nil
+	}
+	if tooDeep(text) {
+		d.fault(place{}, fault.BadJSON, "", "nested deeper than %d levels", maxConfigDepth)
+		return nil
+	}
+	if asJSON {
+		// JSON may be indented by tabs, which YAML does not allow. Inside of its strings there are none.
+		text = bytes.ReplaceAll(text, []byte{'\t'}, []byte{' '})
+	}
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) {
+			at := placeOf(syntax.GetToken().Position.Line, syntax.GetToken().Position.Column)
+			d.fault(at, fault.BadJSON, "", "not YAML or JSON: %s", syntax.GetMessage())
+		} else {
+			d.fault(place{}, fault.BadJSON, "", "not YAML or JSON: %v", err)
+		}
+		return nil
+	}
+	var root ast.Node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil:
+			continue
+		case root == nil:
+			root = doc.Body
+		default:
+			d.fault(nodePlace(doc.Body), fault.BadRequest, "", "a configuration is one document: remove what follows ---")
+		}
+		d.roots = append(d.roots, doc.Body)
+	}
+	return root
+}
+
+// tooDeep bounds the nesting roughly, before the parser sees the text.
+func tooDeep(text []byte) bool {
+	depth := 0
+	for _, c := range text {
+		switch c {
+		case '[', '{':
+			if depth++; depth > maxConfigDepth {
+				return true
+			}
+		case ']', '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return bytes.Contains(text, bytes.Repeat([]byte("- "), maxConfigDepth))
+}
+
+// anchorVisitor collects what aliases may refer to.
+type anchorVisitor map[string]ast.Node
+
+func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
+	if anchor, ok := n.(*ast.AnchorNode); ok {
+		v[anchor.Name.GetToken().Value] = anchor.Value
+	}
+	return v
+}
+
+// resolve looks through anchors and aliases, however they are chained. Tags are not read.
+func (d *configDecoder) resolve(n ast.Node) ast.Node {
+	for range maxConfigDepth {
+		switch node := n.(type) {
+		case *ast.AnchorNode:
+			n = node.Value
+		case *ast.AliasNode:
+			target, ok := d.anchors[node.Value.GetToken().Value]
+			if !ok {
+				return n
+			}
+			n = target
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// pairs are the members of a mapping; nil with false where the node is none. A null is an empty mapping.
+func (d *configDecoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
+	switch node := d.resolve(n).(type) {
+	case *ast.NullNode:
+		return nil, true
+	case *ast.MappingNode:
+		return node.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{node}, true
+	}
+	d.wrongType(n, at, "an object")
+	return nil, false
+}
+
+// object reads a mapping into a struct, whose fields name their keys in the tags yaml and also.
+func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
+	d.places[at] = nodePlace(n)
+	keys := keysOf(into.Type())
+	if list, is := d.resolve(n).(*ast.SequenceNode); is && keys.list >= 0 {
+		d.list(list, into, at, keys)
+		return
+	}
+	pairs, ok := d.pairs(n, at)
+	if !ok {
+		return
+	}
+	said := map[int]string{} // by field
+	for _, pair := range pairs {
+		key := pair.Key.GetToken().Value
+		pointer := fault.Key(at, key)
+		i, known := keys.fields[key]
+		switch {
+		case !known:
+			d.unknown(nodePlace(pair.Key), key, pointer, into.Type(), keys.all)
+		case said[i] != "":
+			d.fault(nodePlace(pair.Key), fault.BadRequest, pointer, "%s and %s mean the same: keep one of the two", said[i], key)
+		default:
+			said[i] = key
+			d.value(pair.Value, into.Field(i), pointer, into.Type().Field(i).Tag)
+			d.places[fault.Key(at, keys.names[i])] = d.places[pointer]
+		}
+	}
+}
+
+// list reads a list that stands for the struct whose field it is. Its items are known by both places.
+func (d *configDecoder) list(n *ast.SequenceNode, into reflect.Value, at string, keys structKeys) {
+	d.value(n, into.Field(keys.list), at, into.Type().Field(keys.list).Tag)
+	long := fault.Key(at, keys.names[keys.list])
+	d.places[long] = d.places[at]
+	for i := range n.Values {
+		d.places[fault.Index(long, i)] = d.places[fault.Index(at, i)]
+	}
+}
+
+func (d *configDecoder) unknown(p place, key, pointer string, t reflect.Type, known []string) {
+	if consequence, foreign := foreignKeys[t][key]; foreign {
+		if consequence != "" {
+			d.warn(p, pointer, "%s is not read: %s", key, consequence)
+		}
+		return
+	}
+	f := fault.New(fault.UnknownField, "unknown key %q", key)
+	f.Available, f.Nearest = known, fault.Nearest(key, known, 1)
+	if len(f.Nearest) == 0 {
+		f.Message += ": known here are " + strings.Join(known, ", ")
+	}
+	d.add(p, pointer, f)
+}
+
+// value reads one value into a field of any kind that the structs of a configuration have.
+func (d *configDecoder) value(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+	if into.Kind() == reflect.Struct {
+		d.object(n, into, at)
+		return
+	}
+	d.places[at] = nodePlace(n)
+	resolved := d.resolve(n)
+	_, null := resolved.(*ast.NullNode)
+	raw := into.Type() == reflect.TypeFor[json.RawMessage]()
+	switch {
+	case !d.room(n, at) || null && !raw:
+	case raw:
+		into.SetBytes(d.json(n, at))
+	case into.Kind() == reflect.Map:
+		d.dictionary(n, into, at, tag)
+	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.Struct:
+		if _, named := into.Type().Elem().FieldByName("Config"); named {
+			d.table(n, into, at)
+			return
+		}
+		d.objects(n, resolved, into, at)
+	case into.Kind() == reflect.Slice:
+		d.texts(n, resolved, into, at, tag)
+	case into.Type().Elem().Kind() == reflect.Struct:
+		into.Set(reflect.New(into.Type().Elem()))
+		d.object(n, into.Elem(), at)
+	default:
+		scalar := reflect.New(into.Type().Elem())
+		if want := setScalar(resolved, scalar.Interface(), tag); want != "" {
+			d.wrongType(n, at, want)
+			return
+		}
+		into.Set(scalar)
+	}
+}
+
+// maxConfigValues bounds the values of a configuration, those that aliases repeat included.
+const maxConfigValues = 100_000
+
+// room counts a value, and tells whether there may be so many. It reports once where there are too many.
+func (d *configDecoder) room(n ast.Node, at string) bool {
+	if d.read++; d.read == maxConfigValues+1 {
+		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxConfigValues)
+	}
+	return d.read <= maxConfigValues
+}
+
+// table reads a mapping whose keys are names, in their order.
+func (d *configDecoder) table(n ast.Node, into reflect.Value, at string) {
+	pairs, _ := d.pairs(n, at)
+	for _, pair := range pairs {
+		key := pair.Key.GetToken().Value
+		pointer := fault.Key(at, key)
+		entry := reflect.New(into.Type().Elem()).Elem()
+		entry.FieldByName("Name").SetString(key)
+		d.places[pointer] = nodePlace(pair.Key)
+		if d.room(pair.Key, pointer) {
+			d.object(pair.Value, entry.FieldByName("Config"), pointer)
+			d.places[pointer] = nodePlace(pair.Key)
+			into.Set(reflect.Append(into, entry))
+		}
+	}
+}
+
+// objects reads a list of mappings.
+func (d *configDecoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
+	list, ok := resolved.(*ast.SequenceNode)
+	if !ok {
+		d.wrongType(n, at, "a list of objects")
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values)))
+	for i, item := range list.Values {
+		pointer := fault.Index(at, i)
+		one := reflect.New(into.Type().Elem()).Elem()
+		if !d.room(item, pointer) {
+			return
+		}
+		d.object(item, one, pointer)
+		into.Set(reflect.Append(into, one))
+	}
+}
+
+// dictionary reads a mapping of names to strings or to any JSON.
+func (d *configDecoder) dictionary(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+	pairs, _ := d.pairs(n, at)
+	into.Set(reflect.MakeMap(into.Type()))
+	for _, pair := range pairs {
+		key := pair.Key.GetToken().Value
+		pointer := fault.Key(at, key)
+		d.places[pointer] = nodePlace(pair.Value)
+		if !d.room(pair.Value, pointer) {
+			return
+		}
+		if into.Type().Elem() == reflect.TypeFor[json.RawMessage]() {
+			into.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(d.json(pair.Value, pointer)))
+			continue
+		}
+		var text string
+		if want := setScalar(d.resolve(pair.Value), &text, tag); want != "" {
+			d.wrongType(pair.Value, pointer, want)
+			continue
+		}
+		into.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(text))
+	}
+}
+
+func (d *configDecoder) texts(n, resolved ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+	list, ok := resolved.(*ast.SequenceNode)
+	if !ok {
+		d.wrongType(n, at, "a list of strings")
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), 0, len(list.Values))) // an empty list is not one that is not given
+	for i, item := range list.Values {
+		var text string
+		pointer := fault.Index(at, i)
+		d.places[pointer] = nodePlace(item)
+		if !d.room(item, pointer) {
+			return
+		}
+		if want := setScalar(d.resolve(item), &text, tag); want != "" {
+			d.wrongType(item, pointer, want)
+		}
+		into.Set(reflect.Append(into, reflect.ValueOf(text)))
+	}
+}
+
+// structKeys are the keys that a struct has.
+type structKeys struct {
+	all    []string       // in the order of the fields, those of the tag also after the first
+	names  []string       // the first key of each field
+	fields map[string]int // by key
+	list   int            // the field that a list in the place of the struct stands for; -1: none
+}
+
+func keysOf(t reflect.Type) structKeys {
+	keys := structKeys{fields: map[string]int{}, list: -1}
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		keys.names = append(keys.names, tag.Get("yaml"))
+		if tag.Get("list") != "" {
+			keys.list = i
+		}
+		for _, key := range append([]string{tag.Get("yaml")}, strings.Fields(tag.Get("also"))...) {
+			keys.all = append(keys.all, key)
+			keys.fields[key] = i
+		}
+	}
+	return keys
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func (d *configDecoder) fault(p place, code fault.Code, at, format string, args ...any) {
+	d.add(p, at, fault.New(code, format, args...))
+}
+
+func (d *configDecoder) add(p place, at string, f *fault.Error) {
+	f.At, f.Line, f.Column = at, p.line, p.column
+	d.faults = append(d.faults, f)
+}
+
+// warn tells of what is accepted, and is not carried out.
+func (d *configDecoder) warn(p place, at, format string, args ...any) {
+	f := fault.New(fault.NotSupported, format, args...)
+	f.At, f.Line, f.Column = at, p.line, p.column
+	d.warnings = append(d.warnings, f)
+}
+
+// note tells of what is odd about a value that was read.
+func (d *configDecoder) note(at, format string, args ...any) {
+	p := d.places[at]
+	d.warn(p, at, format, args...)
+	d.warnings[len(d.warnings)-1].Code = fault.BadRequest
+}
+
+func (d *configDecoder) wrongType(n ast.Node, at, want string) {
+	d.fault(nodePlace(n), fault.BadRequest, at, "must be %s, not %s", want, d.shortNode(n, at))
+}
+
+// shortNode shows what a value is in a few words, and what it says where that cannot be a secret.
+func (d *configDecoder) shortNode(n ast.Node, at string) string {
+	switch node := d.resolve(n).(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "an object"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "null"
+	case *ast.IntegerNode, *ast.FloatNode:
+		if mayHoldSecret(at) {
+			return "a number"
+		}
+	case *ast.BoolNode:
+		return node.String()
+	default:
+		if mayHoldSecret(at) {
+			return "a text"
+		}
+		return fault.Clip(strings.TrimSpace(node.String()), 60)
+	}
+	return fault.Clip(strings.TrimSpace(n.String()), 60)
+}
+
+func nodePlace(n ast.Node) place {
+	if mapping, ok := n.(*ast.MappingNode); ok && len(mapping.Values) > 0 && !mapping.IsFlowStyle {
+		n = mapping.Values[0].Key
+	}
+	token := n.GetToken()
+	if token == nil || token.Position == nil {
+		return place{}
+	}
+	return placeOf(token.Position.Line, token.Position.Column)
+}
+
+func placeOf(line, column int) place { return place{max(line, 1), max(column, 1)} }

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/ladder"
+)
+
+// ladderConfig is an order of functions from cheap to costly, to which calls are kept.
+type ladderConfig struct {
+	Mode    *string  `yaml:"mode" validate:"omitnil,oneof=off warn enforce"`
+	Subject *string  `yaml:"subject" validate:"omitnil,min=1"` // the argument that says what a call is about
+	Rungs   []string `yaml:"rungs"`
+}
+
+// newLadder makes the ladder of a command; nil if it is off.
+func (c *configFile) newLadder(u use) (*ladder.Ladder, []*fault.Error) {
+	mode, err := ladder.ParseMode(valueOr(c.Ladder.Mode, ladder.Off.String()))
+	if err != nil { // its word is told of when it is read; the rest is checked as for a ladder that is on
+		mode = ladder.Enforce
+	}
+	made, faults := ladder.New(&ladder.Options{
+		Mode: mode, Subject: valueOr(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs, Partial: u.replay != "", Log: u.logger(),
+	})
+	for i, f := range faults {
+		faults[i] = c.under("/ladder", f)
+	}
+	return made, faults
+}
+
+// rung places functions on the ladder for the engine; nil: there is none.
+func (a *app) rung() func(*steps.Entry) int {
+	if a.ladder == nil {
+		return nil
+	}
+	return (*steps.Entry).Rung
+}
+
+// openLadder puts onecall together for a command that makes calls. A ladder that is enforced is whole before the first of
+// them: it waits for the functions of its rungs, and a rung that names none is a fault of the configuration.
+func (c *cli) openLadder(ctx context.Context, u use) (*app, error) {
+	a, err := c.open(u)
+	if err != nil {
+		return nil, err
+	}
+	if a.config.enforced() {
+		steps.Await(ctx, a.catalog, func(now *steps.Registry) bool {
+			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.catalog, a.config.rung(f)) })
+		})
+	}
+	if err := a.checkLadder(); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+func (c *configFile) enforced() bool { return valueOr(c.Ladder.Mode, "") == ladder.Enforce.String() }
+
+// rung is the name of the rung that a fault of the ladder is about.
+func (c *configFile) rung(f *fault.Error) string {
+	i, _ := strconv.Atoi(strings.TrimPrefix(f.At, "/rungs/"))
+	return c.Ladder.Rungs[i]
+}
+
+// checkLadder refuses the configuration if its ladder is enforced and has a rung that names no function, or judges nothing.
+func (a *app) checkLadder() error {
+	if faults := a.brokenRungs(); len(faults) > 0 && a.config.enforced() {
+		return a.config.refused(faults)
+	}
+	return nil
+}
+
+// brokenRungs reports the rungs that name no function, unless a source that is not available now may have it, and a subject by which
+// no call can be judged. In a replay only functions that were called are known.
+func (a *app) brokenRungs() (broken []*fault.Error) {
+	if a.use.none || a.cassette != nil {
+		return nil
+	}
+	absent := len(a.catalog.Absent()) > 0
+	for _, f := range a.ladder.Unresolved(a.catalog.Registry()) {
+		name := a.config.rung(f)
+		if steps.Qualified(a.catalog, name) && a.catalog.Down(name) == nil || !absent {
+			broken = append(broken, a.config.under("/ladder", f))
+		}
+	}
+	if unjudged := a.ladder.Unjudged(a.catalog.Registry()); len(unjudged) > 0 && len(unjudged) == len(a.config.Ladder.Rungs)-1 {
+		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged", valueOr(a.config.Ladder.Subject, ""))
+		f.Nearest = unjudged[0].Nearest
+		broken = append(broken, a.config.under("/ladder", f.Under("/subject")))
+	}
+	return broken
+}
+
+// oddRungs reports the rungs that name no function, or whose calls cannot be judged.
+func (a *app) oddRungs(registry *steps.Registry) []*fault.Error {
+	odd := a.ladder.Unresolved(registry)
+	for _, f := range odd {
+		if a.config.enforced() {
+			f.Message += ": calls that may skip it are refused"
+		} else {
+			f.Message += ": the ladder is without this rung"
+		}
+	}
+	odd = append(odd, a.ladder.Unjudged(registry)...)
+	for i, f := range odd {
+		odd[i] = f.Under("/ladder")
+	}
+	return odd
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// TestConfigSchema holds the published schema and the Go types to the same keys.
+func TestConfigSchema(t *testing.T) {
+	t.Parallel()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(configSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareKeys(t, "", reflect.TypeFor[config](), document.(map[string]any))
+
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("config.schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("config.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		text string
+		ok   bool
+	}{
+		{`{}`, true},
+		{`{"http":{"allow":["api.example.com"]},"fs":{"root":".","write":[]},"lite":false,
+			"budget":{"maxTotalTokens":10000,"maxSteps":1000,"maxCalls":200000,"maxDurationMs":300000},
+			"limits":{"maxSteps":1000,"maxConcurrency":16,"maxResultBytes":"64MiB","maxChainBytes":"256MiB","maxRunningBytes":"1GiB","maxRequestBytes":"4MiB","maxElements":100000},
+			"results":{"store":"memory","ttl":"5m","maxTtl":"1h","maxBytes":"1GiB","pageSize":20,"probeAbove":0},
+			"tokens":{"encoding":"o200k_base","factor":1.0}}`, true},
+		{`{"budget":{"maxTotalTokens":0},"limits":{"maxResultBytes":5,"maxChainBytes":"10 KB"},"results":{"ttl":"1h30m"},"fs":null}`, true},
+		{`{"budget":{"maxTotalTokens":149}}`, false},
+		{`{"budget":{"maxSteps":0}}`, false},
+		{`{"limits":{"maxResultBytes":"64mib"}}`, false},
+		{`{"limits":{"maxResultBytes":"0MiB"}}`, false},
+		{`{"results":{"ttl":"5"}}`, false},
+		{`{"results":{"store":"disc"}}`, false},
+		{`{"results":{"leanAbove":0}}`, true},
+		{`{"results":{"leanAbove":-1}}`, false},
+		{`{"surface":"hybrid","groups":{"dcim":["device","rack"],"ipam":{"resources":["prefix"],"description":"d"},"x":{"resources":["y"],"description":null}},"autodispatch":true,"ungrouped":"hide",
+			"hoist":["repoId"],"aliases":{"repo_id":"repoId"},"access":{"stdio":"admin","http":"read"}}`, true},
+		{`{"surface":null,"groups":null,"autodispatch":null,"ungrouped":null,"hoist":null,"aliases":null,"access":{"stdio":null}}`, true},
+		{`{"surface":"chian"}`, false},
+		{`{"groups":{"a":[]}}`, false},
+		{`{"groups":{"a":{}}}`, false},
+		{`{"groups":{"a":"device"}}`, false},
+		{`{"groups":{"a":{"resources":["x"],"bogus":1}}}`, false},
+		{`{"ungrouped":"show"}`, false},
+		{`{"hoist":"repoId"}`, false},
+		{`{"access":{"stdio":"none"}}`, false},
+		{`{"access":{"tokens":[]}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"` + someHash + `","tier":"read","functions":["netbox.*"]},{"name":"x","sha256":"` + emptyHash + `"}],
+			"jwt":{"issuer":"https://id.example.com","audience":"https://tools.example.com/mcp","keys":"keys.json","scopes":{"onecall.write":"read_write"},"algorithms":[]},
+			"url":"https://tools.example.com/mcp","hosts":["onecall.internal:8080"],"limits":{"sessions":100,"calls":256,"perSecond":0,"burst":0}}}`, true},
+		{`{"access":{"url":null,"hosts":null,"limits":null}}`, true},
+		{`{"access":{"tokens":null}}`, false},
+		{`{"access":{"jwt":null}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"x","tier":"none"}]}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"x","functions":[]}]}}`, false},
+		{`{"access":{"tokens":[{"name":"ci","sha256":"x","functions":[""]}]}}`, false},
+		{`{"access":{"tokens":["oc_x"]}}`, false},
+		{`{"access":{"tokens":{"ci":"x"}}}`, false},
+		{`{"access":{"jwt":{"issuer":"https://h","audience":"a","scopes":{"s":"reader"}}}}`, false},
+		{`{"access":{"jwt":{"issuer":"https://h","audience":"a","scopes":{"s":"read"},"keys":""}}}`, false},
+		{`{"access":{"url":""}}`, false},
+		{`{"access":{"limits":{"sessions":0}}}`, false},
+		{`{"access":{"limits":{"perSecond":-1}}}`, false},
+		{`{"session":{"timeout":"30m"},"limits":{"maxSessions":1000}}`, true},
+		{`{"session":{"timeout":"30"}}`, false},
+		{`{"limits":{"maxSessions":0}}`, false},
+		{`{"session":{"maxTokens":0}}`, true},
+		{`{"session":{"maxTokens":null}}`, true},
+		{`{"session":{"maxTokens":-1}}`, false},
+		{`{"tokens":{"factor":0}}`, false},
+		{`{"fs":{"write":["*"]}}`, false},
+		{`{"mcpServers":{}}`, true},
+		{`{"surface":"chain"}`, true},
+		{`{"mcpServers":{"files":{"command":"npx","args":["-y",1,true],"env":{"A":"b","N":5},"cwd":".","type":"stdio","disabled":false,"enabled":true,"includeTools":["a"],"excludeTools":["b"],
+			"start":"lazy","startTimeoutMs":1,"idleStop":"5m","cacheTtl":"1s","protocol":"2025-11-25","concurrency":1,"roots":true,"autoApprove":[],"envFile":".env"},
+			"remote":{"url":"https://h/mcp","headers":{"A":"b"},"transport":"streamableHttp","oauth":{"clientId":"x","scopes":["a"],"callbackPort":1,"authServer":"https://a"}},
+			"windsurf":{"serverUrl":"https://h"},"gemini":{"httpUrl":"https://h","timeout":5}},
+			"openapi":{"netbox":{"spec":"./netbox.yaml","baseUrl":"https://h","headers":{"A":"b"},"auth":{"s":{"username":"u","password":"${HOME}"}},"include":["dcim.*"],"exclude":["x"],"concurrency":4,"cacheTtl":"1m"}},
+			"http":{"endpoints":{"w":{"method":"POST","url":"https://h/{x}","headers":{"A":"b"},"query":{"a":1},"body":[1],"input":{},"output":true,"description":"d","effect":"read",
+				"idempotent":true,"result":"response","timeoutMs":5}},"rate":{"perSecond":0.5,"burst":2}},
+			"functions":{"netbox.*.delete":{"effect":"destroy","tier":"admin","hide":false,"rename":null,"heavy":"auto","defaults":{"a":1},"aliases":{"a":"b"},"description":"d","timeoutMs":30000,"cacheTtl":"60s"}}}`, true},
+		{`{"mcpServers":{"a":{"command":"x","bogus":1}}}`, false},
+		{`{"mcpServers":{"a":{"command":""}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","type":"stdoi"}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","args":[null]}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","env":{"a":[1]}}}}`, false},
+		{`{"mcpServers":{"a":{"command":"x","start":"soon"}}}`, false},
+		{`{"mcpServers":{"a":{"url":"https://h","oauth":{"clientid":"x"}}}}`, false},
+		{`{"mcpServers":{"a":{"url":"https://h","oauth":{"callbackPort":70000}}}}`, false},
+		{`{"openapi":{"a":{"baseUrl":"https://h"}}}`, false},
+		{`{"openapi":{"a":{"spec":"x","auth":{"s":{"valu":"x"}}}}}`, false},
+		{`{"http":{"endpoints":{"a":{"method":"GET"}}}}`, false},
+		{`{"http":{"endpoints":{"a":{"url":"x","method":"FETCH"}}}}`, false},
+		{`{"http":{"rate":{"burst":1}}}`, false},
+		{`{"http":{"rate":{"perSecond":0}}}`, false},
+		{`{"functions":{"a":{"tier":"none"}}}`, false},
+		{`{"functions":{"a":{"defaults":[]}}}`, false},
+		{`{"functions":{"a":{"aliases":{"a":1}}}}`, false},
+		{`{"lite":"yes"}`, false},
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(test.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		invalid := schema.Validate(value)
+		if (invalid == nil) != test.ok {
+			t.Errorf("schema on %s: %v", test.text, invalid)
+		}
+		if _, faults := decodeConfig("onecall.json", test.text); (len(faults) == 0) != test.ok {
+			t.Errorf("decoding %s: %v", test.text, faults)
+		}
+	}
+}
+
+func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string]any) {
+	t.Helper()
+	properties, _ := schema["properties"].(map[string]any)
+	keys := keysOf(fields)
+	foreign := foreignKeys[fields]
+	for key := range properties {
+		if _, ok := foreign[key]; !ok && !slices.Contains(keys.all, key) {
+			t.Errorf("the schema has %s/%s, the Go type has not", at, key)
+		}
+	}
+	for key := range foreign {
+		if properties[key] == nil {
+			t.Errorf("the Go type accepts %s/%s, the schema does not", at, key)
+		}
+	}
+	for _, key := range keys.all {
+		property, ok := properties[key].(map[string]any)
+		if !ok {
+			t.Errorf("the Go type has %s/%s, the schema has not", at, key)
+			continue
+		}
+		field := fields.Field(keys.fields[key]).Type
+		if field.Kind() == reflect.Pointer {
+			field = field.Elem()
+		}
+		switch {
+		case field.Kind() == reflect.Struct:
+			compareKeys(t, at+"/"+key, field, property)
+		case field.Kind() == reflect.Slice && field.Elem().Kind() == reflect.Struct: // a table
+			entry, named := field.Elem().FieldByName("Config")
+			if !named { // a list
+				items, _ := property["items"].(map[string]any)
+				compareKeys(t, at+"/"+key+"/0", field.Elem(), items)
+				continue
+			}
+			values, _ := property["additionalProperties"].(map[string]any)
+			if forms, ok := values["anyOf"].([]any); ok { // a list stands for one field
+				values, _ = forms[1].(map[string]any)
+			}
+			compareKeys(t, at+"/"+key+"/*", entry.Type, values)
+		}
+	}
+	if schema["additionalProperties"] != false {
+		t.Errorf("the schema accepts unknown keys at %q", at)
+	}
+}

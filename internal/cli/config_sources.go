@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"encoding/json"
+	"regexp"
+	"time"
+)
+
+// The tags of a field say how it is read:
+//
+//	yaml    its key
+//	also    further keys that mean the same, as other programs write them
+//	expand  that ${VAR} is filled in, and what the values are (config_expand.go)
+//	list    that a list in the place of the struct stands for this field
+//	scalars that numbers and booleans are taken for strings, as written
+
+// table is an object whose keys are names, in the order in which they are written.
+type table[T any] []named[T]
+
+type named[T any] struct {
+	Name   string // as written
+	Config T
+}
+
+// source is the name under which a server or document stands in the names of functions.
+func (n named[T]) source() string { return sourceName(n.Name) }
+
+var unfitForSource = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// maxSourceName is the length of the longest name of a source.
+const maxSourceName = 64
+
+// sourceName makes a name fit for functions: what is neither a letter or digit of ASCII nor - or _ becomes one _.
+func sourceName(name string) string {
+	fit := unfitForSource.ReplaceAllString(name, "_")
+	return fit[:min(len(fit), maxSourceName)]
+}
+
+// mcpServerConfig is an MCP server as clients write it, and what onecall adds. Exactly one of Command and URL is given.
+type mcpServerConfig struct {
+	Command *string           `yaml:"command" expand:"text" validate:"omitnil,min=1"`
+	Args    []string          `yaml:"args" expand:"text" scalars:"yes"`
+	Env     map[string]string `yaml:"env" expand:"env" scalars:"yes"`
+	Cwd     *string           `yaml:"cwd" expand:"text" validate:"omitnil,min=1"` // relative to the configuration's file; nil: the working directory
+
+	URL     *string           `yaml:"url" also:"serverUrl httpUrl" expand:"text" validate:"omitnil,min=1"`
+	Headers map[string]string `yaml:"headers" expand:"headers" scalars:"yes"`
+
+	Type         *string  `yaml:"type" also:"transport"` // once it is read: stdio, http or sse
+	Disabled     *bool    `yaml:"disabled"`              // once it is read: also where enabled is false
+	Enabled      *bool    `yaml:"enabled"`
+	IncludeTools []string `yaml:"includeTools" also:"enabledTools tools"`
+	ExcludeTools []string `yaml:"excludeTools" also:"disabledTools"`
+
+	Names          *string        `yaml:"names" validate:"omitnil,oneof=resource_action action_resource whole"`
+	Start          *string        `yaml:"start" validate:"omitnil,oneof=eager lazy"`
+	StartTimeoutMs *int           `yaml:"startTimeoutMs" validate:"omitnil,min=1"`
+	IdleStop       *time.Duration `yaml:"idleStop" validate:"omitnil,min=1s"`
+	CacheTTL       *time.Duration `yaml:"cacheTtl" validate:"omitnil,min=1s"`
+	OAuth          *oauthConfig   `yaml:"oauth"`
+	Protocol       *string        `yaml:"protocol" validate:"omitnil,oneof=2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"`
+	Concurrency    *int           `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
+	Roots          *bool          `yaml:"roots"`                                // clients may choose the server's directories
+}
+
+// off tells whether the server is not to be started.
+func (s *mcpServerConfig) off() bool {
+	return valueOr(s.Disabled, false) || !valueOr(s.Enabled, true)
+}
+
+// oauthConfig is the client that the user registered at a server's authorization server.
+type oauthConfig struct {
+	ClientID     *string  `yaml:"clientId" expand:"text" validate:"omitnil,min=1"`
+	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
+	Scopes       []string `yaml:"scopes"`
+	CallbackPort *int     `yaml:"callbackPort" validate:"omitnil,min=1,max=65535"`
+	AuthServer   *string  `yaml:"authServer" also:"issuer" expand:"text" validate:"omitnil,min=1"`
+}
+
+// openAPIConfig is a service that an OpenAPI document describes.
+type openAPIConfig struct {
+	Spec     *string           `yaml:"spec" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file
+	BaseURL  *string           `yaml:"baseUrl" expand:"text" validate:"omitnil,min=1"`
+	Headers  map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
+	Auth     table[authConfig] `yaml:"auth"` // by the name of the security scheme
+	Include  []string          `yaml:"include"`
+	Exclude  []string          `yaml:"exclude"`
+	CacheTTL *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=1s"`
+
+	Concurrency *int `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
+}
+
+// authConfig are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
+// password (basic) and a client (oauth2 client credentials).
+type authConfig struct {
+	Value        *string  `yaml:"value" also:"token" expand:"credential"`
+	Username     *string  `yaml:"username" expand:"text" validate:"omitnil,min=1"`
+	Password     *string  `yaml:"password" expand:"credential"`
+	ClientID     *string  `yaml:"clientId" expand:"text" validate:"omitnil,min=1"`
+	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
+	TokenURL     *string  `yaml:"tokenUrl" expand:"text" validate:"omitnil,min=1"`
+	Scopes       []string `yaml:"scopes"`
+}
+
+type httpConfig struct {
+	Allow     []string              `yaml:"allow" expand:"text"`
+	Endpoints table[endpointConfig] `yaml:"endpoints"`
+	Rate      rateConfig            `yaml:"rate"`
+}
+
+// rateConfig bounds the requests to one host.
+type rateConfig struct {
+	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0.001,max=1000000"`
+	Burst     *int     `yaml:"burst" validate:"omitnil,min=1"`
+}
+
+// endpointConfig is one HTTP request as a function. Query, Body, Input and Output are JSON, with numbers and the order of
+// keys as they are written.
+type endpointConfig struct {
+	Method      *string                    `yaml:"method" validate:"omitnil,oneof=GET HEAD OPTIONS POST PUT PATCH DELETE"`
+	URL         *string                    `yaml:"url" expand:"template" validate:"omitnil,min=1"`
+	Headers     map[string]string          `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
+	Query       map[string]json.RawMessage `yaml:"query" expand:"query"`
+	Body        json.RawMessage            `yaml:"body" expand:"value"`
+	Input       json.RawMessage            `yaml:"input"`
+	Output      json.RawMessage            `yaml:"output"`
+	Description *string                    `yaml:"description"`
+	Effect      *string                    `yaml:"effect" validate:"omitnil,oneof=read write destroy"`
+	Idempotent  *bool                      `yaml:"idempotent"`
+	Result      *string                    `yaml:"result" validate:"omitnil,oneof=body response"`
+	TimeoutMs   *int                       `yaml:"timeoutMs" validate:"omitnil,min=1"`
+}
+
+// functionConfig is what is said of the functions whose names fit a pattern.
+type functionConfig struct {
+	Effect      *string           `yaml:"effect" validate:"omitnil,oneof=read write destroy"`
+	Tier        *string           `yaml:"tier" validate:"omitnil,oneof=read read_write admin"`
+	Hide        *bool             `yaml:"hide"`
+	Rename      *string           `yaml:"rename" validate:"omitnil,min=1"`
+	Heavy       *string           `yaml:"heavy" validate:"omitnil,oneof=auto always never"`
+	Defaults    json.RawMessage   `yaml:"defaults" expand:"value"`
+	Aliases     map[string]string `yaml:"aliases"`
+	Description *string           `yaml:"description"`
+	TimeoutMs   *int              `yaml:"timeoutMs" validate:"omitnil,min=1"`
+	CacheTTL    *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=0"` // 0: never
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	yamltoken "github.com/goccy/go-yaml/token"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// setScalar sets a field from a node, and tells what the node should have been where it is not.
+func setScalar(n ast.Node, field any, tag reflect.StructTag) (want string) {
+	text, isText := textOf(n)
+	switch field := field.(type) {
+	case *string:
+		if !isText && tag.Get("scalars") != "" {
+			text, isText = spelling(n)
+		}
+		if *field = text; !isText {
+			return "a string"
+		}
+	case *bool:
+		b, ok := n.(*ast.BoolNode)
+		if !ok {
+			return "true or false"
+		}
+		*field = b.Value
+	case *int:
+		number, ok := integerOf(n)
+		if *field = int(number); !ok || number > math.MaxInt32 || number < math.MinInt32 {
+			return "a whole number"
+		}
+	case *float64:
+		number, ok := integerOf(n)
+		*field = float64(number)
+		if f, isFloat := n.(*ast.FloatNode); isFloat {
+			*field, ok = f.Value, true
+		}
+		if !ok {
+			return "a number"
+		}
+	case *size:
+		number, ok := integerOf(n)
+		if isText {
+			number, ok = parseSize(text)
+		}
+		if *field = size(number); !ok {
+			return `a size such as 64MiB (B, KB, MB, GB, KiB, MiB, GiB), or a number of bytes`
+		}
+	case *time.Duration:
+		duration, err := time.ParseDuration(text)
+		if *field = duration; !isText || err != nil {
+			return `a duration such as 90s, 5m or 1h30m`
+		}
+	}
+	return ""
+}
+
+func textOf(n ast.Node) (string, bool) {
+	switch node := n.(type) {
+	case *ast.StringNode:
+		return node.Value, true
+	case *ast.LiteralNode:
+		return node.Value.Value, true
+	case *ast.MappingValueNode:
+		return plainWithColon(node)
+	case *ast.MappingNode:
+		if len(node.Values) == 1 && node.Start.Value != "{" {
+			return plainWithColon(node.Values[0])
+		}
+	}
+	return "", false
+}
+
+// plainWithColon is a text such as localhost:80, which the parser takes for a pair in a list that is in braces. A pair has
+// a blank after its colon, unless its key is quoted (YAML 1.2.2, section 7.3.3).
+func plainWithColon(n *ast.MappingValueNode) (string, bool) {
+	key, ok := n.Key.(*ast.StringNode)
+	if !ok || key.Token.Type != yamltoken.StringType {
+		return "", false
+	}
+	colon, value := n.Start.Position, n.Value.GetToken()
+	rest, ok := textOf(n.Value)
+	if !ok {
+		rest, ok = spelling(n.Value)
+	}
+	if !ok || value.Position.Line != colon.Line || value.Position.Column != colon.Column+1 {
+		return "", false
+	}
+	return key.Value + ":" + rest, true
+}
+
+func integerOf(n ast.Node) (int64, bool) {
+	node, ok := n.(*ast.IntegerNode)
+	if !ok {
+		return 0, false
+	}
+	switch value := node.Value.(type) {
+	case int64:
+		return value, true
+	case uint64:
+		return int64(value), value <= math.MaxInt64
+	}
+	return 0, false
+}
+
+var sizePattern = regexp.MustCompile(`^([0-9]+) ?([KMG]i?)?B$`)
+
+// parseSize reads a size: a whole number with a decimal unit (KB, MB, GB) or a binary one (KiB, MiB, GiB), or B.
+func parseSize(text string) (int64, bool) {
+	parts := sizePattern.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(parts[1], 10, 64)
+	unit := map[string]int64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}[parts[2]]
+	if err != nil || n > math.MaxInt64/unit {
+		return 0, false
+	}
+	return n * unit, true
+}
+
+// spelling is a number or a boolean as it is written.
+func spelling(n ast.Node) (string, bool) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+var (
+	// jsonNumber is the grammar of RFC 8259, section 6.
+	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+	// otherNumber is what a reader, or some version of YAML, takes for a number as well.
+	otherNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$`)
+)
+
+// json gives a value as JSON: numbers as they are spelt, keys in their order. Everything that YAML has and JSON has not is
+// text (dates among it), or a fault. It is null where there is a fault.
+func (d *configDecoder) json(n ast.Node, at string) json.RawMessage {
+	w := &jsonWriter{configDecoder: d}
+	w.value(n, at, 0)
+	if w.broken {
+		return json.RawMessage("null")
+	}
+	return w.out
+}
+
+// jsonWriter writes one value of a configuration as JSON.
+type jsonWriter struct {
+	*configDecoder
+	out    []byte
+	broken bool
+}
+
+func (w *jsonWriter) refuse(n ast.Node, at, format string, args ...any) {
+	w.fault(nodePlace(n), fault.BadRequest, at, format, args...)
+	w.broken = true
+}
+
+func (w *jsonWriter) value(n ast.Node, at string, depth int) {
+	w.places[at] = nodePlace(n)
+	if depth > maxConfigDepth {
+		w.refuse(n, at, "nested deeper than %d levels: does an alias hold itself?", maxConfigDepth)
+		return
+	}
+	if !w.room(n, at) {
+		w.broken = true
+		return
+	}
+	switch node := w.resolve(n).(type) {
+	case *ast.NullNode:
+		w.out = append(w.out, "null"...)
+	case *ast.BoolNode:
+		w.out = strconv.AppendBool(w.out, node.Value)
+	case *ast.MappingNode:
+		if text, ok := textOf(node); ok {
+			w.out = append(w.out, jsonText(text)...)
+			return
+		}
+		w.object(node.Values, at, depth)
+	case *ast.MappingValueNode:
+		if text, ok := plainWithColon(node); ok {
+			w.out = append(w.out, jsonText(text)...)
+			return
+		}
+		w.object([]*ast.MappingValueNode{node}, at, depth)
+	case *ast.SequenceNode:
+		w.out = append(w.out, '[')
+		for i, item := range node.Values {
+			if i > 0 {
+				w.out = append(w.out, ',')
+			}
+			w.value(item, fault.Index(at, i), depth+1)
+		}
+		w.out = append(w.out, ']')
+	default:
+		w.scalar(node, n, at)
+	}
+}
+
+func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int) {
+	seen := make(map[string]bool, len(pairs))
+	w.out = append(w.out, '{')
+	for i, pair := range pairs {
+		key := pair.Key.GetToken().Value
+		pointer := fault.Key(at, key)
+		if _, merge := pair.Key.(*ast.MergeKeyNode); merge || seen[key] {
+			w.refuse(pair.Key, pointer, "%s: write each key out, once", fault.Clip(key, 60))
+			continue
+		}
+		seen[key] = true
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.out = append(append(w.out, jsonText(key)...), ':')
+		w.value(pair.Value, pointer, depth+1)
+	}
+	w.out = append(w.out, '}')
+}
+
+// scalar writes a text or a number. Plain words that JSON reads as a number are numbers, however large.
+func (w *jsonWriter) scalar(node, written ast.Node, at string) {
+	spelt := node.GetToken().Value
+	text, isText := textOf(node)
+	plain := !isText || node.GetToken().Type == yamltoken.StringType
+	switch {
+	case plain && jsonNumber.MatchString(spelt):
+		w.out = append(w.out, spelt...)
+	case plain && (!isText || otherNumber.MatchString(spelt)):
+		w.refuse(written, at, "%s is not a value of JSON: write the number as JSON does, or the text in quotes", fault.Clip(spelt, 60))
+	default:
+		w.out = append(w.out, jsonText(text)...)
+	}
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// The exit statuses. That of an answer follows from its error's code (fault.Code.Exit), which also gives 3 for a chain
+// that does not compile and 5 for a source that could not be reached.
+const (
+	exitOK            = 0
+	exitFailed        = 1 // the chain failed, or its answer could not be written
+	exitUsage         = 2
+	exitConfiguration = 4
+	exitInterrupted   = 130 // but for a server that was terminated, which ends as it should
+)
+
+// answered is the error of a command whose answer is written and tells what is wrong: nothing is left but its status.
+type answered int
+
+func (a answered) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
+
+// statusOf makes the error of a written answer: nil when it is ok.
+func statusOf(a *chain.Answer) error {
+	switch {
+	case a.OK:
+		return nil
+	case a.Error == nil:
+		return answered(exitFailed)
+	case len(a.Faults) > 0 && !slices.ContainsFunc(a.Faults, func(f *fault.Error) bool { return f.Code != fault.Unavailable }):
+		return answered(fault.Unavailable.Exit()) // the chain may be right: its sources are not there
+	}
+	return answered(a.Error.Code.Exit())
+}
+
+// failure is an error that is not the user's: an answer or a recording that could not be written.
+type failure struct{ err error }
+
+func (f failure) Error() string { return f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+// usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
+func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
+
+// needs refuses a command line without an argument.
+func needs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s needs %s", cmd.Name(), what)
+		}
+		return nil
+	}
+}
+
+// unable makes an error of what a command met with, where how it was called may be right: the status is that of wrong use.
+func unable(format string, args ...any) error { return met{usage(format, args...)} }
+
+type met struct{ error }
+
+func (m met) Unwrap() error { return m.error }
+
+// exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
+func (s *streams) exitStatus(err error) int {
+	var done answered
+	var config *configError
+	var failed failure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &config):
+		s.showFaults(&source{name: config.file, text: config.text}, config.faults)
+		return exitConfiguration
+	case errors.As(err, &failed):
+		s.note("onecall: %v", failed)
+	}
+	switch {
+	case errors.As(err, &done):
+		return int(done)
+	case failed.err != nil:
+		return exitFailed
+	}
+	s.note("onecall: %s", message(err))
+	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) {
+		s.note("See onecall --help, or --help after a command.")
+	}
+	return exitUsage
+}

@@ -1,0 +1,55 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// TestFullDisk: where a result cannot be written, the answer says so and shows what it can, nothing half-written is left, and
+// what needs no room goes on; so it is where there is no folder to write to.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, folder string) (limit string){
+		"a file may not grow": func(*testing.T, string) string { return "ulimit -f 8; " },
+		"no folder": func(t *testing.T, folder string) string {
+			write(t, folder, "onecall", "a file where the folder should be")
+			return ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			limit := prepare(t, folder)
+			config := write(t, folder, "small.yaml", "budget: {maxTotalTokens: 300}\n")
+			run := func(expression string) (gjson.Result, string) {
+				plain := command(t, folder, "call", "--config", config, "expr.eval", "expression="+expression)
+				limited := exec.CommandContext(t.Context(), "sh", append([]string{"-c", limit + `exec "$0" "$@"`, plain.Path}, plain.Args[1:]...)...)
+				limited.Dir, limited.Env = plain.Dir, plain.Env
+				out, err := limited.Output()
+				return gjson.ParseBytes(out), exitCodeOf(err)
+			}
+			answer, code := run("map(1..20000, # * 7919 % 10007)")
+			if answer.Get("error.code").Str != "unavailable" || answer.Get("usage.calls").Int() != 1 || answer.Get("result.preview").Str == "" || code != "5" {
+				t.Errorf("exit status %s: %s", code, answer.Raw)
+			}
+			kept, err := filepath.Glob(filepath.Join(folder, "onecall", "results", "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range kept { // the lock of the folder is empty
+				if info, err := os.Stat(file); err != nil || info.Size() > 0 {
+					t.Errorf("%s is left: %v, %v", file, info, err)
+				}
+			}
+			if answer, code := run("1+1"); answer.Get("result").Int() != 2 || code != "0" {
+				t.Errorf("what needs no room: exit status %s: %s", code, answer.Raw)
+			}
+		})
+	}
+}

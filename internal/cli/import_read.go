@@ -1,0 +1,375 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/jsonc"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// maxClientFile bounds a client's file: Claude Code keeps more than its servers in one.
+const maxClientFile = 64 << 20
+
+// found is one server of a client's file.
+type found struct {
+	name   string
+	file   *clientFile
+	fields []field
+	notes  []string // what a reader of the configuration should know
+	also   []string // further places that hold the same
+	unset  []string // variables that are not set: the server is written as disabled
+	skip   string   // why it is not written, "" when it is
+}
+
+// field is one key of a server, with its value as JSON.
+type field struct {
+	key   string
+	value json.RawMessage
+}
+
+// importer gathers servers from the files of clients.
+type importer struct {
+	project string // the working directory
+	out     string // the folder of the file to write
+	lookup  func(string) (string, bool)
+
+	looked   []string // files that are not there
+	problems []string // files that are there and cannot be used
+	servers  []*found
+}
+
+// read adds the servers of a file. A file that is not there is no error.
+func (im *importer) read(file clientFile) error {
+	text, err := readClientFile(file.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		im.looked = append(im.looked, file.path)
+		return err
+	case err != nil:
+		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, reason(err)))
+		return err
+	}
+	for _, path := range file.keys {
+		for _, servers := range im.members(gjson.ParseBytes(text), path) {
+			im.add(&file, servers)
+		}
+	}
+	return nil
+}
+
+// readClientFile reads a file of JSON, which may hold comments and commas too many, as the clients allow.
+func readClientFile(path string) ([]byte, error) {
+	file, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := readBounded(file, maxClientFile)
+	if err != nil {
+		return nil, err
+	}
+	text = jsonc.ToJSON(withoutMark(text))
+	switch {
+	case len(text) > maxClientFile:
+		return nil, fmt.Errorf("it has more than %d bytes", maxClientFile)
+	case len(bytes.TrimSpace(text)) == 0:
+		return []byte("{}"), nil
+	case !json.Valid(text):
+		return nil, errors.New("it is not JSON")
+	}
+	return text, nil
+}
+
+// members are the values at a path of keys.
+func (im *importer) members(value gjson.Result, path []string) []gjson.Result {
+	if len(path) == 0 {
+		return []gjson.Result{value}
+	}
+	var all []gjson.Result
+	for key, member := range ordered(value) {
+		if key == path[0] || path[0] == "*" && sameFolder(key, im.project) {
+			all = append(all, im.members(member, path[1:])...)
+		}
+	}
+	return all
+}
+
+// ordered gives the members of an object, of a key that stands twice the last.
+func ordered(object gjson.Result) func(yield func(string, gjson.Result) bool) {
+	return func(yield func(string, gjson.Result) bool) {
+		if !object.IsObject() {
+			return
+		}
+		var keys []string
+		last := map[string]gjson.Result{}
+		object.ForEach(func(key, value gjson.Result) bool {
+			if _, twice := last[key.String()]; !twice {
+				keys = append(keys, key.String())
+			}
+			last[key.String()] = value
+			return true
+		})
+		for _, key := range keys {
+			if !yield(key, last[key]) {
+				return
+			}
+		}
+	}
+}
+
+func sameFolder(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	one, err := os.Stat(a)
+	other, failed := os.Stat(b)
+	return err == nil && failed == nil && os.SameFile(one, other)
+}
+
+// add adds the servers of one object.
+func (im *importer) add(file *clientFile, servers gjson.Result) {
+	for name, server := range ordered(servers) {
+		one := &found{name: name, file: file}
+		im.servers = append(im.servers, one)
+		switch {
+		case !server.IsObject():
+			one.skip = "it is not an object"
+			continue
+		case steps.FoldName(sourceName(name)) == "":
+			one.skip = "its name has no letters or digits of ASCII"
+			continue
+		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
+			one.skip = "it is disabled"
+			continue
+		case isOnecall(server):
+			one.skip = "it is onecall itself"
+			continue
+		}
+		im.fields(one, server)
+		im.try(one)
+	}
+}
+
+// runners are the programs that run another one, with the words of which one must follow for it.
+var runners = map[string][]string{
+	"npx": nil, "pnpx": nil, "bunx": nil, "uvx": nil, "env": nil, "sudo": nil, "nohup": nil,
+	"npm": {"exec", "x"}, "pnpm": {"dlx", "exec", "x"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "go": {"run", "tool"}, "pipx": {"run"}, "cmd": {"/c"},
+}
+
+// runnerFlags are the flags of runners that are followed by a value.
+var runnerFlags = map[string]bool{"-p": true, "--package": true, "--from": true, "--registry": true, "-C": true, "--cache": true, "-u": true}
+
+// isOnecall tells whether a server is onecall, which must not start itself: by its command, or by the package that a
+// runner runs. Other arguments may name anything.
+func isOnecall(server gjson.Result) bool {
+	words := []string{server.Get("command").String()}
+	for _, arg := range server.Get("args").Array() {
+		words = append(words, arg.String())
+	}
+	for len(words) > 0 {
+		program := baseName(words[0])
+		if program == "onecall" {
+			return true
+		}
+		follows, runs := runners[program]
+		words = words[1:]
+		if !runs {
+			return false
+		}
+		if follows != nil {
+			if len(words) == 0 || !slices.Contains(follows, strings.ToLower(words[0])) {
+				return false
+			}
+			words = words[1:]
+		}
+		words = afterFlags(words)
+	}
+	return false
+}
+
+// afterFlags leaves out flags, and assignments of variables.
+func afterFlags(words []string) []string {
+	for len(words) > 0 {
+		switch {
+		case runnerFlags[words[0]]:
+			words = words[min(2, len(words)):]
+		case strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "="):
+			words = words[1:]
+		default:
+			return words
+		}
+	}
+	return nil
+}
+
+// baseName is the name of a program or package without its folder, version and ending.
+func baseName(word string) string {
+	parts := strings.FieldsFunc(strings.ToLower(word), func(c rune) bool { return c == '/' || c == '\\' })
+	if len(parts) == 0 {
+		return ""
+	}
+	base, _, _ := strings.Cut(parts[len(parts)-1], "@")
+	for _, ending := range []string{".exe", ".cmd", ".bat"} {
+		base = strings.TrimSuffix(base, ending)
+	}
+	return base
+}
+
+// fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
+func (im *importer) fields(one *found, server gjson.Result) {
+	t := reflect.TypeFor[mcpServerConfig]()
+	keys := keysOf(t)
+	for key, value := range ordered(server) {
+		i, known := keys.fields[key]
+		if !known {
+			if consequence, foreign := foreignKeys[t][key]; !foreign {
+				one.notes = append(one.notes, key+" is left out: onecall does not know it")
+			} else if consequence != "" {
+				one.notes = append(one.notes, key+" is left out: "+consequence)
+			}
+			continue
+		}
+		key = keys.names[i]
+		if empty := value.Type == gjson.Null || value.IsArray() && len(value.Array()) == 0 || value.IsObject() && len(value.Map()) == 0; empty ||
+			key == "disabled" || key == "enabled" {
+			continue
+		}
+		one.fields = append(one.fields, field{key, im.rewritten(one, key, value.Raw)})
+	}
+}
+
+var (
+	inputForm = regexp.MustCompile(`\$\{input:([^}"\\]+)\}`)
+	notInName = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+// rewritten puts variables of the environment in the place of what only the client can fill in.
+func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
+	value = inputForm.ReplaceAllStringFunc(value, func(form string) string {
+		id := inputForm.FindStringSubmatch(form)[1]
+		name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
+		if name == "" || name[0] <= '9' {
+			name = "INPUT_" + name
+		}
+		one.notes = append(one.notes, one.file.client+" asks for "+id+": onecall reads it from the variable "+name)
+		return "${" + name + "}"
+	})
+	if one.file.folder != "" && !sameFolder(one.file.folder, im.out) {
+		folder := strings.Trim(string(jsonText(one.file.folder)), `"`)
+		value = strings.ReplaceAll(value, "${workspaceFolder}", folder)
+	}
+	if key == "cwd" { // relative to the client's project, not to the configuration
+		if folder := gjson.Parse(value).String(); one.file.folder != "" && !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${") && !sameFolder(one.file.folder, im.out) {
+			return jsonText(filepath.Join(one.file.folder, folder))
+		}
+	}
+	return json.RawMessage(value)
+}
+
+// try reads the server as the configuration will be read: what is wrong makes it skipped, and variables that are not set
+// make it disabled.
+func (im *importer) try(one *found) {
+	unset := map[string]bool{}
+	c := &configFile{path: filepath.Join(im.out, "onecall.yaml"), environment: func(name string) (string, bool) {
+		value, ok := im.lookup(name)
+		if !ok {
+			unset[name] = true
+			return "https://unset.invalid", true
+		}
+		return value, true
+	}}
+	var b bytes.Buffer
+	b.WriteString("mcpServers:\n")
+	one.write(&b, "x")
+	c.text = b.Bytes()
+	if faults := c.decode(); len(faults) > 0 {
+		one.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
+		if faults[0].At == "/mcpServers/x" {
+			one.skip = faults[0].Message
+		}
+		return
+	}
+	for name := range unset {
+		one.unset = append(one.unset, name)
+	}
+	slices.Sort(one.unset)
+}
+
+// settle gives each server that is written a name of its own: what is the same under the same name is written once.
+func (im *importer) settle() {
+	taken := map[string]*found{}
+	for _, name := range embedded {
+		taken[steps.FoldName(name)] = nil
+	}
+	for _, one := range im.servers {
+		if one.skip != "" {
+			continue
+		}
+		original, base := one.name, one.name
+		if fit := sourceName(base); len(fit) > maxSourceName-8 { // room for a number
+			base = fit[:maxSourceName-8]
+		}
+		for n := 2; ; n++ {
+			other, clash := taken[steps.FoldName(sourceName(one.name))]
+			if !clash {
+				break
+			}
+			if other != nil && other != one && other.same(one) {
+				other.also = append(other.also, one.file.label())
+				one.skip = "it is the same as that of " + other.file.label()
+				break
+			}
+			one.name = fmt.Sprintf("%s-%d", base, n)
+		}
+		if one.skip != "" {
+			one.name = original
+			continue
+		}
+		if one.name != original {
+			one.notes = append(one.notes, "renamed from "+original+": that name is taken")
+		}
+		taken[steps.FoldName(sourceName(one.name))] = one
+	}
+}
+
+func (file *clientFile) label() string { return file.client + ", " + file.path }
+
+// same tells whether two servers say the same, whatever the order of their keys, and whether or not they name the type
+// that follows from the others.
+func (one *found) same(other *found) bool {
+	values := func(f *found) map[string]string {
+		m := map[string]string{}
+		for _, field := range f.fields {
+			var value any
+			if json.Unmarshal(field.value, &value) == nil {
+				canonical, _ := json.Marshal(value) // of what was read as JSON: never fails
+				m[field.key] = string(canonical)
+			}
+		}
+		kind := "stdio"
+		if _, remote := m["url"]; remote {
+			kind = "http"
+		}
+		if written, ok := m["type"]; ok {
+			kind = strings.Trim(written, `"`)
+		}
+		if meant, known := transports[kind]; known {
+			kind = meant
+		}
+		m["type"] = kind
+		return m
+	}
+	return reflect.DeepEqual(values(one), values(other))
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/secret"
+)
+
+// document is the configuration to write.
+func (im *importer) document() []byte {
+	var b bytes.Buffer
+	b.WriteString("# The configuration of onecall: `onecall schema config` prints all that it may hold.\n")
+	written := slices.DeleteFunc(slices.Clone(im.servers), func(one *found) bool { return one.skip != "" })
+	if len(written) == 0 {
+		b.WriteString(exampleFile)
+		return b.Bytes()
+	}
+	b.WriteString("mcpServers:\n")
+	for _, one := range written {
+		for _, line := range append([]string{one.file.label()}, one.also...) {
+			comment(&b, line)
+		}
+		for _, line := range one.notes {
+			comment(&b, line)
+		}
+		one.write(&b, one.name)
+	}
+	return b.Bytes()
+}
+
+// exampleFile is what is written where no servers are found.
+const exampleFile = `# mcpServers:
+#   files:
+#     command: npx
+#     args: ["-y", "@modelcontextprotocol/server-filesystem", "."]
+#   remote:
+#     url: https://mcp.example.com/mcp
+#     headers:
+#       Authorization: Bearer ${MCP_TOKEN}
+# openapi:
+#   petstore:
+#     spec: ./petstore.yaml
+# http:
+#   allow: [api.example.com]
+`
+
+// comment writes a line of its own that YAML does not read.
+func comment(b *bytes.Buffer, line string) {
+	fmt.Fprintf(b, "  # %s\n", printable(strings.Join(strings.Fields(line), " ")))
+}
+
+// write writes the server under a name. Values keep their spelling.
+func (one *found) write(b *bytes.Buffer, name string) {
+	fmt.Fprintf(b, "  %s:\n", plainText(name))
+	if len(one.unset) > 0 {
+		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", printable(strings.Join(one.unset, ", ")))
+	}
+	for _, field := range one.fields {
+		value := gjson.ParseBytes(field.value)
+		if !value.IsObject() {
+			fmt.Fprintf(b, "    %s: %s\n", field.key, yamlValue(value))
+			continue
+		}
+		fmt.Fprintf(b, "    %s:\n", field.key)
+		for key, member := range ordered(value) {
+			fmt.Fprintf(b, "      %s: %s%s\n", plainText(key), yamlValue(member), advice(field.key, key, member.String()))
+		}
+	}
+}
+
+// advice says of a secret in plain text how to keep it elsewhere.
+func advice(key, name, value string) string {
+	hidden := key == "env" && secret.Name(name) || key == "headers" && secretHeader(name) || key == "oauth" && secret.Name(name)
+	if !hidden || value == "" || strings.Contains(value, "${") {
+		return ""
+	}
+	return " # a secret in plain text: better set a variable, and write ${NAME}"
+}
+
+// yamlValue is a value in one line of YAML.
+func yamlValue(value gjson.Result) string {
+	if value.Type == gjson.String {
+		return plainText(value.String())
+	}
+	if !value.IsArray() {
+		var b bytes.Buffer
+		if err := json.Compact(&b, []byte(value.Raw)); err != nil {
+			return "null"
+		}
+		return b.String()
+	}
+	var items []string
+	for _, item := range value.Array() {
+		if item.Type == gjson.String {
+			items = append(items, string(jsonText(item.String())))
+		} else {
+			items = append(items, yamlValue(item))
+		}
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+var (
+	// plain is text that no version of YAML takes for anything else, but for the words of notPlain.
+	plain    = regexp.MustCompile(`^([A-Za-z_/][A-Za-z0-9_./@~+=-]*|https?://[A-Za-z0-9_./@~+=:?&%-]*[A-Za-z0-9_/])$`)
+	notPlain = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
+)
+
+// plainText is a text in YAML: without quotes where it is beyond doubt, else as JSON, which YAML reads too.
+func plainText(text string) string {
+	if plain.MatchString(text) && !notPlain.MatchString(text) {
+		return text
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil {
+		return `""`
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// writeNew writes a file that must not be there yet: whole or not at all, for the user's eyes only.
+func writeNew(path string, text []byte) (err error) {
+	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary)
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	// A link never takes the place of a file, as a rename does.
+	if err = os.Link(temporary, path); err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil { // a file system without links
+		return fs.ErrExist
+	}
+	return os.Rename(temporary, path)
+}

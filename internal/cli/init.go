@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// initFlags are what onecall init is told.
+type initFlags struct {
+	yes, dryRun bool
+	out         string
+	from        []string
+}
+
+func newInitCommand(c *cli) *cobra.Command {
+	var f initFlags
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write a configuration with the MCP servers that other programs know",
+		Long: "Look for MCP servers in the files of Claude Desktop, Claude Code, Cursor, VS Code and Windsurf, those of the working\n" +
+			"directory first, show the configuration that they make, and write it when you agree. Nothing is changed in those\n" +
+			"files, and no file is overwritten. Secrets are shown as ***, and written as they are, to a file that only you can\n" +
+			"read. A server whose variables are not set is written as disabled.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.init(cmd.Context(), &f) },
+	}
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "write without asking")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show, and write nothing")
+	cmd.Flags().StringVar(&f.out, "out", "onecall.yaml", "the `file` to write")
+	cmd.Flags().StringSliceVar(&f.from, "from", nil, "read these `files` and no other; they may be of any client")
+	return cmd
+}
+
+func (c *cli) init(ctx context.Context, f *initFlags) error {
+	if f.yes && f.dryRun {
+		return usage("--yes and --dry-run exclude each other")
+	}
+	if err := c.checkOut(f.out); err != nil && !f.dryRun {
+		return err
+	}
+	im, err := gather(f)
+	if err != nil {
+		return err
+	}
+	text := im.document()
+	if err := c.writeText(im.report(text, f.out)); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return nil
+	}
+	if !f.yes {
+		if !c.inTerminal {
+			return usage("%s was not written: there is no terminal to ask at; write it by --yes", f.out)
+		}
+		agreed, err := c.ask(ctx, "Write "+f.out+"? [y/N] ")
+		if err != nil || !agreed {
+			c.note("nothing was written")
+			return err
+		}
+	}
+	switch err := writeNew(f.out, text); {
+	case errors.Is(err, fs.ErrExist):
+		return unable("%s has come to exist in the meantime, and is not overwritten", f.out)
+	case err != nil:
+		return unable("--out: %s cannot be written: %v", f.out, reason(err))
+	}
+	c.note("%s is written: onecall tools shows the functions", f.out)
+	return c.writeText(clientEntry(f.out))
+}
+
+// clientEntry is what an MCP client is to have in its configuration to start onecall with this one. Clients that are started
+// from a desktop have another PATH than a shell: the command is a whole path.
+func clientEntry(out string) []byte {
+	command, lasting := ownPath()
+	if path, err := filepath.Abs(out); err == nil {
+		out = path
+	}
+	entry := appendObject(nil, []argument{{"command", jsonText(command)}, {"args", json.RawMessage("[\"serve\",\"--config\"," + string(jsonText(out)) + "]")}})
+	text := fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers:\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
+	if !lasting {
+		text = append(text, "\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\nthe path that it has then as the command.\n"...)
+	}
+	return text
+}
+
+// ownPath is the path of the installed onecall, else of the program that runs, and whether that stays: go run builds in a
+// temporary folder.
+func ownPath() (path string, lasting bool) {
+	path, err := exec.LookPath("onecall")
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err == nil {
+		return path, true
+	}
+	if path, err = os.Executable(); err != nil {
+		return "onecall", false
+	}
+	below, err := filepath.Rel(os.TempDir(), path)
+	if lasting = err != nil || !filepath.IsLocal(below); !lasting {
+		return "onecall", false
+	}
+	return path, true
+}
+
+// checkOut refuses a file that is there, one that would not be read as YAML, and one beside another configuration.
+func (c *cli) checkOut(out string) error {
+	if ext := strings.ToLower(filepath.Ext(out)); ext != ".yaml" && ext != ".yml" {
+		return usage("--out: %s must end in .yaml: YAML is what is written", out)
+	}
+	if _, err := os.Lstat(out); err == nil {
+		return unable("%s is there already, and is not overwritten: name another file by --out, or remove it", out)
+	}
+	if other := filepath.Join(filepath.Dir(out), "onecall.json"); filepath.Base(out) == "onecall.yaml" {
+		if _, err := os.Lstat(other); err == nil {
+			return unable("beside it would be %s, and one configuration only may be there: name another file by --out, or remove it", other)
+		}
+	}
+	return nil
+}
+
+// gather reads the known places, or the files that are named.
+func gather(f *initFlags) (*importer, error) {
+	project, err := os.Getwd()
+	if err != nil {
+		return nil, unable("the working directory is not known: %v", reason(err))
+	}
+	out, err := filepath.Abs(filepath.Dir(f.out))
+	if err != nil {
+		return nil, unable("--out: %v", reason(err))
+	}
+	home, err := os.UserHomeDir()
+	if err != nil && len(f.from) == 0 {
+		return nil, unable("the home folder is not known: %v: name the files by --from", err)
+	}
+	im := &importer{project: project, out: out, lookup: os.LookupEnv}
+	for _, path := range f.from {
+		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
+			return nil, unable("--from: %s cannot be read: %v", path, reason(err))
+		}
+	}
+	if len(f.from) == 0 {
+		m := &machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv}
+		for _, file := range m.clientFiles() {
+			_ = im.read(file) // what cannot be read is in the report
+		}
+	}
+	im.settle()
+	return im, nil
+}
+
+// report tells what was found, and shows the file to write without its secrets.
+func (im *importer) report(text []byte, out string) []byte {
+	var b bytes.Buffer
+	for _, problem := range im.problems {
+		fmt.Fprintf(&b, "cannot be read: %s\n", printable(problem))
+	}
+	var last *clientFile
+	for _, one := range im.servers {
+		if last != one.file {
+			last = one.file
+			fmt.Fprintf(&b, "%s\n", printable(last.label()))
+		}
+		state := "taken over"
+		switch {
+		case one.skip != "":
+			state = "left out: " + one.skip
+		case len(one.unset) > 0:
+			state = "taken over as disabled: not set is " + strings.Join(one.unset, ", ")
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", printable(one.name), printable(state))
+		for _, note := range one.notes {
+			fmt.Fprintf(&b, "    %s\n", printable(note))
+		}
+	}
+	if !slices.ContainsFunc(im.servers, func(one *found) bool { return one.skip == "" }) {
+		b.WriteString("No MCP servers to take over were found")
+		if len(im.looked) > 0 {
+			b.WriteString(". There is no\n")
+			for _, path := range im.looked {
+				fmt.Fprintf(&b, "  %s\n", printable(path))
+			}
+		} else {
+			b.WriteString(".\n")
+		}
+	}
+	fmt.Fprintf(&b, "\n%s would be:\n\n", printable(out))
+	for line := range strings.Lines(string(im.shown(text))) {
+		b.WriteString(strings.TrimRight("    "+printable(strings.TrimRight(line, "\n")), " ") + "\n")
+	}
+	return b.Bytes()
+}
+
+// shown is the file with its secrets blotted out, as they are known once it is read.
+func (im *importer) shown(text []byte) []byte {
+	c := &configFile{path: filepath.Join(im.out, "onecall.yaml"), text: text, environment: im.lookup}
+	c.decode()
+	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.shown, []byte{'\n'})
+	for i := range after {
+		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {
+			after[i] = before[i] // a comment is init's own
+		}
+	}
+	return bytes.Join(after, []byte{'\n'})
+}
+
+// ask asks a question that is answered by y or yes. An interrupt ends the waiting.
+func (c *cli) ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprint(c.err, question)
+	answer := make(chan string, 1)
+	go func() { // ends with the line, or with the process
+		line, _ := bufio.NewReader(c.in).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		line = strings.ToLower(strings.TrimSpace(line))
+		return line == "y" || line == "yes", nil
+	case <-ctx.Done():
+		c.note("")
+		return false, answered(exitInterrupted)
+	}
+}

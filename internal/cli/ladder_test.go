@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestLadderOfAClient: what one request of a client over stdio has called counts for the next one, on each surface.
+func TestLadderOfAClient(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write(t, folder, "notes.txt", "a needle in the hay\n")
+	write(t, folder, "onecall.yaml", "surface: hybrid\nautodispatch: true\nladder: {mode: enforce, subject: path, rungs: [fs.grep, fs.list, fs.cat]}\n")
+	cmd := command(t, folder, "serve")
+	cmd.Dir = folder
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	call := func(tool, args string) (text string, failed bool) {
+		t.Helper()
+		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Content[0].(*sdk.TextContent).Text, result.IsError
+	}
+	cat := map[string]string{"chain": `{"steps":[{"fn":"fs.cat","args":{"path":"notes.txt"}}]}`, "fs_cat": `{"path":"notes.txt"}`}
+	for tool, args := range cat {
+		if text, failed := call(tool, args); !failed || !strings.Contains(text, "denied") || !strings.Contains(text, "call fs.grep first") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	if text, failed := call("chain", `{"steps":[{"fn":"fs.grep","args":{"pattern":"needle"}}]}`); failed {
+		t.Fatal(text)
+	}
+	for tool, args := range cat {
+		if text, failed := call(tool, args); failed || !strings.Contains(text, "a needle in the hay") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// planted is a secret of the configuration that upstreams repeat wherever a library may log it.
+const planted = "hunter2-hunter2-hunter2"
+
+// TestLibrariesLogNoSecret has upstreams send a configured credential in every place that a library might log: nothing
+// that a verb writes holds it, nor a part of it.
+func TestLibrariesLogNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"run", "all.chain.json"}, {"--verbose", "run", "all.chain.json"}, {"tools"}, {"check", "all.chain.json"},
+		{"call", "http.get", "url=http://127.0.0.1:1/"}, {"auth", "status"}, {"serve"}, {"serve", "--log-format", "json", "--log-level", "debug"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			dir, message := amongHostile(t)
+			cmd := command(t, dir, args...)
+			var out, logged strings.Builder
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(message), &out, &logged
+			_ = cmd.Run() // the upstreams are broken
+			for what, text := range map[string]string{"stdout": out.String(), "stderr": logged.String()} {
+				if strings.Contains(text, planted[:8]) {
+					t.Errorf("%s holds the secret:\n%.2000s", what, text)
+				}
+			}
+			if (args[0] == "run" || args[0] == "serve") && !strings.Contains(logged.String(), unsolicited) {
+				t.Errorf("net/http logged nothing, so nothing was tried:\n%.2000s", logged.String())
+			}
+		})
+	}
+}
+
+// amongHostile makes a folder with a configuration whose upstreams are hostile, and a chain that calls them; message is what
+// a client sends to run that chain.
+func amongHostile(t *testing.T) (dir, message string) {
+	leaked := make(chan struct{}) // the client has closed a connection on which more came than it had asked for
+	once := sync.OnceFunc(func() { close(leaked) })
+	idle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		raw(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", func(c net.Conn) {
+			time.Sleep(50 * time.Millisecond) // the answer is read, and the connection idle
+			fmt.Fprintf(c, "HTTP/1.1 400 %s\r\n\r\n%s", planted, strings.Repeat(planted, 500))
+			_, _ = io.Copy(io.Discard, c)
+			once()
+		})
+	}))
+	t.Cleanup(idle.Close)
+	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/wait":
+			select {
+			case <-leaked:
+			case <-r.Context().Done():
+			}
+			fmt.Fprint(w, "{}")
+		case "/header":
+			raw(w, "HTTP/1.1 200 OK\r\n"+planted+" no header\r\n\r\n{}", nil)
+		case "/status":
+			raw(w, planted+"\r\n\r\n", nil)
+		case "/chunk":
+			raw(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"+planted+"\r\n", nil)
+		case "/gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, planted)
+		case "/sse":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: message\nid: %s\ndata: {\"jsonrpc\":\"2.0\",%s\n\n%s\n\n", planted, planted, planted)
+		case "/json":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","method":%q,"id":%q}`, planted, planted)
+		}
+	}))
+	t.Cleanup(hostile.Close)
+	redis := listenFor(t, func(c net.Conn) {
+		for in := bufio.NewScanner(c); in.Scan(); {
+			fmt.Fprintf(c, "-ERR %s\r\n+%s\r\n", planted, planted)
+		}
+	})
+	tls := listenFor(t, func(c net.Conn) { fmt.Fprintf(c, "%s\r\n\r\n", planted) })
+	dir = t.TempDir()
+	write(t, dir, "noisy.sh", "echo \"$A_TOKEN\" >&2; echo \"$A_TOKEN\"; exit 1\n")
+	write(t, dir, "onecall.yaml", fmt.Sprintf(`
+http: {allow: [%[1]q, %[3]q, %[5]q]}
+results: {store: "redis://me:%[4]s@%[2]s/0"}
+mcpServers:
+  sse: {url: "http://%[1]s/sse", headers: {Authorization: "Bearer %[4]s"}}
+  plain: {url: "http://%[1]s/json", headers: {Authorization: "Bearer %[4]s"}}
+  noisy: {command: sh, args: [noisy.sh], env: {A_TOKEN: %[4]q}}
+`, strings.TrimPrefix(hostile.URL, "http://"), redis, tls, planted, strings.TrimPrefix(idle.URL, "http://")))
+	list := []string{fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s"}}`, idle.URL)}
+	for _, path := range []string{"wait", "header", "status", "chunk", "gzip"} {
+		list = append(list, fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s/%s"}}`, hostile.URL, path))
+	}
+	list = append(list, fmt.Sprintf(`{"fn":"http.get","args":{"url":"https://%s/"}}`, tls))
+	chain := `{"onError":"continue","budget":{"maxTotalTokens":400},"steps":[` + strings.Join(list, ",") + `,{"fn":"expr.eval","args":{"expression":"1..5000"}}]}`
+	write(t, dir, "all.chain.json", chain)
+	message = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":` + chain + `}}` + "\n"
+	return dir, message
+}
+
+// raw writes an answer as it is; then says what is done before the connection is closed.
+func raw(w http.ResponseWriter, answer string, then func(net.Conn)) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, answer)
+	if then != nil {
+		then(conn)
+	}
+}
+
+// listenFor serves each connection until the test ends, and gives the address.
+func listenFor(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}

@@ -1,0 +1,130 @@
+// Package cli is the command line of onecall: its verbs, their flags, what they print, and exit statuses.
+//
+// The answer goes to stdout and nothing else does; faults, warnings and progress go to stderr. The exit status tells the
+// kind of failure (see exit.go).
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Execute carries out one command line and returns its exit status. The first interrupt cancels what runs and lets the
+// answer be written, the second ends the process at once.
+func Execute(args []string, in, out, err *os.File) int {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+
+	s := newStreams(in, out, err)
+	(&cli{streams: s}).newLogs(&serveFlags{}).takeOver()
+	root := newRoot(s)
+	root.SetArgs(args)
+	cmd, failed := root.ExecuteContextC(ctx)
+	if failed == nil {
+		failed = s.unhelped
+	}
+	status := s.exitStatus(failed)
+	if by := new(interrupted); errors.As(context.Cause(ctx), by) && !by.ends(cmd) {
+		return exitInterrupted
+	}
+	return status
+}
+
+// interrupted is the cause of a context that a signal has ended.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted: " + i.String() }
+
+// ends tells whether a command ends by the signal as it should: a service manager that has a server terminated takes any status
+// but 0 for a failure.
+func (i interrupted) ends(cmd *cobra.Command) bool {
+	return i.Signal == syscall.SIGTERM && cmd.Annotations[isService] != ""
+}
+
+// isService marks a command that runs until it is told to end.
+const isService = "service"
+
+// interruptible gives a context that ends at the first interrupt, or at stop. From then on signals do what they do without it.
+func interruptible(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case by := <-signals:
+			signal.Stop(signals)
+			cancel(interrupted{by})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// streams are where a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+
+	inTerminal  bool       // in is a terminal
+	outTerminal bool       // out is a terminal
+	errTerminal bool       // err is a terminal
+	errWidth    func() int // its width in columns
+
+	redactor redactor // of all that is logged
+	unhelped error    // why there was no help
+}
+
+func newStreams(in, out, err *os.File) *streams {
+	return &streams{in: in, out: out, err: err,
+		inTerminal:  term.IsTerminal(int(in.Fd())),
+		outTerminal: term.IsTerminal(int(out.Fd())),
+		errTerminal: term.IsTerminal(int(err.Fd())),
+		errWidth: func() int {
+			if width, _, failed := term.GetSize(int(err.Fd())); failed == nil && width > 0 {
+				return width
+			}
+			return defaultWidth
+		},
+	}
+}
+
+// defaultWidth is the width of a terminal that does not tell, and of lines of source in files and pipes.
+const defaultWidth = 100
+
+// cli is what all verbs share.
+type cli struct {
+	*streams
+	configPath string
+	verbose    bool
+}
+
+func newRoot(s *streams) *cobra.Command {
+	c := &cli{streams: s}
+	root := &cobra.Command{
+		Use:   "onecall",
+		Short: "Run a whole pipeline of tool calls as one call",
+		Long: "onecall runs chains: JSON objects with an array of steps, whose references carry results from step to step, under a token\n" +
+			"budget that the answer never passes.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show what servers log, on stderr")
+	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
+	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
+		newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
+	return root
+}

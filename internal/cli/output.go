@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unicode"
+	"unicode/utf16"
+)
+
+// output takes the answers: the standard output, or a file that appears whole when it is committed.
+type output struct {
+	w        *bufio.Writer
+	terminal bool   // it is read by a person
+	path     string // of the file that appears, "" for none
+	file     *os.File
+}
+
+// newOutput opens the output of a command; path "" is the standard output.
+func (s *streams) newOutput(path string) (*output, error) {
+	if path == "" {
+		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal}, nil
+	}
+	mode := fs.FileMode(0o666)
+	if info, err := os.Stat(path); err == nil {
+		if info.IsDir() {
+			return nil, unable("--out: %s is a folder", path)
+		}
+		if !info.Mode().IsRegular() { // a device or a pipe cannot be replaced, only written to
+			file, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return nil, unable("--out: %v", err)
+			}
+			return &output{w: bufio.NewWriter(file), file: file}, nil
+		}
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil { // the file is replaced, not the link to it
+			return nil, unable("--out: %v", err)
+		}
+	}
+	file, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp"),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, unable("--out: %s cannot be written: %v", path, reason(err))
+	}
+	return &output{w: bufio.NewWriterSize(file, 64<<10), path: path, file: file}, nil
+}
+
+// answer writes one answer in a line of its own, or indented at a terminal. Indenting keeps the spelling of all values.
+func (o *output) answer(text []byte) error {
+	if o.terminal {
+		var b bytes.Buffer
+		if err := json.Indent(&b, text, "", "  "); err == nil {
+			text = b.Bytes()
+		}
+	}
+	return o.line(text)
+}
+
+// line writes JSON and a line break. What a terminal would obey is escaped there: outside of strings, JSON has none of it.
+func (o *output) line(text []byte) error {
+	if o.terminal {
+		text = escaped(text)
+	}
+	if _, err := o.w.Write(text); err != nil {
+		return o.failed(err)
+	}
+	return o.failed(o.w.WriteByte('\n'))
+}
+
+// escaped writes as \u escapes the characters of JSON that a terminal would obey, or not show.
+func escaped(text []byte) []byte {
+	var b bytes.Buffer
+	for _, c := range string(text) {
+		switch {
+		case c < 0x7f || unicode.IsGraphic(c):
+			b.WriteRune(c)
+		case c <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.Bytes()
+}
+
+func (o *output) flush() error { return o.failed(o.w.Flush()) }
+
+func (o *output) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{fmt.Errorf("the answer could not be written: %w", err)}
+}
+
+// commit ends the output: the file appears under its name.
+func (o *output) commit() error { return o.commitAs(o.path) }
+
+// partialSuffix is put to the name of a file that an interrupted batch leaves.
+const partialSuffix = ".partial"
+
+// commitPartial ends the output of an interrupted batch. The file that was asked for is not touched: what was answered
+// appears beside it, in whole lines.
+func (o *output) commitPartial() error {
+	if o.path == "" {
+		return o.commit()
+	}
+	return o.commitAs(o.path + partialSuffix)
+}
+
+func (o *output) commitAs(path string) error {
+	err := o.w.Flush()
+	if o.file != nil {
+		err = errors.Join(err, o.file.Close())
+		if err == nil && path != "" {
+			err = os.Rename(o.file.Name(), path)
+		}
+		if err != nil {
+			o.remove()
+		}
+	}
+	return o.failed(err)
+}
+
+// discard gives the output up; after a commit it does nothing.
+func (o *output) discard() {
+	if o.file != nil && o.file.Close() == nil {
+		o.remove()
+	}
+}
+
+func (o *output) remove() {
+	if o.path != "" {
+		os.Remove(o.file.Name())
+	}
+}
+
+// writeJSON answers JSON for a command that runs no chain.
+func (s *streams) writeJSON(text []byte) error {
+	o, err := s.newOutput("")
+	if err != nil {
+		return err
+	}
+	if err := o.answer(bytes.TrimSpace(text)); err != nil {
+		return err
+	}
+	return o.commit()
+}
+
+// writeText answers text as it is.
+func (s *streams) writeText(text []byte) error {
+	if _, err := s.out.Write(text); err != nil {
+		return failure{fmt.Errorf("the answer could not be written: %w", err)}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rivo/uniseg"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/onecall-mcp/onecall/chain"
+)
+
+// progressInterval is how often the line of progress is drawn anew while nothing happens.
+const progressInterval = 100 * time.Millisecond
+
+// clearLine goes to the beginning of the line and clears it.
+const clearLine = "\r\x1b[K"
+
+// progress is the line that tells at a terminal how far a chain is. Anywhere else it does nothing.
+type progress struct {
+	out     io.Writer // nil: nothing is shown
+	width   func() int
+	started time.Time
+
+	mu   sync.Mutex
+	now  chain.Progress
+	done chan struct{}
+	idle sync.WaitGroup
+}
+
+// startProgress begins a line of progress; stop clears it.
+func (s *streams) startProgress() *progress {
+	p := &progress{started: time.Now()}
+	if !s.errTerminal {
+		return p
+	}
+	p.out, p.width, p.done = s.err, s.errWidth, make(chan struct{})
+	p.idle.Go(p.tick)
+	return p
+}
+
+// report takes note of what the engine tells.
+func (p *progress) report(now chain.Progress) {
+	if p.out == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = now
+	p.draw()
+}
+
+func (p *progress) tick() {
+	ticker := time.NewTicker(progressInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-ticker.C:
+			p.mu.Lock()
+			p.draw()
+			p.mu.Unlock()
+		}
+	}
+}
+
+func (p *progress) draw() {
+	if p.now.Total > 0 {
+		fmt.Fprint(p.out, clearLine+progressLine(p.now, time.Since(p.started), p.width()))
+	}
+}
+
+// stop ends the drawing and clears the line.
+func (p *progress) stop() {
+	if p.out == nil {
+		return
+	}
+	close(p.done)
+	p.idle.Wait()
+	fmt.Fprint(p.out, clearLine)
+}
+
+// progressLine is "steps done/all, what runs, how long", no wider than a terminal's line.
+func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
+	name := p.Function
+	if name == "" {
+		name = "chain"
+	}
+	before := fmt.Sprintf("%d/%d ", p.Done, p.Total)
+	after := fmt.Sprintf(" %.1fs", elapsed.Seconds())
+	if p.Whole > 0 && p.Part >= 0 {
+		after = fmt.Sprintf(" %.0f%%", min(p.Part/p.Whole, 1)*100) + after
+	}
+	if p.Message != "" {
+		name += ": " + p.Message
+	}
+	room := max(width-1-len(before)-len(after), 0)
+	if name = printable(name); uniseg.StringWidth(name) > room {
+		for name != "" && uniseg.StringWidth(name)+1 > room {
+			name = prefix(name, len(name)-1)
+		}
+		name += "…"
+	}
+	return before + name + after
+}
+
+// bar tells at a terminal how far a batch is, by the bytes of its input.
+type bar struct {
+	bar    *progressbar.ProgressBar // nil: nothing is shown
+	chains int
+}
+
+// newBar begins a bar. Where the answers themselves go to the terminal there is none.
+func (s *streams) newBar(files []chainFile) *bar {
+	if !s.errTerminal || s.outTerminal {
+		return &bar{}
+	}
+	total := int64(0)
+	for _, file := range files {
+		info, err := os.Stat(file.path)
+		if err != nil || !info.Mode().IsRegular() {
+			total = -1 // unknown: a spinner
+			break
+		}
+		total += info.Size()
+	}
+	return &bar{bar: progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(s.err),
+		progressbar.OptionSetDescription("chains: 0"),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionThrottle(progressInterval),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+// add takes note of a chain that has ended.
+func (b *bar) add(e *entry) {
+	if b.bar == nil {
+		return
+	}
+	b.chains++
+	b.bar.Describe(fmt.Sprintf("chains: %d", b.chains))
+	// An error of drawing is nobody's concern.
+	_ = b.bar.Add64(e.read)
+}
+
+// stop clears the bar; a second time it does nothing.
+func (b *bar) stop() {
+	if b.bar != nil {
+		_ = b.bar.Finish()
+		b.bar = nil
+	}
+}

@@ -1,0 +1,42 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReloadMetrics: what the alert is about is true for as long as the configuration's file is not what is served, and no longer;
+// the log says both in the words that an operator looks for.
+func TestReloadMetrics(t *testing.T) {
+	t.Parallel()
+	const good = "budget: {maxTotalTokens: 4000}\n"
+	path := write(t, t.TempDir(), "onecall.yaml", good)
+	s := serveHTTP(t, path, "--metrics", "127.0.0.1:0")
+	shows := func(line string) {
+		t.Helper()
+		within(t, line, s.stderr, func() bool {
+			_, page := s.statusOf(t, "/metrics", "")
+			return strings.Contains(page, "\n"+line+"\n")
+		})
+	}
+	shows(`onecall_config_reloads_total{result="ok"} 1`)
+	for n, spoil := range []func() error{
+		func() error { return os.WriteFile(path, []byte("budget: {maxTotalTokens: lots}\n"), 0o600) },
+		func() error { return os.Remove(path) },
+		func() error { return os.WriteFile(path, []byte(" \n"), 0o600) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		shows("onecall_config_last_reload_successful 0")
+		says(t, s.stderr, `level=ERROR msg="configuration refused" file=`, n+1)
+		write(t, filepath.Dir(path), "onecall.yaml", good)
+		shows("onecall_config_last_reload_successful 1")
+		says(t, s.stderr, `level=INFO msg="the served configuration stands" file=`, n+1)
+		says(t, s.stderr, "onecall.yaml is again what is served", n+1)
+	}
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// hangups gives the signals that have the configuration loaded anew, until the function is called. Those that are not taken yet
+// are one.
+func hangups() (chan os.Signal, func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	return signals, func() { signal.Stop(signals) }
+}
+
+// terminalGone tells whether the terminal has gone that the command was started from: then the signal tells that, and nobody is
+// there whom it could serve.
+func (s *streams) terminalGone() bool {
+	return s.errTerminal && !term.IsTerminal(int(os.Stderr.Fd()))
+}
+
+// interruptSelf ends the command as a service manager does.
+func interruptSelf() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGTERM) // a process may always signal itself
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// answerFlags are the flags of every verb that answers with a chain's answer.
+type answerFlags struct {
+	lite   bool
+	budget int
+}
+
+func (f *answerFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.lite, "lite", false, "the leanest answer: the result and nothing else")
+	cmd.Flags().IntVar(&f.budget, "budget", 0, "most `tokens` of the answer, 150 at least (default: none)")
+}
+
+// override is what the flags set over the request.
+func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
+	o := chain.Override{MaxTotalTokens: f.budget}
+	if cmd.Flags().Changed("budget") && f.budget < budget.LeastTokens {
+		return o, usage("--budget is %d: the least is %d", f.budget, budget.LeastTokens)
+	}
+	if cmd.Flags().Changed("lite") {
+		o.Lite = &f.lite
+	}
+	return o, nil
+}
+
+type runFlags struct {
+	answerFlags
+	use
+	input  string
+	set    []string
+	dryRun bool
+	trace  string
+	jobs   int
+	out    string
+}
+
+func newRunCommand(c *cli) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run FILE|NAME|-...",
+		Short: "Run chains and write their answers",
+		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json here or in the folder chains), or - for the\n" +
+			"standard input. Several files, or a .jsonl file with a chain in each line, are a batch: one line of answer for\n" +
+			"each chain, in the order of the input.",
+		Args: needs("a chain: a file, the name of a saved one, or - for the standard input"),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
+	}
+	f.answerFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
+	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
+	flags.StringVar(&f.trace, "trace", "", "what is told of each step: none, summary or full")
+	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once")
+	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
+	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
+	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
+	return cmd
+}
+
+func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
+	o, err := f.answerFlags.override(cmd)
+	if err != nil {
+		return o, err
+	}
+	o.DryRun, o.Trace = f.dryRun, f.trace
+	if traces := []string{"none", "summary", "full"}; cmd.Flags().Changed("trace") && !slices.Contains(traces, f.trace) {
+		return o, usage("--trace is %q: use %s", f.trace, strings.Join(traces, ", "))
+	}
+	if f.jobs < 1 {
+		return o, usage("--jobs is %d: the least is 1", f.jobs)
+	}
+	for _, text := range f.set {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return o, usage("--set %s: write it as key=value", fault.Clip(text, 100))
+		}
+		o.Set = append(o.Set, chain.Setting{Key: key, Value: value})
+	}
+	if cmd.Flags().Changed("input") {
+		o.Input, err = jsonObject("--input", f.input)
+	}
+	return o, err
+}
+
+// jsonObject reads the value of a flag that is a JSON object, or @ and the path of a file that holds one.
+func jsonObject(flag, value string) ([]byte, error) {
+	text := []byte(value)
+	if path, ok := strings.CutPrefix(value, "@"); ok {
+		file, err := openFile(path)
+		if err != nil {
+			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
+		}
+		defer file.Close()
+		if text, err = readBounded(file, chain.DefaultMaxRequestBytes); err != nil {
+			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
+		}
+		text = withoutMark(text)
+	}
+	if len(text) > chain.DefaultMaxRequestBytes {
+		return nil, usage("%s: more than %d bytes", flag, chain.DefaultMaxRequestBytes)
+	}
+	compact, err := jsontext.AppendFormat(nil, text, jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return nil, usage("%s is not JSON: %v", flag, err)
+	}
+	if compact[0] != '{' {
+		return nil, usage("%s must be a JSON object, not %s", flag, fault.Clip(string(compact), 60))
+	}
+	return compact, nil
+}
+
+func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err error) {
+	override, err := f.override(cmd)
+	if err != nil {
+		return err
+	}
+	files, err := findChains(args)
+	if err != nil {
+		return err
+	}
+	a, err := c.openLadder(cmd.Context(), f.use)
+	if err != nil {
+		return err
+	}
+	defer a.closeInto(&err)
+	out, err := c.newOutput(f.out)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	ctx := cmd.Context()
+	if len(files) > 1 || files[0].lines {
+		return c.runBatch(ctx, a, files, f.jobs, override, out)
+	}
+	request, err := files[0].read(ctx, c.in, a.maxRequestBytes)
+	if err != nil {
+		return err
+	}
+	return c.runOne(ctx, a, request, override, out)
+}
+
+// runOne runs one request, with a line of progress, and writes its answer.
+func (c *cli) runOne(ctx context.Context, a *app, request []byte, override chain.Override, out *output) error {
+	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.run(ctx, request, caller) })
+}
+
+// answerOne has one answer made, with a line of progress, and writes it.
+func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
+	p := c.startProgress()
+	caller := &chain.Caller{Override: override, Log: c.logged()}
+	if p.out != nil {
+		caller.Progress = p.report
+	}
+	answer := answered(caller)
+	p.stop()
+	c.showWarnings("", answer)
+	if err := out.answer(answer.JSON); err != nil {
+		return err
+	}
+	if err := out.commit(); err != nil {
+		return err
+	}
+	return statusOf(answer)
+}
+
+// runBatch runs many chains and writes a line for each.
+func (c *cli) runBatch(ctx context.Context, a *app, files []chainFile, jobs int, override chain.Override, out *output) error {
+	b := &batch{files: files, stdin: c.in, jobs: jobs, maxLine: a.maxRequestBytes,
+		run: func(ctx context.Context, e *entry) *chain.Answer {
+			return a.run(ctx, e.request, &chain.Caller{Label: e.label(), Override: override, Log: c.logged()})
+		}}
+	bar := c.newBar(files)
+	defer bar.stop()
+	first := error(nil)
+	answered := 0
+	err := b.each(ctx, func(e *entry) error {
+		answered++
+		bar.add(e)
+		c.showWarnings(e.label(), e.answer)
+		if first == nil {
+			first = statusOf(e.answer)
+		}
+		return out.line(e.answer.JSON)
+	}, out.flush)
+	bar.stop()
+	if ctx.Err() != nil {
+		if out.path != "" {
+			c.note("interrupted: %s%s holds the answers so far", out.path, partialSuffix)
+		} else {
+			c.note("interrupted: %d chains were answered", answered)
+		}
+		return out.commitPartial()
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.commit(); err != nil {
+		return err
+	}
+	return first
+}
+
+// logged shows what functions log while they run, where that was asked for.
+func (c *cli) logged() func(chain.LogMessage) {
+	if !c.verbose {
+		return nil
+	}
+	return func(m chain.LogMessage) {
+		c.note("step %d: %s: %s", m.Step, printable(m.Level), printable(string(m.Data)))
+	}
+}
+
+func (c *cli) showWarnings(label string, a *chain.Answer) {
+	if label != "" {
+		label += ": "
+	}
+	for _, w := range a.Warnings {
+		c.note("warning: %s%s", label, printable(w.Error()))
+	}
+}
+
+// chainName is the name that a chain gives itself, "" for none.
+func chainName(request []byte) string {
+	if !bytes.Contains(request, []byte(`"name"`)) {
+		return ""
+	}
+	name := gjson.GetBytes(request, "name")
+	if name.Type != gjson.String {
+		return ""
+	}
+	return name.Str
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// callers knows the clients over HTTP by their tokens. The two tables are apart so that a change of the one, when the
+// configuration is loaded anew, leaves the other what it has: the issuer's keys.
+type callers struct {
+	tokens, jwt *auth.Table // nil: there are none of the kind
+}
+
+// Verify implements mcp.Callers.
+func (c *callers) Verify(ctx context.Context, token string) (*auth.Caller, error) {
+	return c.ask(func(table *auth.Table) (*auth.Caller, error) { return table.Verify(ctx, token) })
+}
+
+// Hold implements mcp.Keyed.
+func (c *callers) Hold(ctx context.Context, token string) (*auth.Caller, error) {
+	return c.ask(func(table *auth.Table) (*auth.Caller, error) { return table.Hold(ctx, token) })
+}
+
+func (c *callers) ask(verify func(*auth.Table) (*auth.Caller, error)) (*auth.Caller, error) {
+	for _, table := range []*auth.Table{c.tokens, c.jwt} {
+		if table == nil {
+			continue
+		}
+		caller, err := verify(table)
+		if table == c.tokens && c.jwt != nil && errors.Is(err, auth.ErrInvalid) {
+			continue
+		}
+		return caller, err
+	}
+	return nil, fault.New(fault.Denied, "no token is accepted")
+}
+
+// Keys implements mcp.Keyed.
+func (c *callers) Keys() uint64 {
+	if c.jwt == nil {
+		return 0
+	}
+	return c.jwt.Keys()
+}
+
+// Look implements mcp.Keyed.
+func (c *callers) Look(now bool) {
+	if c.jwt != nil {
+		c.jwt.Look(now)
+	}
+}
+
+// heldTable is a table as the shelf keeps it.
+type heldTable struct{ *auth.Table }
+
+// Close implements io.Closer.
+func (h heldTable) Close() error { //nolint:unparam // as it says
+	h.Table.Close()
+	return nil
+}
+
+// access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them. before
+// is as in openAfter.
+func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
+	if !a.use.serve {
+		return nil
+	}
+	if f := a.unguarded(&c.Access, before); f != nil && !c.half {
+		faults = append(faults, c.under("/access", f))
+	}
+	if !c.Access.byToken() {
+		return faults
+	}
+	a.callers = &callers{}
+	hold := func(into **auth.Table, key string, o *auth.Options) {
+		var wrong []*fault.Error
+		lent, err := take(&a.shelf, key, func() (heldTable, error) {
+			table, list := auth.New(o)
+			if wrong = list; len(list) > 0 {
+				return heldTable{}, list[0]
+			}
+			return heldTable{table}, nil
+		})
+		for _, f := range wrong {
+			faults = append(faults, c.under("/access", f))
+		}
+		if err == nil {
+			a.closers = append(a.closers, lent)
+			*into = lent.value.Table
+		}
+	}
+	if len(c.Access.Tokens) > 0 {
+		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &auth.Options{Tokens: c.Access.table()})
+	}
+	if jwt := c.Access.JWT; jwt != nil {
+		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &auth.Options{JWT: jwt.accepted(), Log: a.use.logger()})
+	}
+	return faults
+}
+
+// unguarded tells why the door would be open to whom it should not, by what the configuration says; nil: it is not. At is relative to
+// /access.
+func (a *app) unguarded(c *accessConfig, before *app) *fault.Error {
+	switch f := c.unfitForOthers(); {
+	case a.use.remote && f != nil:
+		return f
+	case !a.use.anySurface || c.byToken(): // over HTTP all may come who reach it
+		return nil
+	}
+	if at := c.elsewhere(); at != "" {
+		return fault.New(fault.BadRequest, "clients of other machines find the server there, who need tokens: write access.tokens (onecall auth token "+
+			"makes one) or access.jwt, or leave it out").Under(at)
+	}
+	if before != nil && before.callers != nil && c.HTTP == nil {
+		return fault.New(fault.BadRequest, "clients have needed tokens so far, and by this none would: where all may come in who reach the server, "+
+			"write access.http with the tier that they have")
+	}
+	return nil
+}
+
+// logger logs for who serves; nil: nobody does.
+func (u *use) logger() *slog.Logger {
+	if u.logs == nil {
+		return nil
+	}
+	return u.logs.logger()
+}
+
+// unusedAllowed is as unusedSettings, for the lists of tokens.
+func (a *app) unusedAllowed() []*fault.Error {
+	var names, absent []string
+	for _, info := range a.catalog.Sources() {
+		if info.State != steps.StateReady && info.State != steps.StateIdle {
+			absent = append(absent, info.Name)
+		}
+	}
+	for _, entry := range a.catalog.Registry().All() {
+		if names = append(names, entry.Spec().Name); entry.Spec().Path != "" {
+			names = append(names, entry.Spec().Path)
+		}
+	}
+	return a.config.unusedAllowed(names, absent)
+}
+
+// unusedAllowed tells of the functions in the lists of tokens that there are not, and could not be in a source that is absent.
+func (c *configFile) unusedAllowed(names, absent []string) []*fault.Error {
+	var unused []*fault.Error
+	for i, token := range c.Access.table() {
+		for _, f := range token.Unused(names, absent) {
+			f.Message += ", so the token " + token.Name + " may call none by it"
+			unused = append(unused, c.under(fault.Index("/access/tokens", i)+"/functions", f))
+		}
+	}
+	return unused
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// observe begins to tell what the server does: logs, metrics and, where the environment asks for them, traces. The function
+// that it returns ends that, once nothing runs any more.
+func (s *instance) observe(ctx context.Context, metrics bool) (stop func(), err error) {
+	s.telemetry, err = telemetry.New(&telemetry.Options{
+		Log: slog.New(s.logs.handler), Scrub: s.logs.text, Version: version(),
+		Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.lines.Dropped, Unrecorded: s.unrecorded,
+	})
+	if err != nil {
+		return nil, unable("%s", message(err))
+	}
+	s.flags.use.telemetry = s.telemetry
+	flush := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer cancel()
+		if err := s.telemetry.Close(ctx); err != nil {
+			s.logs.logger().Warn("traces are lost", "error", err)
+		}
+	}
+	if !metrics {
+		return flush, nil
+	}
+	end, err := s.serveMetrics(ctx)
+	if err != nil {
+		flush()
+		return nil, err
+	}
+	return func() {
+		end()
+		flush()
+	}, nil
+}
+
+// observer is told of what the engine does; nil: nobody is.
+func (u *use) observer() chain.Observer {
+	if u.telemetry == nil {
+		return nil // not a nil of its type
+	}
+	return u.telemetry
+}
+
+// watched is a store of results whose operations are counted where somebody wants to know.
+func (u *use) watched(d budget.Driver) budget.Driver {
+	if u.telemetry == nil {
+		return d
+	}
+	return u.telemetry.Driver("results", d)
+}
+
+// flushTime bounds the sending of the last traces.
+const flushTime = 3 * time.Second
+
+// sessions, running and sources are what the metrics ask for; nothing before there is a server.
+func (s *instance) sessions() int {
+	if server := s.server.Load(); server != nil {
+		return server.Stats().Sessions
+	}
+	return 0
+}
+
+func (s *instance) running() int {
+	if server := s.server.Load(); server != nil {
+		return server.Stats().Calls
+	}
+	return 0
+}
+
+func (s *instance) sources() []steps.SourceInfo {
+	if a := s.current.Load(); a != nil {
+		return a.catalog.Sources()
+	}
+	return nil
+}
+
+func (s *instance) unrecorded() int {
+	if a := s.current.Load(); a != nil && a.recording != nil {
+		return a.recording.recorder.Lost()
+	}
+	return 0
+}
+
+// serveMetrics serves what operators and their programs ask for, until the function that it returns is called. Whoever
+// reaches the address may ask: there are no tokens for it.
+func (s *instance) serveMetrics(ctx context.Context) (end func(), err error) {
+	host, port, err := splitAddress("--metrics", s.flags.metrics)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(ctx, "--metrics", host, port)
+	if err != nil {
+		return nil, err
+	}
+	if !loopback.Is(host) {
+		s.logs.logger().Warn("other machines reach the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
+	}
+	server := &http.Server{
+		Handler:           s.status(loopback.Is(host)),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.logs.handler, slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	s.note("metrics on http://%s/metrics", listener.Addr())
+	return func() {
+		_ = server.Close() // scrapers come again
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			s.logs.logger().Error("the metrics were not served any more", "error", err)
+		}
+	}, nil
+}
+
+// status answers at the address of the metrics; local: only this machine reaches it, and only requests that name it so are
+// answered, so that no page of another site can read what it shows.
+func (s *instance) status(local bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", s.telemetry.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.ready(r.Context()); err != nil {
+			http.Error(w, message(err), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			name = r.Host
+		}
+		if local && !loopback.Is(name) {
+			http.Error(w, fault.New(fault.Denied, "the host is not served here: use localhost or 127.0.0.1").Message, http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,199 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var metricsAt = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
+
+// statusOf gives what the server answers at the address of its metrics.
+func (s *serving) statusOf(t *testing.T, path, host string) (int, string) {
+	t.Helper()
+	found := metricsAt.FindStringSubmatch(s.stderr.String())
+	if found == nil {
+		t.Fatalf("it does not say where its metrics are: %s", s.stderr)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, found[1]+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	res, err := httpClient(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// becomesReady waits for a server that was starting a moment ago.
+func (s *serving) becomesReady(t *testing.T) {
+	t.Helper()
+	within(t, "it is ready", s.stderr, func() bool {
+		code, _ := s.statusOf(t, "/readyz", "")
+		return code == http.StatusOK
+	})
+}
+
+func TestMetricsAddress(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", ""), "--metrics", ":0")
+	if _, failed := stateless(t, s.url).tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}); failed {
+		t.Fatal("the chain failed")
+	}
+	s.becomesReady(t)
+	for path, want := range map[string]string{"/metrics": "onecall_requests_total{", "/healthz": "ok\n", "/readyz": "ok\n"} {
+		if code, body := s.statusOf(t, path, ""); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+		if code, body := s.statusOf(t, path, "evil.example"); code != http.StatusForbidden || strings.Contains(body, "onecall_") {
+			t.Errorf("%s of another host: %d %s", path, code, body)
+		}
+	}
+	if code, _ := s.statusOf(t, "/mcp", ""); code != http.StatusNotFound {
+		t.Errorf("/mcp: %d", code)
+	}
+	if code, _ := s.statusOf(t, "/debug/pprof/", ""); code != http.StatusNotFound {
+		t.Errorf("/debug/pprof/: %d", code)
+	}
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/metrics": http.StatusNotFound} {
+		main := &wire{url: strings.TrimSuffix(s.url, "/mcp") + path, client: httpClient(t)}
+		if r := main.send(t, http.MethodGet, nil, nil); r.status != want {
+			t.Errorf("%s beside /mcp: %d %s", path, r.status, r.body)
+		}
+	}
+}
+
+// TestReady: what is not there yet is named, without a secret, and what has failed to start holds nothing up.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		config string
+		want   string // "": ready
+	}{
+		"nothing":       {"", ""},
+		"a source down": {"mcpServers: {gone: {command: no-such-program}}\n", ""},
+		"starting":      {"mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null']}, deaf: {command: sh, args: [-c, 'cat >/dev/null']}}\n", "not ready: sources are starting: deaf, mute\n"},
+		"results":       {"results: {store: 'redis://onecall:hunter2hunter2@127.0.0.1:1'}\n", "not ready: the result store cannot be reached\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveHTTP(t, write(t, t.TempDir(), "onecall.yaml", test.config), "--metrics", "127.0.0.1:0")
+			if test.want == "" {
+				s.becomesReady(t)
+			}
+			code, body := s.statusOf(t, "/readyz", "")
+			if test.want == "" && (code != http.StatusOK || body != "ok\n") || test.want != "" && (code != http.StatusServiceUnavailable || body != test.want) {
+				t.Errorf("%d %s", code, body)
+			}
+			main := &wire{url: strings.TrimSuffix(s.url, "/mcp") + "/readyz", client: httpClient(t)}
+			if r := main.send(t, http.MethodGet, nil, nil); (r.status == http.StatusOK) != (test.want == "") || strings.Contains(string(r.body), "store") {
+				t.Errorf("beside /mcp: %d %s", r.status, r.body)
+			}
+			if log := s.stderr.String(); strings.Contains(log, "hunter2") {
+				t.Errorf("a password is logged: %s", log)
+			}
+		})
+	}
+}
+
+// TestLogFormat: in JSON each line is a record, notes and warnings too; requests are logged with a chain's id.
+func TestLogFormat(t *testing.T) {
+	t.Parallel()
+	config := write(t, t.TempDir(), "onecall.yaml", "functions: {fs.gerp: {hide: true}}\n")
+	s := serveHTTP(t, config, "--log-format", "json")
+	s.url = strings.TrimSuffix(s.url, `"}`)
+	if _, failed := stateless(t, s.url).tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}); failed {
+		t.Fatal("the chain failed")
+	}
+	s.tells(t, "fs.gerp")
+	s.tells(t, `"kind":"chain"`)
+	levels := map[string]string{}
+	for line := range strings.Lines(s.stderr.String()) {
+		if !gjson.Valid(line) || !gjson.Get(line, "time").Exists() {
+			t.Errorf("not a record: %s", line)
+		}
+		levels[gjson.Get(line, "msg").String()] = gjson.Get(line, "level").String()
+		if gjson.Get(line, "kind").Exists() && gjson.Get(line, "chain_id").String() == "" {
+			t.Errorf("without a chain id: %s", line)
+		}
+	}
+	for text, want := range map[string]string{"listening on": "INFO", "fs.gerp": "WARN"} {
+		found := false
+		for msg, level := range levels {
+			found = found || strings.Contains(msg, text) && level == want
+		}
+		if !found {
+			t.Errorf("no record of the level %s says %q: %v", want, text, levels)
+		}
+	}
+	quiet := serveHTTP(t, config, "--log-level", "warn")
+	if _, failed := stateless(t, quiet.url).tool(t, "info", map[string]any{}); failed {
+		t.Fatal("info failed")
+	}
+	quiet.end(t)
+	if log := quiet.stderr.String(); strings.Contains(log, "level=INFO") {
+		t.Errorf("with --log-level warn: %s", log)
+	}
+}
+
+// TestLogFaults: what is wrong with a configuration is a record for each fault.
+func TestLogFaults(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	config := write(t, folder, "onecall.yaml", "fs: {rot: .}\naccess: {tokens: [{name: ci, sha256: short}]}\n")
+	cmd := command(t, folder, "serve", "--log-format", "json", "--config", config)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if got := exitCodeOf(cmd.Run()); got != "4" {
+		t.Errorf("exit status %s: %s", got, &log)
+	}
+	var got []string
+	for line := range strings.Lines(log.String()) {
+		record := gjson.Parse(line)
+		got = append(got, fmt.Sprintf("%s %s %d:%d %s", record.Get("level"), record.Get("code"), record.Get("line").Int(), record.Get("column").Int(), record.Get("at")))
+	}
+	if want := "ERROR unknown_field 1:6 /fs/rot|ERROR bad_request 2:38 /access/tokens/0/sha256"; strings.Join(got, "|") != want {
+		t.Errorf("got %q, want %q: %s", got, want, &log)
+	}
+}
+
+// TestLogsAreScrubbed: secrets of the configuration are in no log, however a format spells them.
+func TestLogsAreScrubbed(t *testing.T) {
+	t.Parallel()
+	const secret = "pass\"word\\with\x01<all>\u200b" // JSON and text quote it, each in its own way
+	for _, format := range []string{"text", "json"} {
+		var b bytes.Buffer
+		c := &cli{streams: &streams{err: &b}}
+		l := c.newLogs(&serveFlags{logFormat: format, logLevel: "debug"})
+		c.redactor.learn(&app{}, []string{secret})
+		l.logger().With("with", secret).WithGroup("group").Debug("said "+secret, "text", secret, "error", errors.New("was "+secret),
+			"fault", fault.New(fault.Unavailable, "at %s", secret), "list", slog.GroupValue(slog.String("deep", secret)))
+		c.note("warning: %s", c.redactor.Text(secret))
+		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {
+			t.Errorf("%s: %s", format, got)
+		}
+		if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); format == "json" && (len(lines) != 2 || !json.Valid([]byte(lines[1]))) {
+			t.Errorf("lines %q", lines)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/shape"
+)
+
+// openShapes opens the store of result shapes, unless the configuration turns it off. A replay neither learns nor shows
+// shapes: what it answers depends on the recording alone.
+func (o *opener) openShapes() error {
+	if valueOr(o.config.Shapes, "on") == "off" || o.use.replay != "" {
+		return nil
+	}
+	path := ""
+	if folder := stateFolder(); folder != "" {
+		path = filepath.Join(folder, "onecall", "shapes.json")
+	}
+	lent, err := take(&o.shelf, shelfKey("shapes", path), func() (*shape.Store, error) {
+		return shape.Open(&shape.Options{Path: path, Warn: o.told.warn}), nil
+	})
+	if err != nil {
+		return err
+	}
+	o.shapes = lent.value
+	o.closers = append(o.closers, lent)
+	o.identities = o.sourceIdentities()
+	return nil
+}
+
+// sourceIdentities gives by a source's name, and by that of an HTTP endpoint's function, what makes it the same source:
+// the program or the address, without secrets and without what may change while it stays the same.
+func (o *opener) sourceIdentities() map[string]string {
+	identities := map[string]string{}
+	add := func(kind, name string, settings ...string) {
+		parts := make([]any, len(settings))
+		for i, text := range settings {
+			parts[i] = o.scrubber.Text(text)
+		}
+		identities[name] = shelfKey(kind, name, parts...)
+	}
+	for i := range o.config.MCPServers {
+		c := &o.config.MCPServers[i].Config
+		add("server", o.config.MCPServers[i].source(),
+			append([]string{valueOr(c.Command, ""), valueOr(c.Cwd, ""), valueOr(c.URL, "")}, c.Args...)...)
+	}
+	for i := range o.config.OpenAPI {
+		c := &o.config.OpenAPI[i].Config
+		add("openapi", o.config.OpenAPI[i].source(), valueOr(c.Spec, ""), valueOr(c.BaseURL, ""))
+	}
+	for _, endpoint := range o.config.HTTP.Endpoints {
+		c := endpoint.Config
+		add("endpoint", "http."+endpoint.Name, valueOr(c.Method, ""), valueOr(c.URL, ""), valueOr(c.Result, ""))
+	}
+	return identities
+}
+
+// learn has the results of a registry's functions be learnt from.
+func (a *app) learn(r *steps.Registry) *steps.Registry {
+	if a.shapes == nil {
+		return r
+	}
+	return a.shapes.Learn(r, func(spec *steps.Spec) string {
+		name := a.settings.Original(spec.Name)
+		source := a.identities[name]
+		if source == "" {
+			source = a.identities[(&steps.Spec{Name: name}).Source()]
+		}
+		if source == "" { // an embedded function, whose result is what its caller makes it
+			return ""
+		}
+		return source + " " + name
+	})
+}
+
+// stateFolder is the user's folder for what programs remember (XDG_STATE_HOME); "" if there is none.
+func stateFolder() string {
+	if folder := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(folder) {
+		return folder
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		folder, _ := os.UserConfigDir()
+		return folder
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state")
+}

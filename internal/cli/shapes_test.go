@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// shapeFolder is a folder with a configuration whose function http.items declares no result, and what it sees of onecall.
+type shapeFolder struct {
+	*testing.T
+	dir, url string
+}
+
+func newShapeFolder(t *testing.T) *shapeFolder {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"items":[{"id":7,"title":"planted"}],"prices":{"1151293680":9.5},"next":null}`)
+	}))
+	t.Cleanup(server.Close)
+	f := &shapeFolder{t, t.TempDir(), server.URL}
+	f.configure(server.URL+"/items", "")
+	return f
+}
+
+func (f *shapeFolder) configure(url, more string) {
+	f.Helper()
+	write(f.T, f.dir, "onecall.yaml", "http: {endpoints: {items: {url: '"+url+"'}}}\n"+more)
+}
+
+// run gives what a command prints on stdout and on stderr.
+func (f *shapeFolder) run(args ...string) (stdout, stderr string) {
+	f.Helper()
+	cmd := command(f.T, f.dir, args...)
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if failed := cmd.Run(); failed != nil {
+		f.Logf("%v: %v", args, failed)
+	}
+	return out.String(), err.String()
+}
+
+func (f *shapeFolder) file() string {
+	return filepath.Join(f.dir, ".local", "state", "onecall", "shapes.json")
+}
+
+const itemsSeen = "http.items() seen: {items: {id: integer, title: string}[], prices: {[key]: number}, next: any}"
+
+// TestShapesAreRemembered: five commands learn the shape of a result, later ones show it, and nothing of a value is kept.
+func TestShapesAreRemembered(t *testing.T) {
+	t.Parallel()
+	f := newShapeFolder(t)
+	for range 5 {
+		if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
+			t.Fatal(shown)
+		}
+		f.run("call", "http.items")
+	}
+	if shown, _ := f.run("tools", "http.items"); !strings.Contains(shown, itemsSeen+"\n") {
+		t.Error(shown)
+	}
+	text, err := os.ReadFile(f.file())
+	if err != nil || strings.Contains(string(text), "planted") || strings.Contains(string(text), "1151293680") {
+		t.Errorf("%v: %s", err, text)
+	}
+	chain := write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.itmes"}`)
+	if answer, told := f.run("check", chain); !strings.Contains(told, `did you mean "items"?`) || !strings.Contains(answer, `"ok":true`) {
+		t.Errorf("%s%s", answer, told)
+	}
+	f.configure(f.url+"/other", "")
+	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
+		t.Errorf("another address has inherited %s", shown)
+	}
+	f.configure(f.url+"/items", "functions: {http.items: {rename: http.things}}")
+	if shown, _ := f.run("tools", "http.things"); !strings.Contains(shown, "seen: {items") {
+		t.Errorf("under another name: %s", shown)
+	}
+}
+
+// TestShapesOff: nothing is learnt or shown where the configuration says so, nor in a replay.
+func TestShapesOff(t *testing.T) {
+	t.Parallel()
+	f := newShapeFolder(t)
+	f.configure(f.url+"/items", "shapes: off")
+	for range 6 {
+		f.run("call", "http.items")
+	}
+	if _, err := os.Stat(f.file()); err == nil {
+		t.Error("there is a file")
+	}
+	f.configure(f.url+"/items", "")
+	chain := write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.items"}`)
+	for range 6 {
+		f.run("run", chain, "--record", "calls.jsonl")
+	}
+	f.configure(f.url+"/items", "shapes: off")
+	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
+		t.Error(shown)
+	}
+	f.configure(f.url+"/items", "shapes: maybe")
+	if _, told := f.run("tools"); !strings.Contains(told, `unknown value "maybe": use on or off`) {
+		t.Error(told)
+	}
+}

@@ -1,0 +1,377 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/cache"
+	"github.com/onecall-mcp/onecall/steps/source/exprs"
+	"github.com/onecall-mcp/onecall/steps/source/files"
+	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+	"github.com/onecall-mcp/onecall/steps/source/openapi"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
+)
+
+// opener opens the sources that a configuration names, and adds them to the app's catalogue.
+type opener struct {
+	*app
+	cli     *cli
+	config  *configFile
+	before  *app // in whose place the app comes; nil: there is none
+	client  *httpsource.Client
+	servers []planned
+	faults  []*fault.Error
+
+	contents map[string]string // of the files that the configuration names
+}
+
+// sources opens the sources, and gives what opens the others: those that start programs or make connections are opened only
+// where nothing is wrong.
+func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before *app) (*opener, error) {
+	o := &opener{app: a, cli: c, config: config, before: before, faults: faults, contents: a.seen.contents(a.named)}
+	u := a.use
+	settings, more := config.functionSettings()
+	a.settings, o.faults = settings, append(o.faults, more...)
+	a.ladder, more = config.newLadder(u)
+	o.faults = append(o.faults, more...)
+	a.scrubber = secret.New(config.secrets)
+	var scrubber steps.Scrubber // nil, not a nil of its type, if there are no secrets
+	if a.scrubber != nil {
+		scrubber = a.scrubber
+	}
+	if err := o.openShapes(); err != nil {
+		return nil, err
+	}
+	a.cache = cache.New(nil)
+	a.caches.add(a.cache)
+	a.closers = append(a.closers, closer(func() error { a.caches.remove(a.cache); return nil }))
+	a.servers = map[string]*mcpsource.Source{}
+	var err error
+	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
+		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
+		Settings: settings,
+		Scrubber: scrubber,
+		Wrap:     a.wrap,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, a.catalog)
+	lent, err := take(&a.shelf, shelfKey("http", "", &config.HTTP.Rate), func() (*httpsource.Client, error) { // whose rates are those of a host
+		return httpsource.NewClient(&httpsource.ClientOptions{
+			RatePerSecond: valueOr(config.HTTP.Rate.PerSecond, 0), Burst: valueOr(config.HTTP.Rate.Burst, 0), UserAgent: agent(),
+		})
+	})
+	if err != nil { // the rest is looked at with a client that makes no calls
+		if f := config.under("/http", err); !o.faulty(f.At) {
+			o.faults = append(o.faults, f)
+		}
+		lent, err = take(&a.shelf, shelfKey("http", "no rate"), func() (*httpsource.Client, error) { return httpsource.NewClient(nil) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	a.closers = append(a.closers, lent)
+	o.client = lent.value
+	o.embedded()
+	if !u.none {
+		o.services(u.replay == "" && len(o.faults) == 0)
+	}
+	if !u.none && u.replay == "" {
+		o.plan()
+	}
+	return o, nil
+}
+
+// closer is what is done when the app is closed.
+type closer func() error
+
+// Close implements io.Closer.
+func (c closer) Close() error { return c() }
+
+func agent() string { return "onecall/" + version() }
+
+// add adds a source, or what is wrong with it, which concerns a place in the configuration.
+func (o *opener) add(name, pointer string, source steps.Source, err error) {
+	if err == nil {
+		err = o.catalog.Add(name, source)
+	}
+	if err == nil {
+		return
+	}
+	list := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		list = joined.Unwrap()
+	}
+	for _, err := range list {
+		f := steps.ScrubFault(o.scrubber, o.config.under(pointer, err))
+		if f.Source != "" && !bytes.Contains(o.config.text, []byte(f.Source)) {
+			f.Source, f.Offset = "", 0 // its variables are filled in: it is never shown
+		}
+		o.faults = append(o.faults, f)
+	}
+}
+
+// embedded opens the sources that need no configuration.
+func (o *opener) embedded() {
+	var names []string
+	if o.offersFiles() {
+		fileSource, err := files.New(&files.Options{Root: valueOr(o.config.FS.Root, "")})
+		o.add("fs", "/fs/root", fileSource, err)
+		if err == nil {
+			names = append(names, namesOf(fileSource)...)
+		}
+	}
+	httpSource, err := httpsource.New(&httpsource.Options{Allow: o.config.HTTP.Allow, Endpoints: o.endpoints(), Client: o.client})
+	o.add("http", "/http", httpSource, err)
+	if err == nil {
+		names = append(names, namesOf(httpSource)...)
+	}
+	expressions := exprs.New()
+	o.faults = append(o.faults, o.config.sameNames(append(names, namesOf(expressions)...))...)
+	o.add("expr", "", part{expressions, "expr."}, nil)
+	o.add("text", "", part{expressions, "text."}, nil)
+}
+
+// offersFiles tells whether there are functions that read files. Callers who are not this machine's user get none of the
+// folder that onecall happens to be started in, where its own configuration and secrets may be.
+func (o *opener) offersFiles() bool {
+	if !o.use.serve || !o.use.anySurface || !o.config.Access.byToken() || o.config.FS.Root != nil {
+		return true
+	}
+	const why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
+	if log := o.use.logger(); log != nil && o.told.first(why) {
+		log.Info(why)
+	}
+	return false
+}
+
+func namesOf(source steps.Source) []string {
+	var names []string
+	for _, fn := range source.Functions() {
+		names = append(names, fn.Name)
+	}
+	return names
+}
+
+func (o *opener) endpoints() []httpsource.Endpoint {
+	var list []httpsource.Endpoint
+	for _, named := range o.config.HTTP.Endpoints {
+		c := named.Config
+		list = append(list, httpsource.Endpoint{
+			Name: named.Name, Method: valueOr(c.Method, ""), URL: valueOr(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
+			Input: c.Input, Output: c.Output, Description: valueOr(c.Description, ""), Effect: valueOr(c.Effect, ""),
+			Idempotent: valueOr(c.Idempotent, false), Result: valueOr(c.Result, ""), TimeoutMs: valueOr(c.TimeoutMs, 0),
+		})
+	}
+	return list
+}
+
+// part is those functions of a source whose names begin with a prefix.
+type part struct {
+	*exprs.Source
+	prefix string
+}
+
+// Functions implements steps.Source.
+func (p part) Functions() []steps.Function {
+	var list []steps.Function
+	for _, fn := range p.Source.Functions() {
+		if strings.HasPrefix(fn.Name, p.prefix) {
+			list = append(list, fn)
+		}
+	}
+	return list
+}
+
+// services opens the OpenAPI documents; remote tells whether those behind a URL are loaded too.
+func (o *opener) services(remote bool) {
+	for i := range o.config.OpenAPI {
+		entry := &o.config.OpenAPI[i]
+		pointer := fault.Key("/openapi", entry.Name)
+		isRemote := strings.Contains(valueOr(entry.Config.Spec, ""), "://")
+		if isRemote && !remote || o.faulty(pointer) {
+			continue
+		}
+		settings := entry.Config
+		settings.CacheTTL = nil // which is none of the source's
+		key := shelfKey("document", entry.source(), &settings, &o.config.HTTP.Rate, o.contents[pointer+"/spec"])
+		lent := o.opened(key)
+		var err error
+		if lent == nil {
+			lent, err = take(&o.shelf, key, func() (*shared, error) { return o.service(entry.source(), &entry.Config, isRemote) })
+		}
+		switch {
+		case err == nil:
+			o.hold(entry.source(), key, lent.was)
+			if isRemote {
+				o.app.services = append(o.app.services, lent.value.source.(*service).Source) //nolint:forcetypeassert // its key is a document's
+			}
+			o.add(entry.source(), pointer, &uncached{lent.value.source, lent, o.cache, entry.source()}, nil)
+		case isDocument(err):
+			o.unusable(entry, key, err)
+		default:
+			o.add(entry.source(), pointer, nil, err)
+		}
+	}
+}
+
+// hold takes note of a source that can stay open when the configuration is loaded anew; was tells that it is one.
+func (a *app) hold(name, key string, was bool) {
+	if a.held[name] = key; !was {
+		a.opened = append(a.opened, name)
+	}
+}
+
+// service is an OpenAPI service with the client that is its own.
+type service struct {
+	*openapi.Source
+	client io.Closer
+}
+
+// Close implements steps.Source.
+func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.Close()) }
+
+// service opens the document of a service, which may be on any public host that its document names; hosts that the
+// configuration names may be private.
+func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*shared, error) {
+	spec := valueOr(c.Spec, "")
+	var named []string
+	if isRemote {
+		named = append(named, spec)
+	}
+	if c.BaseURL != nil {
+		named = append(named, *c.BaseURL)
+	}
+	for _, credential := range c.Auth {
+		if url := credential.Config.TokenURL; url != nil {
+			named = append(named, *url)
+		}
+	}
+	rules, err := egress.Open().Naming(named...)
+	if err != nil {
+		return nil, err
+	}
+	client := o.client.With(rules)
+	source, err := openapi.New(&openapi.Options{
+		Name: name, Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
+		Include: c.Include, Exclude: c.Exclude, Concurrency: valueOr(c.Concurrency, 0), Client: client, Warn: o.notes,
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return newShared(&service{source, client}), nil
+}
+
+// isDocument tells whether it is the document itself that cannot be used.
+func isDocument(err error) bool {
+	f, ok := fault.As(err)
+	return ok && (f.At == "" || f.At == "/spec")
+}
+
+// unusable takes note of a document that cannot be used: that holds up nobody who does not need it. A configuration that takes
+// the place of another is held up: what is served now is better.
+func (o *opener) unusable(entry *named[openAPIConfig], key string, err error) {
+	pointer := fault.Key("/openapi", entry.Name)
+	f, _ := fault.As(err)
+	text, document := located(f), "the OpenAPI document "+valueOr(entry.Config.Spec, "")
+	if !strings.HasPrefix(text, document) {
+		text = document + ": " + text
+	}
+	f = fault.New(f.Code, "%s", text)
+	if o.before != nil && o.before.documents[key] == "" {
+		o.add(entry.source(), pointer, nil, f)
+		return
+	}
+	if o.documents[key] = text; !o.use.detail && o.before == nil { // who lists the functions sees it there
+		o.warn(f)
+	}
+	o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
+}
+
+// faulty tells whether something is wrong with an entry already.
+func (o *opener) faulty(pointer string) bool {
+	return slices.ContainsFunc(o.faults, func(f *fault.Error) bool { return f.At == pointer || strings.HasPrefix(f.At, pointer+"/") })
+}
+
+func credentials(list table[authConfig]) map[string]openapi.Credential {
+	credentials := map[string]openapi.Credential{}
+	for _, named := range list {
+		c := named.Config
+		credentials[named.Name] = openapi.Credential{
+			Value: valueOr(c.Value, ""), Username: valueOr(c.Username, ""), Password: valueOr(c.Password, ""),
+			ClientID: valueOr(c.ClientID, ""), ClientSecret: valueOr(c.ClientSecret, ""), TokenURL: valueOr(c.TokenURL, ""), Scopes: c.Scopes,
+		}
+	}
+	return credentials
+}
+
+// warn shows a warning without the configuration's secrets.
+func (o *opener) warn(f *fault.Error) { o.cli.warn(o.redactor.Fault(f)) }
+
+// absent is a source that offers nothing, now or later.
+type absent struct{ status steps.Status }
+
+func (absent) Functions() []steps.Function { return nil }
+func (absent) Close() error                { return nil }
+func (absent) Watch(func())                {}
+func (a absent) Status() steps.Status      { return a.status }
+
+// located is a fault's message with its place in its file.
+func located(f *fault.Error) string {
+	if f.Line == 0 {
+		return f.Message
+	}
+	return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message)
+}
+
+// notes shows what a document lacks: who lists the functions wants to know it, who calls one does not. That it can no longer be
+// fetched concerns both.
+func (o *opener) notes(f *fault.Error) {
+	if o.use.detail || o.cli.verbose || f.Code != fault.BadRequest {
+		o.warn(f)
+	}
+}
+
+// wrap makes of the functions those that chains call: answered from the call cache, recorded, or answered from a
+// recording, and all that kept to the ladder.
+func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
+	if a.use.telemetry != nil {
+		r = a.use.telemetry.Wrap(r)
+	}
+	r = a.learn(r)
+	switch {
+	case a.cassette != nil:
+		a.cassette.Unknown, a.cassette.Secrets = a.settings.Recorded, a.config.secrets
+		replayed, err := a.cassette.Registry(r)
+		if err != nil {
+			return nil, err
+		}
+		return a.ladder.Wrap(replayed), nil
+	case a.recording != nil:
+		return a.ladder.Wrap(a.caches.wrap(a.cache, r)).Observe(a.recorder().Observe), nil
+	}
+	return a.ladder.Wrap(a.caches.wrap(a.cache, r)), nil
+}
+
+// recorder records what the configuration's functions are called with and answer, without its secrets.
+func (a *app) recorder() *replay.Recorder { return a.recording.recorder.Hiding(a.config.secrets) }
+
+// planned records the functions of a plan, so that a replay needs no source; nil where nothing is recorded.
+func (a *app) planned() func([]*steps.Entry) {
+	if a.recording == nil {
+		return nil
+	}
+	return a.recorder().Functions
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/search"
+)
+
+// toolList is what tools --json answers.
+type toolList struct {
+	Sources   []toolSource   `json:"sources"`
+	Functions []toolFunction `json:"functions"`
+}
+
+type toolSource struct {
+	Name      string      `json:"name"`
+	State     steps.State `json:"state"`
+	Functions int         `json:"functions"`
+	Version   string      `json:"version,omitempty"` // name and version, as the source says them
+	Names     string      `json:"names,omitempty"`   // how the names of an MCP server's tools are read
+	Error     string      `json:"error,omitempty"`   // why it is not ready
+}
+
+type toolFunction struct {
+	Name        string `json:"name"`
+	Source      string `json:"source"`
+	Effect      string `json:"effect"`
+	Tier        string `json:"tier"`
+	Signature   string `json:"signature"`
+	Tokens      int    `json:"tokens"` // of signature and description
+	Description string `json:"description"`
+
+	entry *steps.Entry // if it was asked for by its name
+}
+
+func newToolsCommand(c *cli) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "tools [QUERY]",
+		Short: "Show the functions, their signatures and what they cost in tokens",
+		Long: "Show the functions that QUERY finds, best first: by words of what they do, or by the name of a source. Without it,\n" +
+			"all. The name of a function shows that one, with all that it takes and gives. It waits until each source has\n" +
+			"started, or has failed to.",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			a, err := c.open(use{detail: true})
+			if err != nil {
+				return err
+			}
+			defer a.closeInto(&err)
+			query := strings.TrimSpace(strings.Join(args, " "))
+			list := a.tools(cmd.Context(), query)
+			if len(list.Functions) == 0 {
+				c.note("no function matches %q%s", query, a.nearestNames(query))
+			}
+			for _, f := range a.unusedSettings() {
+				c.warn(f)
+			}
+			if asJSON {
+				return c.writeValue(list)
+			}
+			if query != "" {
+				c.noteAbsent(list.Sources)
+				list.Sources = nil
+			}
+			return c.writeTable(list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
+	return cmd
+}
+
+// tools lists the functions that a query finds, best first, or all of a source that it names, and every source.
+func (a *app) tools(ctx context.Context, query string) *toolList {
+	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
+	functions := steps.Await(ctx, a.catalog, nil)
+	source := map[string]string{} // by function
+	for _, info := range a.catalog.Sources() {
+		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
+		if info.Error != nil {
+			one.Error = info.Error.Message
+		}
+		list.Sources = append(list.Sources, one)
+		for name := range info.Functions {
+			source[name] = info.Name
+		}
+	}
+	if entry, err := functions.Resolve(query); err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
+		one := a.tool(entry, source[entry.Spec().Name])
+		one.entry = entry
+		list.Functions = append(list.Functions, one)
+		return list
+	}
+	for _, entry := range matching(functions, query, source) {
+		list.Functions = append(list.Functions, a.tool(entry, source[entry.Spec().Name]))
+	}
+	return list
+}
+
+// matching are the functions that a query finds; source gives the source of each by its name.
+func matching(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
+	if query == "" {
+		return functions.All()
+	}
+	ofSource := functions.View(func(spec *steps.Spec) bool { return source[spec.Name] == query })
+	if ofSource.Len() > 0 {
+		return ofSource.All()
+	}
+	for _, hit := range search.New(functions).Find(query, nil, 0) {
+		entries = append(entries, hit.Entry)
+	}
+	return entries
+}
+
+func (a *app) tool(entry *steps.Entry, source string) toolFunction {
+	spec, signature := entry.Spec(), entry.Signature()
+	return toolFunction{
+		Name: spec.Name, Source: source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
+		Signature: signature, Description: spec.Description,
+		Tokens: a.counter.Count([]byte(signature+"\n"+spec.Description), -1),
+	}
+}
+
+func (a *app) nearestNames(query string) string {
+	var names []string
+	for _, entry := range a.catalog.Registry().All() {
+		names = append(names, entry.Spec().Name)
+	}
+	near := fault.Nearest(query, names, 3)
+	if len(near) == 0 {
+		return ""
+	}
+	return ": did you mean " + strings.Join(near, ", ") + "?"
+}
+
+// noteAbsent tells of the sources in which nothing could be looked for.
+func (s *streams) noteAbsent(sources []toolSource) {
+	for _, one := range sources {
+		if one.Error != "" {
+			s.note("the source %s is %s: %s", printable(one.Name), one.State, printable(one.Error))
+		}
+	}
+}
+
+func (s *streams) writeTable(list *toolList) error {
+	var b bytes.Buffer
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(list.Sources) > 0 {
+		fmt.Fprintln(table, "SOURCE\tSTATE\tFUNCTIONS")
+	}
+	for _, s := range list.Sources {
+		fmt.Fprintf(table, "%s\t%s\t%d\n", printable(s.Name), s.State, s.Functions)
+		if s.Error != "" {
+			fmt.Fprintf(table, "\t%s\n", printable(s.Error))
+		}
+		if s.Names != "" && s.Names != "whole" {
+			fmt.Fprintf(table, "\tnames: %s\n", s.Names)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(list.Functions) > 0 {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(table, "TOKENS\tEFFECT\tFUNCTION")
+	}
+	for _, fn := range list.Functions {
+		fmt.Fprintf(table, "%d\t%s\t%s\n\t\t%s\n", fn.Tokens, fn.Effect, printable(fn.Signature), printable(fn.Description))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, fn := range list.Functions {
+		if fn.entry != nil {
+			writeOutlines(&b, fn.entry)
+		}
+	}
+	return s.writeText(b.Bytes())
+}
+
+// writeOutlines writes what a function takes and gives, where that is known.
+func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
+	write := func(what string, schema []byte) {
+		fmt.Fprintf(b, "\n%s: ", what)
+		for line := range strings.Lines(steps.Outline(schema)) {
+			fmt.Fprintln(b, printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if input := fn.Spec().Input; len(input) > 0 {
+		write("arguments", input)
+	}
+	if output := fn.Spec().Output; len(output) > 0 {
+		write("result", output)
+	} else if seen := fn.Seen(); seen != nil {
+		write("seen", seen.Schema)
+	}
+}
+
+// writeValue answers a value as JSON.
+func (s *streams) writeValue(value any) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	return s.writeJSON(b.Bytes())
+}

@@ -1,0 +1,117 @@
+package httpbody
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		body  string
+		most  int64
+		err   error
+		whole bool
+	}{
+		{"", 0, nil, true}, {"a", 0, nil, false}, {"abc", 3, nil, true}, {"abcd", 3, nil, false}, {"abcd", -1, nil, true}, {"ab", 3, broken, true}, {"", -1, broken, true},
+	} {
+		body := io.Reader(strings.NewReader(c.body))
+		if c.err != nil {
+			body = io.MultiReader(body, iotest.ErrReader(c.err))
+		}
+		data, whole, err := Read(body, c.most)
+		if whole != c.whole || !errors.Is(err, c.err) || whole && (string(data) != c.body || data == nil) {
+			t.Errorf("%q within %d: %q, %v, %v", c.body, c.most, data, whole, err)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		contentType, encoding, body string
+		plain, typed                string // "": not what was promised
+	}{
+		{"application/json", "", `{"a": 1.10}`, `{"a":1.10}`, `{"a":1.10}`},
+		{"application/json", "", `7`, `"7"`, `7`},
+		{"application/hal+json", "", `"x"`, `"\"x\""`, `"x"`},
+		{"application/json", "", `{"a"`, `"{\"a\""`, ""},
+		{"application/json", "", "\n ", `"\n "`, `null`},
+		{"application/json", "", "", `null`, `null`},
+		{"application/json", "br", "xx", `{"binary":true,"type":"application/json","size":2}`, ""},
+		{"text/plain", "identity", `[1, 2]`, `[1,2]`, `[1,2]`},
+		{"text/html; charset=iso-8859-1", "", "<b>\xe9", `"<b>é"`, `"<b>é"`},
+		{"", "", "\ufeffa\xff", `{"binary":true,"type":"","size":5}`, `{"binary":true,"type":"","size":5}`},
+		{"text/csv", "", "a\xff", `"a�"`, `"a�"`},
+		{"application/octet-stream", "", "\x00", `{"binary":true,"type":"application/octet-stream","size":1}`, `{"binary":true,"type":"application/octet-stream","size":1}`},
+	} {
+		header := http.Header{"Content-Type": {c.contentType}, "Content-Encoding": {c.encoding}}
+		if got, ok := Value(header, []byte(c.body), false); !ok || string(got) != c.plain {
+			t.Errorf("%s %q: %s, %v", c.contentType, c.body, got, ok)
+		}
+		if got, ok := Value(header, []byte(c.body), true); ok != (c.typed != "") || ok && string(got) != c.typed {
+			t.Errorf("%s %q, typed: %s, %v", c.contentType, c.body, got, ok)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", MaxErrorBody)
+	for _, c := range []struct {
+		method, contentType, body string
+		status                    int
+		message, want             string
+		outcome                   fault.Outcome
+	}{
+		{"GET", "application/json", `{"m": "no"}`, 404, "answered 404 Not Found", `{"m":"no"}`, ""},
+		{"POST", "text/html", "<h1>", 502, "answered 502 Bad Gateway", `"<h1>"`, fault.SentUnknown},
+		{"DELETE", "", "", 504, "answered 504 Gateway Timeout", `null`, fault.SentUnknown},
+		{"GET", "", "", 504, "answered 504 Gateway Timeout", `null`, ""},
+		{"POST", "application/json", `{`, 599, "answered 599", `"{"`, fault.SentUnknown},
+		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(MaxErrorBody-1)/2*2] + `…"`, fault.SentUnknown},
+		{"POST", "image/png", strings.Repeat("\x00", MaxErrorBody+1), 500, "answered 500 Internal Server Error", ``, fault.SentUnknown},
+		{"POST", "", "", 302, "answered 302 Found", `null`, fault.SentUnknown},
+		{"POST", "", "", 409, "answered 409 Conflict", `null`, ""},
+	} {
+		response := &http.Response{StatusCode: c.status, Header: http.Header{"Content-Type": {c.contentType}}, Body: io.NopCloser(strings.NewReader(c.body))}
+		f := Refusal(httptest.NewRequest(c.method, "/", nil), response, true)
+		if f.Code != fault.FunctionFailed || f.Status != c.status || f.Message != c.message || string(f.Body) != c.want || f.Outcome != c.outcome {
+			t.Errorf("%s %d: %+v, body %s", c.method, c.status, f, f.Body)
+		}
+	}
+}
+
+// FuzzValue: whatever comes is one valid JSON value, or an excerpt of it is.
+func FuzzValue(f *testing.F) {
+	f.Add("application/json", []byte(`{"a":[1,"é"]}`), true)
+	f.Add("text/plain; charset=utf-16", []byte("a\x00"), false)
+	f.Add("text/html; charset=gbk", []byte("\xff\xfe<"), true)
+	f.Fuzz(func(t *testing.T, contentType string, data []byte, typed bool) {
+		header := http.Header{"Content-Type": {contentType}}
+		value, promised := Value(header, data, typed)
+		if !promised {
+			value = Excerpt(header, data)
+			if !typed {
+				t.Fatal("nothing was promised")
+			}
+		}
+		if value != nil && (!json.Valid(value) || !utf8.Valid(value)) {
+			t.Fatalf("%q", value)
+		}
+		if promised && bytes.ContainsAny(value, "\n\r") {
+			t.Fatalf("more than one line: %q", value)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package login
+
+import (
+	"context"
+	"crypto/subtle"
+	"html"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// callback is the loopback end of the redirect (RFC 8252, section 7.3): it takes exactly one answer to exactly one login,
+// and shows the browser a page that does nothing.
+type callback struct {
+	redirect string
+	state    string
+
+	source, issuer string
+	mustSayIssuer  bool // the authorization server promised to (RFC 9207)
+
+	host   string // what a request to it must name: no other name may be made to lead here
+	http   *http.Server
+	served chan struct{}
+
+	taken  sync.Once
+	answer chan taken
+}
+
+// taken is the one answer: a code or a coded error.
+type taken struct {
+	code string
+	err  error
+}
+
+// listen opens the callback. It must be closed.
+func (s *server) listen(ctx context.Context, meta *oauthex.AuthServerMeta) (*callback, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(s.o.RedirectPort))
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "server %q: the redirect port %d on 127.0.0.1 cannot be opened: free it, or configure another",
+			s.o.Source, s.o.RedirectPort)
+	}
+	c := &callback{redirect: "http://" + listener.Addr().String() + "/callback", state: random(), source: s.o.Source,
+		issuer: meta.Issuer, mustSayIssuer: meta.AuthorizationResponseIssParameterSupported, host: listener.Addr().String(),
+		served: make(chan struct{}), answer: make(chan taken, 1)}
+	c.http = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	c.http.SetKeepAlivesEnabled(false)
+	go func() {
+		defer close(c.served)
+		_ = c.http.Serve(listener)
+	}()
+	return c, nil
+}
+
+// close stops listening, once the page that is being shown has been sent.
+func (c *callback) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if c.http.Shutdown(ctx) != nil {
+		c.http.Close()
+	}
+	<-c.served
+}
+
+// wait gives the code, or the error that came in its place.
+func (c *callback) wait(ctx context.Context) (string, error) {
+	select {
+	case a := <-c.answer:
+		return a.code, a.err
+	case <-ctx.Done():
+		return "", trouble("server \""+c.source+"\": nobody finished the login", ctx.Err())
+	}
+}
+
+// ServeHTTP takes the browser's redirect. A request that does not hold this login's state is turned away and changes
+// nothing: any page that the person visits can make one.
+func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	switch {
+	case r.Host != c.host || r.URL.Path != "/callback":
+		page(w, http.StatusNotFound, "There is nothing here.")
+		return
+	case r.Method != http.MethodGet:
+		page(w, http.StatusMethodNotAllowed, "This is not how a login ends.")
+		return
+	case err != nil || len(query["state"]) != 1 || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(c.state)) != 1:
+		page(w, http.StatusBadRequest, "This does not belong to the login that onecall waits for.")
+		return
+	}
+	status, text := http.StatusGone, "This login has been answered already."
+	c.taken.Do(func() {
+		a := c.read(query)
+		status, text = http.StatusOK, "onecall has the answer: the terminal shows whether you are logged in. You may close this page."
+		if f, ok := fault.As(a.err); ok {
+			status, text = http.StatusBadRequest, "You are not logged in. "+f.Message
+		}
+		page(w, status, text)
+		status = 0
+		c.answer <- a
+	})
+	if status != 0 {
+		page(w, status, text)
+	}
+}
+
+// read checks the parameters of an answer whose state is right.
+func (c *callback) read(query url.Values) taken {
+	said := query.Get("iss")
+	if (said != "" || c.mustSayIssuer) && said != c.issuer {
+		return taken{err: fault.New(fault.Denied, "server %q: the answer comes from another authorization server than %s: it is not used", c.source, hostOf(c.issuer))}
+	}
+	if failed := query.Get("error"); failed != "" {
+		return taken{err: fault.New(fault.Denied, "server %q: %s did not let you in: %s", c.source, hostOf(c.issuer),
+			words(failed+" "+query.Get("error_description"), c.state))}
+	}
+	if codes := query["code"]; len(codes) != 1 || codes[0] == "" || len(codes[0]) > maxToken {
+		return taken{err: fault.New(fault.Denied, "server %q: the answer of %s holds no code", c.source, hostOf(c.issuer))}
+	}
+	return taken{code: query.Get("code")}
+}
+
+// page shows a sentence. Whatever it repeats is escaped, and nothing in it can run.
+func page(w http.ResponseWriter, status int, text string) {
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte("<!doctype html><html lang=en><meta charset=utf-8><title>onecall</title><p>" + html.EscapeString(text) + "</p></html>\n"))
+}

@@ -1,0 +1,96 @@
+package login
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Only the answer that belongs to the login ends the wait; what came before it changes nothing, what comes after it is
+// told so, and then nobody listens.
+func TestCallback(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	var host, good string
+	b := &browser{}
+	b.before = func(back *url.URL) {
+		host, good = back.Host, back.String()
+		q := back.Query()
+		for _, state := range []string{"", "wrong", q.Get("state") + "x"} {
+			q.Set("state", state)
+			b.visit("http://" + back.Host + "/callback?" + q.Encode())
+		}
+		b.visit(good + "&state=twice")
+		b.visit("http://" + back.Host + "/other?" + back.RawQuery)
+		b.visit(strings.Replace(good, "127.0.0.1", "localhost", 1))
+		answer, err := http.Post(good, "text/plain", nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("a POST has the status %d", answer.StatusCode)
+		}
+		before := b.before
+		b.before = nil
+		defer func() { b.before = before }()
+		b.visit(good)
+		b.visit(good)
+	}
+	s.o.ClientName = "me"
+	if err := Login(t.Context(), s.o, b); err != nil {
+		t.Fatal(err)
+	}
+	var statuses []int
+	for _, p := range b.pages {
+		statuses = append(statuses, p.status)
+		if !strings.Contains(p.header.Get("Content-Security-Policy"), "default-src 'none'") || strings.Contains(p.text, "<script") {
+			t.Errorf("page %+v", p)
+		}
+	}
+	wanted := []int{400, 400, 400, 400, 404, 404, 200, 410}
+	if len(statuses) < len(wanted) {
+		t.Fatalf("statuses %v, want %v", statuses, wanted)
+	}
+	for i := range wanted {
+		if statuses[i] != wanted[i] {
+			t.Fatalf("statuses %v, want %v", statuses, wanted)
+		}
+	}
+	if connection, err := net.Dial("tcp", host); err == nil {
+		connection.Close()
+		t.Error("the redirect is still open")
+	}
+}
+
+// What a server says is shown as text.
+func TestCallbackEscapes(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.auth.answer = func(v url.Values) {
+		v.Set("error", "<script>alert(1)</script>")
+		v.Set("error_description", "\x1b[31m\"'&\n"+strings.Repeat("x", 1000))
+	}
+	b := &browser{}
+	err := Login(t.Context(), s.o, b)
+	want(t, s.auth, err, fault.Denied, "did not let you in")
+	if len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\x1b\n") {
+		t.Errorf("error %q", err)
+	}
+	if len(b.pages) != 1 || b.pages[0].status != 400 || strings.Contains(b.pages[0].text, "<script") || !strings.Contains(b.pages[0].text, "&lt;script&gt;") {
+		t.Errorf("pages %+v", b.pages)
+	}
+}
+
+// newTee reads a request's body and puts it back.
+func newTee(r *http.Request) []byte {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	return body
+}

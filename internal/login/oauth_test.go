@@ -1,0 +1,208 @@
+package login
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv("ONECALL_OAUTH_CHILD"); what != "" {
+		os.Exit(child(what))
+	}
+	os.Exit(m.Run())
+}
+
+// want fails unless err has the code and its message all the words, and none of the secrets.
+func want(t *testing.T, a *authServer, err error, code fault.Code, parts ...string) {
+	t.Helper()
+	if fault.CodeOf(err) != code {
+		t.Fatalf("error %v, want the code %s", err, code)
+	}
+	if err == nil {
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+	if a != nil {
+		for _, secret := range a.secrets() {
+			if strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) {
+				t.Errorf("error %q shows the secret %q", err, secret)
+			}
+		}
+	}
+}
+
+func TestEndToEnd(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	_, _, err := s.connect(t)
+	want(t, s.auth, err, fault.Denied, "onecall auth login hub")
+	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
+		t.Fatalf("status before the login: %+v, %v", state, err)
+	}
+
+	s.login(t)
+	session, h, err := s.connect(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := greet(t, session); err != nil {
+		t.Fatal(err)
+	}
+	state, err := Status(t.Context(), s.o)
+	if err != nil || !state.LoggedIn || !state.Renews || state.Store != "file" || state.Issuer != s.auth.URL ||
+		strings.Join(state.Scopes, " ") != "offline_access tools" || time.Until(state.Expires) < 50*time.Minute {
+		t.Fatalf("status after the login: %+v, %v", state, err)
+	}
+
+	h.know(s.change(t, ended)) // the token ends
+	if err := greet(t, session); err != nil || s.auth.count() != 1 {
+		t.Fatalf("after the token's end: %v, %d renewals", err, s.auth.count())
+	}
+	h.know(s.change(t, old)) // the server forgets it before its end
+	s.auth.forgetAccess()
+	if err := greet(t, session); err != nil || s.auth.count() != 2 {
+		t.Fatalf("after the server forgot: %v, %d renewals", err, s.auth.count())
+	}
+
+	if err := Logout(t.Context(), s.o); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.auth.revoked, " "); got != "refresh_token access_token" {
+		t.Errorf("revoked: %q", got)
+	}
+	want(t, s.auth, greet(t, session), fault.Denied, "onecall auth login hub")
+	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
+		t.Fatalf("status after the logout: %+v, %v", state, err)
+	}
+	if err := Logout(t.Context(), s.o); err != nil {
+		t.Errorf("a second logout: %v", err)
+	}
+
+	s.login(t) // by another process: the open session goes on with it
+	if err := greet(t, session); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server that asks for no login works with a handler, whatever the store is like; one that asks for it tells of the store.
+func TestStoreIsBroken(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.o.Store = &brokenStore{Store: s.o.Store, get: true, set: true}
+	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, "broken")
+	_, _, err := s.connect(t)
+	want(t, s.auth, err, fault.Unavailable, "broken")
+	s.tools.around = func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "" {
+				t.Error("a token was sent")
+			}
+			w.WriteHeader(http.StatusTeapot)
+		})
+	}
+	if _, _, err = s.connect(t); err == nil || !strings.Contains(err.Error(), "teapot") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A login belongs to one server, one client and one authorization server.
+func TestBoundLogin(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Options){
+		"url":      func(o *Options) { o.ServerURL += "/other" },
+		"query":    func(o *Options) { o.ServerURL += "?a=b" },
+		"source":   func(o *Options) { o.Source = "other" },
+		"client":   func(o *Options) { o.ClientID = "other" },
+		"issuer":   func(o *Options) { o.AuthServer = "http://127.0.0.1:1" },
+		"same url": func(o *Options) { o.ServerURL = strings.Replace(o.ServerURL, "http://", "HTTP://", 1) + "#there" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSetting(t)
+			s.login(t)
+			change(s.o)
+			state, err := Status(t.Context(), s.o)
+			if err != nil || state.LoggedIn != (name == "same url") {
+				t.Errorf("status %+v, %v", state, err)
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	good := Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: File("unused"), HTTPClient: &http.Client{}}
+	for name, test := range map[string]struct {
+		change func(*Options)
+		code   fault.Code
+	}{
+		"good":        {func(*Options) {}, ""},
+		"loopback":    {func(o *Options) { o.ServerURL = "http://[::1]:8080/mcp" }, ""},
+		"no source":   {func(o *Options) { o.Source = "" }, fault.BadRequest},
+		"no store":    {func(o *Options) { o.Store = nil }, fault.BadRequest},
+		"no client":   {func(o *Options) { o.HTTPClient = nil }, fault.BadRequest},
+		"no url":      {func(o *Options) { o.ServerURL = "" }, fault.Denied},
+		"bad url":     {func(o *Options) { o.ServerURL = "https://%zz" }, fault.BadRequest},
+		"http":        {func(o *Options) { o.ServerURL = "http://example.com/mcp" }, fault.Denied},
+		"user":        {func(o *Options) { o.ServerURL = "https://me:secret@example.com/mcp" }, fault.Denied},
+		"file":        {func(o *Options) { o.ServerURL = "file:///etc/passwd" }, fault.Denied},
+		"port":        {func(o *Options) { o.RedirectPort = 65536 }, fault.BadRequest},
+		"auth server": {func(o *Options) { o.AuthServer = "http://example.com" }, fault.Denied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := good
+			test.change(&o)
+			_, err := Handler(&o)
+			want(t, nil, err, test.code)
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %q shows the URL's password", err)
+			}
+		})
+	}
+	_, err := Handler(nil)
+	want(t, nil, err, fault.BadRequest)
+}
+
+// brokenStore fails where it is told to.
+type brokenStore struct {
+	Store
+	mu       sync.Mutex
+	get, set bool
+}
+
+func (b *brokenStore) Get(ctx context.Context, key string) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.get {
+		return nil, fault.New(fault.Unavailable, "broken")
+	}
+	return b.Store.Get(ctx, key)
+}
+
+func (b *brokenStore) Set(ctx context.Context, key string, value []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.set {
+		return fault.New(fault.Unavailable, "broken")
+	}
+	return b.Store.Set(ctx, key, value)
+}
+
+func (b *brokenStore) broken(get, set bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.get, b.set = get, set
+}

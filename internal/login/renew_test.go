@@ -1,0 +1,333 @@
+package login
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func token(t *testing.T, o *Options, h *handler) (string, *handler, error) {
+	t.Helper()
+	if h == nil {
+		made, err := Handler(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h = made.(*handler)
+	}
+	tokens, err := h.TokenSource(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tokens.Token()
+	if err != nil || got == nil {
+		return "", h, err
+	}
+	return got.AccessToken, h, nil
+}
+
+// Many at once, in several handlers that share a store, ask the authorization server once, and all get its answer. The
+// server ends the whole login when a refresh token is used twice.
+func TestRenewOnce(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.login(t)
+	for round := 1; round <= 3; round++ {
+		s.change(t, ended)
+		var handlers []*handler
+		for range 4 {
+			h, err := Handler(s.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			handlers = append(handlers, h.(*handler))
+		}
+		var wait sync.WaitGroup
+		got := make([]string, 32)
+		for i := range got {
+			wait.Go(func() {
+				var err error
+				if got[i], _, err = token(t, s.o, handlers[i%len(handlers)]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		for _, one := range got {
+			if one == "" || one != got[0] {
+				t.Fatalf("round %d: several tokens were given", round)
+			}
+		}
+		if n := s.auth.count(); n != round {
+			t.Fatalf("%d renewals after %d rounds", n, round)
+		}
+	}
+}
+
+// The same with processes.
+func TestRenewOnceAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	file := filepath.Join(t.TempDir(), "logins", "logins.json")
+	s.o.Store = File(file)
+	s.login(t)
+	s.change(t, ended)
+	var wait sync.WaitGroup
+	got := make([]string, 4)
+	for i := range got {
+		wait.Go(func() {
+			c := exec.CommandContext(t.Context(), os.Args[0])
+			c.Env = append(os.Environ(), "ONECALL_OAUTH_CHILD=renew", "ONECALL_OAUTH_URL="+s.o.ServerURL, "ONECALL_OAUTH_FILE="+file)
+			out, err := c.Output()
+			if err != nil {
+				t.Errorf("a process failed: %v", err)
+			}
+			got[i] = string(out)
+		})
+	}
+	wait.Wait()
+	for _, one := range got {
+		if one == "" || one != got[0] {
+			t.Errorf("tokens %q", got)
+		}
+	}
+	if n := s.auth.count(); n != 1 {
+		t.Errorf("%d renewals", n)
+	}
+	if _, _, err := token(t, s.o, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// How a renewal fails, and what it says.
+func TestRenewFails(t *testing.T) {
+	t.Parallel()
+	answers := func(do func(http.ResponseWriter)) func(*setting) {
+		return func(s *setting) {
+			s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool { do(w); return true }
+		}
+	}
+	for name, test := range map[string]struct {
+		spoil func(*setting)
+		code  fault.Code
+		says  string
+	}{
+		"dead":      {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_grant") }), fault.Denied, "onecall auth login hub"},
+		"client":    {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_client") }), fault.Denied, "onecall auth login hub"},
+		"scope":     {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_scope") }), fault.Denied, "invalid_scope"},
+		"down":      {answers(func(w http.ResponseWriter) { w.WriteHeader(502) }), fault.Unavailable, "502"},
+		"too often": {answers(func(w http.ResponseWriter) { w.WriteHeader(429) }), fault.Unavailable, "429"},
+		"away":      {func(s *setting) { s.auth.Close() }, fault.Unavailable, "no token came"},
+		"other": {answers(func(w http.ResponseWriter) {
+			reply(w, 200, map[string]string{"access_token": "a", "token_type": "mac"})
+		}), fault.Denied, "bearer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSetting(t)
+			s.login(t)
+			s.change(t, ended)
+			secrets := s.auth.secrets()
+			test.spoil(s)
+			_, _, err := token(t, s.o, nil)
+			want(t, s.auth, err, test.code, test.says)
+			if len(secrets) < 2 {
+				t.Error("there is nothing to keep secret")
+			}
+			if state, err := Status(t.Context(), s.o); err != nil || !state.LoggedIn {
+				t.Errorf("the login is gone: %+v, %v", state, err)
+			}
+		})
+	}
+}
+
+// While the authorization server is away, a token is used until its very end.
+func TestRenewEarly(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.login(t)
+	r := s.change(t, func(r *record) {
+		r.Obtained, r.Expires = time.Now().Add(-time.Hour), time.Now().Add(20*time.Second)
+	})
+	s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true }
+	got, h, err := token(t, s.o, nil)
+	if err != nil || got != r.Access {
+		t.Errorf("%v", err)
+	}
+	s.auth.token = nil
+	if got, _, err = token(t, s.o, h); err != nil || got == r.Access {
+		t.Errorf("not renewed: %v", err)
+	}
+}
+
+// Without a refresh token the end of the token is the end of the login.
+func TestNoRefreshToken(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.auth.noRenew = true
+	s.login(t)
+	if _, _, err := token(t, s.o, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.change(t, ended)
+	_, _, err := token(t, s.o, nil)
+	want(t, s.auth, err, fault.Denied, "no means to renew", "onecall auth login hub")
+	if state, _ := Status(t.Context(), s.o); state.LoggedIn || state.Renews {
+		t.Errorf("status %+v", state)
+	}
+}
+
+// A refresh token that does not rotate is kept.
+func TestKeptRefreshToken(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.auth.keep = true
+	s.login(t)
+	for range 3 {
+		s.change(t, ended)
+		if _, _, err := token(t, s.o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.auth.count() != 3 {
+		t.Errorf("%d renewals", s.auth.count())
+	}
+}
+
+// A server that refuses what it was just given is not asked for more and more tokens.
+func TestRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.login(t)
+	s.auth.forgetAccess()
+	for range 3 {
+		_, _, err := s.connect(t)
+		want(t, s.auth, err, fault.Denied, "does not accept the token")
+	}
+	if n := s.auth.count(); n != 0 {
+		t.Errorf("%d renewals", n)
+	}
+}
+
+// A renewed login that the store does not take is not lost: it is used, renewed again, and stored when that works.
+func TestStoreDoesNotTake(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	b := &brokenStore{Store: s.o.Store}
+	s.o.Store = b
+	s.login(t)
+	s.change(t, ended)
+	b.broken(false, true)
+	_, h, err := token(t, s.o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	ended(h.current) // it is the one that waits to be stored as well
+	h.mu.Unlock()
+	got, _, err := token(t, s.o, h)
+	if err != nil || s.auth.count() != 2 {
+		t.Fatalf("%v, %d renewals", err, s.auth.count())
+	}
+	b.broken(false, false)
+	h.mu.Lock()
+	h.unsaved.again = time.Time{}
+	h.mu.Unlock()
+	if again, _, err := token(t, s.o, h); err != nil || again != got {
+		t.Fatal("another token: ", err)
+	}
+	<-h.flight.DoChan("save", func() (any, error) { h.saveLate(); return nil, nil })
+	if stored, _, err := token(t, s.o, nil); err != nil || stored != got {
+		t.Fatalf("what was stored is not the last login: %v", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.unsaved != nil {
+		t.Error("it is still to be stored")
+	}
+}
+
+// After a logout a login that waits to be stored does not come back.
+func TestLogoutForgetsUnsaved(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	b := &brokenStore{Store: s.o.Store}
+	s.o.Store = b
+	s.login(t)
+	s.change(t, ended)
+	b.broken(false, true)
+	_, h, err := token(t, s.o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.broken(false, false)
+	if err := Logout(t.Context(), s.o); err != nil {
+		t.Fatal(err)
+	}
+	h.saveLate()
+	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
+		t.Errorf("status %+v, %v", state, err)
+	}
+}
+
+// Another machine that shares the folder, and whose locks do not reach here, may win.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.login(t)
+	s.change(t, ended)
+	s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool {
+		s.change(t, func(r *record) { r.Access, r.Obtained, r.Expires = "winner", time.Now(), time.Now().Add(time.Hour) })
+		oauthError(w, "invalid_grant")
+		return true
+	}
+	if got, _, err := token(t, s.o, nil); err != nil || got != "winner" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A caller that goes does not take the renewal with it.
+func TestRenewOutlivesCaller(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.login(t)
+	r := s.change(t, ended)
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	s.auth.token = func(http.ResponseWriter, *http.Request) bool { close(begun); <-proceed; return false }
+	made, err := Handler(s.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := made.(*handler)
+	ctx, cancel := context.WithCancel(t.Context())
+	tokens, _ := h.TokenSource(ctx)
+	go func() { <-begun; cancel() }()
+	_, err = tokens.Token()
+	want(t, s.auth, err, fault.Cancelled)
+	close(proceed)
+	<-h.flight.DoChan("renew "+r.Access, func() (any, error) { return h.renewAlone(t.Context(), r.Access) })
+	if n := s.auth.count(); n != 1 {
+		t.Errorf("%d renewals", n)
+	}
+	if stored, _, err := token(t, s.o, nil); err != nil || stored == r.Access {
+		t.Errorf("the new token was lost: %v", err)
+	}
+}
+
+func TestLogoutUnconfirmed(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	s.login(t)
+	s.auth.revoking = 503
+	want(t, s.auth, Logout(t.Context(), s.o), fault.Unavailable, "deleted here", "did not confirm")
+	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn {
+		t.Errorf("status %+v, %v", state, err)
+	}
+}

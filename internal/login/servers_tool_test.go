@@ -1,0 +1,172 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+// toolServer is an MCP server that asks for a token of an authServer.
+type toolServer struct {
+	*httptest.Server
+	mux      *http.ServeMux
+	metadata *oauthex.ProtectedResourceMetadata
+	around   func(http.Handler) http.Handler // set before it is used
+}
+
+func newToolServer(t *testing.T, a *authServer) *toolServer {
+	server := sdk.NewServer(&sdk.Implementation{Name: "protected", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "greet"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hello"}}}, nil, nil
+	})
+	s := &toolServer{mux: http.NewServeMux(), metadata: &oauthex.ProtectedResourceMetadata{ScopesSupported: []string{"tools"}}}
+	s.Server = httptest.NewServer(s.mux)
+	t.Cleanup(s.Close)
+	s.metadata.Resource, s.metadata.AuthorizationServers = s.URL+"/mcp", []string{a.URL}
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	guarded := auth.RequireBearerToken(a.verify, &auth.RequireBearerTokenOptions{ResourceMetadataURL: s.URL + "/meta"})(handler)
+	s.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if s.around != nil {
+			s.around(guarded).ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
+	s.mux.Handle("/meta", auth.ProtectedResourceMetadataHandler(s.metadata))
+	return s
+}
+
+// setting is one server with its authorization server, and the options to log in there.
+type setting struct {
+	auth  *authServer
+	tools *toolServer
+	o     *Options
+}
+
+func newSetting(t *testing.T) *setting {
+	a := newAuthServer(t)
+	s := &setting{auth: a, tools: newToolServer(t, a)}
+	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: File(filepath.Join(t.TempDir(), "logins", "logins.json")), HTTPClient: &http.Client{}}
+	return s
+}
+
+func (s *setting) login(t *testing.T) {
+	t.Helper()
+	b := &browser{}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := Login(ctx, s.o, b); err != nil {
+		t.Fatal(err, b.notices)
+	}
+}
+
+// change edits the stored login.
+func (s *setting) change(t *testing.T, edit func(*record)) *record {
+	t.Helper()
+	server, err := newServer(s.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := server.load(t.Context())
+	if err != nil || r == nil {
+		t.Fatal("no login is stored: ", err)
+	}
+	edit(r)
+	if err := server.save(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ended makes a login look as it does an hour after its token was given.
+func ended(r *record) {
+	r.Obtained, r.Expires = time.Now().Add(-time.Hour), time.Now().Add(-time.Second)
+}
+
+// old makes a login look as it does some minutes after its token was given.
+func old(r *record) { r.Obtained = time.Now().Add(-10 * time.Minute) }
+
+// connect opens an MCP session with a fresh handler.
+func (s *setting) connect(t *testing.T) (*sdk.ClientSession, *handler, error) {
+	t.Helper()
+	h, err := Handler(s.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.o.ServerURL, OAuthHandler: h, MaxRetries: -1}, nil)
+	if err == nil {
+		t.Cleanup(func() { session.Close() })
+	}
+	return session, h.(*handler), err
+}
+
+func greet(t *testing.T, session *sdk.ClientSession) error {
+	t.Helper()
+	got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "greet"})
+	if err == nil && (len(got.Content) != 1 || got.Content[0].(*sdk.TextContent).Text != "hello") {
+		t.Errorf("the tool answers %v", got)
+	}
+	return err
+}
+
+// browser is the person: it opens the page, is logged in at once, and follows the redirect back.
+type browser struct {
+	refuse  bool
+	before  func(callback *url.URL) // sees the redirect before it is followed
+	notices []string
+	pages   []page200
+}
+
+type page200 struct {
+	status int
+	text   string
+	header http.Header
+}
+
+func (b *browser) Notice(text string) { b.notices = append(b.notices, text) }
+
+func (b *browser) Open(address string) error {
+	if b.refuse {
+		return errors.New("there is no browser")
+	}
+	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := stay.Get(address)
+	if err != nil {
+		return err
+	}
+	answer.Body.Close()
+	back, err := answer.Location()
+	if err != nil {
+		return errors.New("the authorization server does not send the browser back")
+	}
+	if b.before != nil {
+		b.before(back)
+	}
+	b.visit(back.String())
+	return nil
+}
+
+func (b *browser) visit(address string) {
+	answer, err := http.Get(address)
+	if err != nil {
+		b.pages = append(b.pages, page200{text: err.Error()})
+		return
+	}
+	defer answer.Body.Close()
+	var text strings.Builder
+	buffer := make([]byte, 64<<10)
+	n, _ := answer.Body.Read(buffer)
+	text.Write(buffer[:n])
+	b.pages = append(b.pages, page200{answer.StatusCode, text.String(), answer.Header})
+}

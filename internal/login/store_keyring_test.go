@@ -1,0 +1,90 @@
+package login
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestKeyringIsStuck(t *testing.T) {
+	t.Parallel()
+	ring := &mapRing{hang: make(chan struct{})}
+	s := newKeyring(ring, "onecall", t.TempDir())
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := s.Get(ctx, "key")
+		want(t, nil, err, fault.Timeout, "does not answer")
+		cancel()
+	}
+	close(ring.hang)
+	if err := checkStore(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}
+
+// The choice is made once, by the first login, and does not change when the keyring does.
+func TestAutoStays(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "logins")
+	ring := &mapRing{}
+	s := newAuto(ring, folder)
+	if got, err := s.Get(t.Context(), "key"); err != nil || got != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("reading made the folder")
+	}
+	if err := s.Set(t.Context(), "key", []byte("value")); err != nil || s.Kind() != "keyring" || ring.size() != 1 {
+		t.Fatalf("%v, %s, %d entries", err, s.Kind(), ring.size())
+	}
+	ring.err = fmt.Errorf("locked")
+	again := newAuto(ring, folder)
+	_, err := again.Get(t.Context(), "key")
+	want(t, nil, err, fault.Unavailable, "locked")
+	want(t, nil, again.Set(t.Context(), "key", []byte("other")), fault.Unavailable, "locked")
+
+	_ = os.WriteFile(filepath.Join(folder, "store"), []byte("cloud"), 0o600)
+	_, err = again.Get(t.Context(), "key")
+	want(t, nil, err, fault.Denied, "keyring or file")
+
+	_ = os.Remove(filepath.Join(folder, "store"))
+	if err := again.Set(t.Context(), "key", []byte("other")); err != nil || again.Kind() != "file" {
+		t.Errorf("%v, %s", err, again.Kind())
+	}
+	ring.err = nil
+	if got, err := newAuto(ring, folder).Get(t.Context(), "key"); err != nil || string(got) != "other" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestKeyringTooShort: a login that the keyring cannot hold is kept in the file, for as long as it is too long.
+func TestKeyringTooShort(t *testing.T) {
+	t.Parallel()
+	long := bytes.Repeat([]byte("a"), 3000)
+	ring := &mapRing{most: 2560}
+	folder := filepath.Join(t.TempDir(), "logins")
+	s := newAuto(ring, folder)
+	for _, value := range [][]byte{long, []byte("short"), long} {
+		if err := s.Set(t.Context(), "key", value); err != nil || s.Kind() != "keyring" {
+			t.Fatal(err, s.Kind())
+		}
+		if got, err := newAuto(ring, folder).Get(t.Context(), "key"); err != nil || !bytes.Equal(got, value) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	}
+	if ring.size() != 0 {
+		t.Errorf("%d entries are left in the keyring", ring.size())
+	}
+	if err := s.Delete(t.Context(), "key"); err != nil {
+		t.Error(err)
+	}
+	if got, err := s.Get(t.Context(), "key"); err != nil || got != nil {
+		t.Errorf("after it was deleted: %d bytes, %v", len(got), err)
+	}
+}

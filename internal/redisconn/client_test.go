@@ -1,0 +1,234 @@
+package redisconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/redisconn"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+func open(t *testing.T, o redisconn.Options) *redisconn.Client {
+	t.Helper()
+	o.Name = "larder"
+	if o.Timeout == 0 {
+		o.Timeout = redisconn.DefaultTimeout
+	}
+	c, err := redisconn.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Errors name what the server is for, and tell nothing of the URL.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, o := range []redisconn.Options{
+		{}, {URL: "s3cr3t-word"}, {URL: "http://onecall:s3cr3t-word@h"}, {URL: "redis://onecall:s3cr3t-word@h:port"},
+		{URL: "redis://onecall:s3cr3t-word#1@h"}, {URL: "redis://onecall:s3cr3t-word%zz@h"}, {URL: "redis://h?password=s3cr3t-word"},
+		{URL: "unix://onecall:s3cr3t-word@host/s"}, {URL: "redis://h", Timeout: time.Microsecond}, {URL: "redis://h", Timeout: -1},
+		{URL: "redis://h", Longest: time.Millisecond}, {URL: "redis://h", Prefix: strings.Repeat("p", 201)},
+	} {
+		o.Name = "larder"
+		if o.Timeout == 0 {
+			o.Timeout = time.Second
+		}
+		c, err := redisconn.New(&o)
+		if fault.CodeOf(err) != fault.BadRequest || c != nil || !strings.Contains(err.Error(), "larder") || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("New(%+v): %v, want bad_request", o, err)
+		}
+	}
+	if c := open(t, redisconn.Options{URL: "redis://h", Prefix: "p:"}); c.Key("k") != "p:k" {
+		t.Errorf("a key is %q", c.Key("k"))
+	}
+}
+
+// What an operation gives of its own is passed on; what the server or the way to it does is unavailable: the message names what
+// the server is for, and the cause its address and what is wrong.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := open(t, redisconn.Options{URL: server.TCP()})
+	own := fault.New(fault.LimitExceeded, "too much")
+	for name, test := range map[string]struct {
+		operation func(context.Context, *redis.Client) error
+		is        error
+		words     string
+	}{
+		"done":    {func(ctx context.Context, s *redis.Client) error { return s.Set(ctx, "k", "v", 0).Err() }, nil, ""},
+		"nothing": {func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "none").Err() }, redis.Nil, ""},
+		"coded":   {func(context.Context, *redis.Client) error { return own }, own, ""},
+		"refused": {func(ctx context.Context, s *redis.Client) error { return s.Do(ctx, "s3cr3t").Err() }, nil, "lacks a command"},
+		"panic":   {func(context.Context, *redis.Client) error { panic("s3cr3t") }, nil, "does not answer as Redis does"},
+		"strange": {func(context.Context, *redis.Client) error { return errors.New("s3cr3t") }, nil, "does not answer as Redis does"},
+	} {
+		err := c.Do(t.Context(), test.operation, nil)
+		switch {
+		case test.words == "" && !errors.Is(err, test.is):
+			t.Errorf("%s: %v, want %v", name, err, test.is)
+		case test.words != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasPrefix(cause(err), "the larder at "+server.Address()+" "+test.words)):
+			t.Errorf("%s: %v (%s), want unavailable: %s", name, err, cause(err), test.words)
+		case test.words != "" && err.Error() != "unavailable: The larder cannot be reached now: try again in a few seconds.":
+			t.Errorf("%s: callers are told %q", name, err)
+		case err != nil && strings.Contains(fmt.Sprintf("%+v %s", err, cause(err)), "s3cr3t"):
+			t.Errorf("%s tells a secret: %v", name, err)
+		}
+	}
+}
+
+// cause is what is wrong with a server, for those who run it.
+func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
+
+// A server that refuses a command is not asked again: only where it had closed the connection is an operation made anew.
+func TestAskedOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	loading := redistest.NewProxy(t, func(c net.Conn) {
+		buffer := make([]byte, 1<<10)
+		for {
+			n, err := c.Read(buffer)
+			if err != nil {
+				return
+			}
+			asked.Add(int32(strings.Count(strings.ToLower(string(buffer[:n])), "ping")))
+			if _, err := io.WriteString(c, "-LOADING s3cr3t\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	c := open(t, redisconn.Options{URL: "redis://" + loading.Address()})
+	if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "is still reading its data") {
+		t.Errorf("%v: %s", err, cause(err))
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
+// However many connections the pool had when the server closed them, an operation does not fail of them; it does of a server that
+// closes each.
+func TestAskedAgain(t *testing.T) {
+	t.Parallel()
+	c := open(t, redisconn.Options{URL: "redis://h"})
+	for closed, want := range map[int]fault.Code{32: "", 33: fault.Unavailable} {
+		n := 0
+		err := c.Brief(t.Context(), func(context.Context, *redis.Client) error {
+			if n++; n <= closed {
+				return io.EOF
+			}
+			return nil
+		})
+		if fault.CodeOf(err) != want || n != 33 {
+			t.Errorf("of %d: %v after %d", closed, err, n)
+		}
+	}
+}
+
+// A transaction tells of the command that was refused, and does none of them.
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := open(t, redisconn.Options{URL: server.URL()})
+	err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error {
+		return redisconn.Transaction(ctx, s, func(tx redis.Pipeliner) {
+			tx.Set(ctx, "k", "v", 0)
+			tx.Do(ctx, "NOSUCHCOMMAND")
+		})
+	}, nil)
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "lacks a command") {
+		t.Errorf("%v, want that a command is lacking", err)
+	}
+	if n := server.Client(t).Exists(t.Context(), "k").Val(); n != 0 {
+		t.Error("half of it was done")
+	}
+}
+
+// An operation lasts no longer than Longest, also where the server is never silent for long; what ended it is named.
+func TestLongest(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	trickle := redistest.Forward(t, server.Address(), 4, 100*time.Millisecond)
+	for longest, want := range map[time.Duration]fault.Code{2 * time.Second: fault.Unavailable, 0: ""} {
+		c := open(t, redisconn.Options{URL: "redis://" + trickle.Address(), Timeout: 2 * time.Second, Longest: longest})
+		began := time.Now()
+		if err := c.Ping(t.Context()); fault.CodeOf(err) != want || err != nil && !strings.HasSuffix(cause(err), "did not answer within 2s") {
+			t.Errorf("at the most %v: %v, want %q", longest, err, want)
+		}
+		if took := time.Since(began); longest == 0 && took < 2*time.Second {
+			t.Errorf("it took %v: the test proves nothing", took)
+		}
+	}
+}
+
+// The bound that ended an operation is named: how long the server was silent, or how long all of it took.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	silent := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	trickle := redistest.NewProxy(t, func(c net.Conn) {
+		for text := "+"; ; text = "x" {
+			if _, err := io.WriteString(c, text); err != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	for address, want := range map[string]string{silent.Address(): "1s", trickle.Address(): "2.5s"} {
+		c := open(t, redisconn.Options{URL: "redis://" + address, Timeout: time.Second, Longest: 2500 * time.Millisecond})
+		if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+want) {
+			t.Errorf("%v: %s, want that it names %s", err, cause(err), want)
+		}
+	}
+}
+
+// A caller leaves with its context, Close ends what is under way, and nothing goes on after it.
+func TestLeaveAndClose(t *testing.T) {
+	t.Parallel()
+	var connected atomic.Int32
+	hanging := redistest.NewProxy(t, func(c net.Conn) {
+		connected.Add(1)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	c := open(t, redisconn.Options{URL: "redis://" + hanging.Address(), Timeout: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if err := c.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Ping: %v, want what ended its context", err)
+	}
+	var all sync.WaitGroup
+	var running atomic.Int32
+	for range 5 {
+		all.Go(func() {
+			err := c.Do(context.Background(), func(ctx context.Context, s *redis.Client) error {
+				running.Add(1)
+				defer running.Add(-1)
+				return s.Ping(ctx).Err()
+			}, nil)
+			if !errors.Is(err, redisconn.ErrClosed) {
+				t.Errorf("an operation under way: %v, want ErrClosed", err)
+			}
+		})
+	}
+	redistest.Within(t, "connections", func() bool { return connected.Load() > 5 })
+	c.Close()
+	if n := running.Load(); n != 0 {
+		t.Errorf("%d operations go on after Close", n)
+	}
+	all.Wait()
+	c.Close()
+	if err := c.Ping(t.Context()); !errors.Is(err, redisconn.ErrClosed) {
+		t.Errorf("Ping after Close: %v, want ErrClosed", err)
+	}
+}

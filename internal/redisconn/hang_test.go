@@ -1,0 +1,204 @@
+package redisconn_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/redisconn"
+	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+)
+
+// TestHangs: however many wait for a server that hangs, for a connection or for an answer, only those that had a connection ask
+// it; the others, and those that come then, fail when the first do, but for one now and then; and when it goes on it is used again.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const patience, connections = time.Second, 32
+	c := open(t, redisconn.Options{URL: server.TCP(), Timeout: patience})
+	var asked atomic.Int32
+	get := func(ctx context.Context, s *redis.Client) error {
+		asked.Add(1)
+		return s.Set(ctx, "k", "v", 0).Err()
+	}
+	long := func(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
+		return c.Do(ctx, operation, nil)
+	}
+	if err := c.Brief(t.Context(), get); err != nil {
+		t.Fatal(err)
+	}
+	server.Hang()
+	for name, do := range map[string]func(context.Context, func(context.Context, *redis.Client) error) error{"Do": long, "Brief": c.Brief} {
+		asked.Store(0)
+		var users sync.WaitGroup
+		for range 100 {
+			users.Go(func() {
+				if err := do(t.Context(), get); fault.CodeOf(err) != fault.Unavailable {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		users.Wait()
+		if n := asked.Load(); n > 2*connections {
+			t.Errorf("%s: %d of 100 asked a server that hangs", name, n)
+		}
+		asked.Store(0)
+		for range 100 {
+			if err := do(t.Context(), get); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 1s") {
+				t.Errorf("%s: %v (%s)", name, err, cause(err))
+			}
+		}
+		if n := asked.Load(); n > connections {
+			t.Errorf("%s: %d of 100 that came later asked it", name, n)
+		}
+	}
+	server.Go()
+	redistest.Within(t, "the server to be used again", func() bool { return long(t.Context(), get) == nil })
+}
+
+// TestTrialIsBrief: a long operation that finds out whether a server answers again keeps nobody waiting until it has ended.
+func TestTrialIsBrief(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	gate := redistest.NewGate(t, server.Address(), 1<<20)
+	c := open(t, redisconn.Options{URL: "redis://" + gate.Address(), Timeout: 5 * time.Second, Longest: time.Hour})
+	if err := server.Client(t).Set(t.Context(), "large", make([]byte, 2<<20), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	small := func(ctx context.Context, s *redis.Client) error { return s.Set(ctx, "small", "v", 0).Err() }
+	server.Hang()
+	if err := c.Brief(t.Context(), small); fault.CodeOf(err) != fault.Unavailable {
+		t.Fatalf("a server that hangs: %v", err)
+	}
+	server.Go()
+	read := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { read <- err }()
+		redistest.Within(t, "the server to be used again", func() bool {
+			err = c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, nil)
+			return err == nil || t.Context().Err() != nil
+		})
+	}()
+	redistest.Within(t, "the large value", func() bool { return len(gate.Reached) > 0 })
+	for range 10 {
+		if err := c.Brief(t.Context(), small); err != nil {
+			t.Errorf("while a long operation goes on: %v (%s)", err, cause(err))
+		}
+	}
+	gate.Open()
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEnded: whatever becomes of an operation, that it has ended is told once, and not before.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	silent := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	ping := func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() }
+	for name, test := range map[string]struct {
+		ctx       context.Context
+		url       string
+		prepare   func(t *testing.T, c *redisconn.Client)
+		operation func(context.Context, *redis.Client) error
+	}{
+		"done":        {operation: ping},
+		"panic":       {operation: func(context.Context, *redis.Client) error { panic("oh") }},
+		"unreachable": {operation: ping, url: "redis://127.0.0.1:" + redistest.FreePort(t)},
+		"left before": {operation: ping, ctx: left},
+		"closed":      {operation: ping, prepare: func(_ *testing.T, c *redisconn.Client) { c.Close() }},
+		"silent": {operation: ping, url: "redis://" + silent.Address(), prepare: func(t *testing.T, c *redisconn.Client) {
+			if err := c.Brief(t.Context(), ping); err == nil {
+				t.Error("it is not silent")
+			}
+		}},
+		"no place": {operation: ping, prepare: func(t *testing.T, c *redisconn.Client) {
+			var there sync.WaitGroup
+			for range 32 {
+				there.Add(1)
+				go func() {
+					_ = c.Do(t.Context(), func(context.Context, *redis.Client) error {
+						there.Done()
+						<-t.Context().Done()
+						return nil
+					}, nil)
+				}()
+			}
+			there.Wait()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := 200 * time.Millisecond
+			if name == "done" {
+				timeout = redisconn.DefaultTimeout
+			}
+			c := open(t, redisconn.Options{URL: cmp.Or(test.url, server.TCP()), Timeout: timeout})
+			if test.prepare != nil {
+				test.prepare(t, c)
+			}
+			ctx := test.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			told := 0
+			if err := c.Do(ctx, test.operation, func() { told++ }); (err == nil) != (name == "done") {
+				t.Error(err)
+			}
+			if told != 1 {
+				t.Errorf("told %d times", told)
+			}
+		})
+	}
+	t.Run("left", func(t *testing.T) {
+		t.Parallel()
+		c := open(t, redisconn.Options{URL: server.TCP(), Timeout: redisconn.DefaultTimeout})
+		ctx, cancel := context.WithCancel(t.Context())
+		goOn, told := make(chan struct{}), make(chan struct{})
+		err := c.Do(ctx, func(context.Context, *redis.Client) error {
+			cancel()
+			<-goOn
+			return nil
+		}, func() { close(told) })
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		select {
+		case <-told:
+			t.Error("it has not ended")
+		default:
+		}
+		close(goOn)
+		<-told
+	})
+}
+
+// TestBriefDoesNotDrip: an operation on little is over within the timeout, also where the server is never silent.
+func TestBriefDoesNotDrip(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	trickle := redistest.Forward(t, server.Address(), 1, 100*time.Millisecond)
+	c := open(t, redisconn.Options{URL: "redis://" + trickle.Address(), Timeout: 300 * time.Millisecond})
+	began := time.Now()
+	err := c.Brief(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() })
+	if fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 300ms") {
+		t.Errorf("%v (%s)", err, cause(err))
+	}
+	if took := time.Since(began); took > 4*time.Second { // Do would go on for 4.5 s
+		t.Errorf("it took %v", took)
+	}
+}

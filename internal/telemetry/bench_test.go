@@ -1,0 +1,149 @@
+//go:build unix
+
+package telemetry_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// tenSteps are ten steps that may run side by side, and ten of which each refers to the one before.
+var tenSteps = map[string]string{
+	"side-by-side": `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop","args":{"id":"x"}},`, 10), ",") + `]}`,
+	"one-by-one":   `{"lite":true,"steps":[{"fn":"bench.noop","args":{"id":"x"}}` + strings.Repeat(`,{"fn":"bench.noop","args":{"id":"$prev.id","value":"$prev.value"}}`, 9) + `]}`,
+}
+
+// BenchmarkObserved runs chains of ten no-ops in process, some at a time: with nothing that observes them; with metrics; with
+// metrics and a log at the level info; with traces to a collector on loopback besides. It is the processor's time of all
+// that is compared, garbage collection included. The arms take turns, and a ratio is the median of its turns: what else the
+// machine does hits all alike. In process a chain is cheap: what is told as µs more is what it is over HTTP, too.
+func BenchmarkObserved(b *testing.B) {
+	for name, request := range tenSteps {
+		b.Run(name, func(b *testing.B) { compareObserved(b, []byte(request)) })
+	}
+}
+
+func compareObserved(b *testing.B, request []byte) {
+	const clients, each = 8, 50
+	arms := observedArms(b)
+	turns := make([][]float64, len(arms)) // µs a chain
+	for turn := 0; b.Loop(); turn++ {
+		for i := range arms {
+			i = (i + turn) % len(arms)
+			turns[i] = append(turns[i], timed(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
+		}
+	}
+	b.ReportMetric(0, "ns/op") // of all arms
+	b.ReportMetric(median(turns[0]), "off-µs")
+	for i, arm := range arms[1:] {
+		var ratios, more []float64
+		for turn, µs := range turns[i+1] {
+			ratios, more = append(ratios, µs/turns[0][turn]), append(more, µs-turns[0][turn])
+		}
+		b.ReportMetric(median(more), arm.name+"-µs-more")
+		b.ReportMetric(median(ratios), arm.name+"-ratio")
+	}
+}
+
+func runChains(b *testing.B, e *chain.Engine, request []byte, clients, each int) {
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for range each {
+				if answer := e.Run(context.Background(), request, nil); string(answer.JSON) != benchResult {
+					b.Error(string(answer.JSON))
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// timed gives the time that the processors spend on what runs, in µs for each of n.
+func timed(b *testing.B, n int, run func()) float64 {
+	runtime.GC() // what the one has left is not the other's to clean up
+	before := spent(b)
+	run()
+	return float64((spent(b) - before).Nanoseconds()) / 1000 / float64(n)
+}
+
+func spent(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
+}
+
+const benchResult = `{"id":"a-1","value":7}`
+
+// observedArm is an engine with something that observes it.
+type observedArm struct {
+	name   string
+	engine *chain.Engine
+}
+
+// observedArms are the arms of a comparison; the first has nothing.
+func observedArms(b *testing.B) []observedArm {
+	registry, err := steps.NewRegistry([]steps.Function{{
+		Spec: steps.Spec{Name: "bench.noop", Effect: steps.Read, EffectDeclared: true}, Prompt: true,
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte(benchResult), nil },
+	}}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	b.Cleanup(collector.Close)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { null.Close() })
+	for _, name := range []string{"OTEL_TRACES_SAMPLER", "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		b.Setenv(name, "")
+	}
+	engine := func(o chain.Options) *chain.Engine {
+		e, err := chain.New(&o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return e
+	}
+	observed := func(log *slog.Logger, endpoint string) *chain.Engine {
+		b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+		t, err := telemetry.New(&telemetry.Options{Log: log})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = t.Close(context.Background()) })
+		return engine(chain.Options{Functions: t.Wrap(registry), Observer: t})
+	}
+	log := slog.New(slog.NewTextHandler(null, nil))
+	return []observedArm{
+		{"off", engine(chain.Options{Functions: registry})},
+		{"metrics", observed(nil, "")},
+		{"metrics+logs", observed(log, "")},
+		{"traces", observed(log, collector.URL)},
+	}
+}

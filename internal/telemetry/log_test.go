@@ -1,0 +1,324 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestRequestLine holds the one line that a request has at the level info, and that all that belongs to it has its id.
+func TestRequestLine(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	answer := b.run(context.Background(), mixed)
+	list := b.out.of(t, "request")
+	if len(list) != 1 {
+		t.Fatalf("%d lines:\n%s", len(list), b.out)
+	}
+	line := list[0]
+	for key, want := range map[string]any{
+		"level": "INFO", "kind": "chain", "caller": "token:ci", "label": "night.jsonl:7", "name": "nightly", "code": "function_failed",
+		"steps": 5.0, "skipped": 1.0, "calls": 6.0, "answer_bytes": float64(len(answer.JSON)), "request_bytes": float64(len(mixed)),
+	} {
+		if got := line.Get(key).Value(); got != want {
+			t.Errorf("%s is %v, want %v in %s", key, got, want, line.Raw)
+		}
+	}
+	if id := line.Get("chain_id").Str; len(id) != 16 || line.Get("tokens").Int() == 0 || !line.Get("ms").Exists() || line.Get("step").Exists() || line.Get("trace_id").Exists() {
+		t.Error(line.Raw)
+	}
+	var places []string
+	for _, one := range b.out.of(t, "called") {
+		if one.Get("chain_id").Str != line.Get("chain_id").Str {
+			t.Errorf("another chain: %s", one.Raw)
+		}
+		places = append(places, one.Get("step").Str)
+	}
+	slices.Sort(places)
+	if want := []string{"/steps/0", "/steps/1/chain/steps/0", "/steps/2", "/steps/2", "/steps/2", "/steps/3"}; !slices.Equal(places, want) {
+		t.Errorf("%q", places)
+	}
+	if len(b.out.of(t, "step")) > 0 || strings.Contains(b.out.String(), secret) {
+		t.Error(b.out.String())
+	}
+	b.run(context.Background(), mixed)
+	if list := b.out.of(t, "request"); list[0].Get("chain_id").Str == list[1].Get("chain_id").Str {
+		t.Error("two requests have one id")
+	}
+}
+
+// TestDebugLines holds that at the level debug each step has a line, and that errors are told without secrets.
+func TestDebugLines(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelDebug, telemetry.Options{})
+	b.run(context.Background(), mixed)
+	var got []string
+	for _, one := range b.out.of(t, "step") {
+		got = append(got, one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+one.Get("elements").Raw+" "+one.Get("calls").Raw)
+		if !one.Get("ms").Exists() || one.Get("level").Str != "DEBUG" {
+			t.Error(one.Raw)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"/steps/0 test.echo read ok   1", "/steps/1  write ok   1", "/steps/1/chain/steps/0 test.write write ok   1",
+		"/steps/2 test.echo read ok  3 3", "/steps/3 test.fail read failed function_failed  1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	line := b.out.of(t, "request")[0]
+	if line.Get("error").Str != "the token [redacted] is not good" || line.Get("at").Str != "/steps/3" {
+		t.Error(line.Raw)
+	}
+	if strings.Contains(b.out.String(), secret) {
+		t.Error(b.out.String())
+	}
+	b.run(context.Background(), `{"steps":[{"fn":"nope"},{"fn":"nope"},{"fn":"test.echo","args":{"a":"$7"}}]}`)
+	if line := b.out.of(t, "request")[1]; line.Get("code").Str != "compile" || line.Get("faults").Str != "unknown_function,bad_reference" || line.Get("calls").Exists() {
+		t.Error(line.Raw)
+	}
+}
+
+// TestServiceStatus holds that the line of a step tells the HTTP status that its service answered with.
+func TestServiceStatus(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelDebug, telemetry.Options{})
+	_, end := b.Step(context.Background(), chain.ObservedStep{At: "/steps/0", Function: "shop.get"})
+	f := fault.New(fault.FunctionFailed, "shop.get answered 500")
+	f.Status = 500
+	end(chain.StepEnded{Status: "failed", Function: "shop.get", Err: f, Elements: -1})
+	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
+	if list := b.out.of(t, "step"); list[0].Get("http_status").Int() != 500 || list[1].Get("http_status").Exists() {
+		t.Error(b.out.String())
+	}
+}
+
+// TestLevels holds at which level the end of a request is told: an operator is woken by what is for him to mend.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	want := map[fault.Code]string{fault.Internal: "ERROR", fault.Unavailable: "WARN", fault.Timeout: "WARN"}
+	for _, code := range append(fault.Codes(), "") {
+		b := start(t, slog.LevelDebug, telemetry.Options{})
+		_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		level := want[code]
+		if level == "" {
+			level = "INFO"
+		}
+		if end(ended(code)); b.out.of(t, "request")[0].Get("level").Str != level {
+			t.Errorf("%s: %s", code, b.out)
+		}
+	}
+	b := start(t, slog.LevelWarn, telemetry.Options{})
+	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
+	b.run(context.Background(), `{"steps":[{"fn":"down.get"}]}`)
+	if list := b.out.of(t, "request"); len(list) != 1 || list[0].Get("code").Str != "unavailable" || list[0].Get("error").Exists() {
+		t.Errorf("at the level warn: %s", b.out)
+	}
+}
+
+func ended(code fault.Code) *chain.Ended {
+	if code == "" {
+		return &chain.Ended{}
+	}
+	f := fault.New(code, "for a test")
+	f.Err = errors.New("the cause: " + secret)
+	return &chain.Ended{Err: f}
+}
+
+// TestCauseOfDefects holds that the cause of a defect is logged at each level, without secrets, and that of nothing else.
+func TestCauseOfDefects(t *testing.T) {
+	t.Parallel()
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelError} {
+		b := start(t, level, telemetry.Options{})
+		_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		end(ended(fault.Internal))
+		_, end = b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+		end(ended(fault.Unavailable))
+		list := b.out.of(t, "request")
+		if list[0].Get("cause").Str != "the cause: [redacted]" || list[0].Get("error").Str != "for a test" {
+			t.Error(b.out.String())
+		}
+		if len(list) > 1 && (list[1].Get("cause").Exists() || list[1].Get("error").Exists() != (level == slog.LevelDebug)) {
+			t.Error(list[1].Raw)
+		}
+	}
+	long := start(t, slog.LevelError, telemetry.Options{})
+	_, end := long.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+	f := fault.New(fault.Internal, "a defect")
+	f.Err = errors.New(strings.Repeat("x", 8<<10-5) + secret + strings.Repeat("y", 1<<20)) // cut in the secret, a part of it would be left
+	end(&chain.Ended{Err: f})
+	if cause := long.out.of(t, "request")[0].Get("cause").Str; len(cause) > 8<<10+10 || len(cause) < 8<<10 || strings.Contains(cause, "hunt") {
+		t.Errorf("%d bytes: …%s", len(cause), cause[len(cause)-20:])
+	}
+	b := start(t, slog.LevelError, telemetry.Options{})
+	b.run(context.Background(), `{"steps":[{"fn":"test.panic"}]}`)
+	if cause := b.out.of(t, "request")[0].Get("cause").Str; !strings.Contains(cause, "for a test") || !strings.Contains(cause, "telemetry_test.functions") {
+		t.Errorf("the panic's stack is not told: %s", cause)
+	}
+}
+
+// TestTool holds that a line says which tool its request was a call of: a delivery has nothing else to tell it by.
+func TestTool(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	b.engine.Deliver(telemetry.WithCall(context.Background(), "search", "", ""), []byte(`{}`), nil, nil)
+	b.engine.Deliver(context.Background(), []byte(`{}`), nil, nil)
+	b.run(telemetry.WithCall(context.Background(), "chain", "", ""), `{"steps":[{"fn":"bare"}]}`)
+	list := b.out.of(t, "request")
+	if list[2].Get("tool").Exists() || list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" || list[1].Get("tool").Exists() {
+		t.Error(b.out.String())
+	}
+}
+
+// TestLogHandler holds that what is added stands at the top, whatever groups and attributes a logger has.
+func TestLogHandler(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, nil)))
+	ctx, _ := b.Request(context.Background(), &chain.Observed{Kind: chain.KindCall})
+	ctx, _ = b.Step(ctx, chain.ObservedStep{At: "/steps/4"})
+	log.InfoContext(ctx, "plain", "a", 1)
+	log.With("b", 2).WithGroup("g").With("c", 3).InfoContext(ctx, "grouped", "a", 1)
+	log.WithGroup("g").With("c", 3).Info("without")
+	plain, grouped, without := b.out.of(t, "plain")[0], b.out.of(t, "grouped")[0], b.out.of(t, "without")[0]
+	for _, line := range []string{plain.Raw, grouped.Raw} {
+		if !strings.Contains(line, `"step":"/steps/4"`) {
+			t.Error(line)
+		}
+	}
+	if plain.Get("chain_id").Str == "" || plain.Get("chain_id").Str != grouped.Get("chain_id").Str || plain.Get("a").Int() != 1 {
+		t.Error(plain.Raw, grouped.Raw)
+	}
+	if grouped.Get("b").Int() != 2 || grouped.Get("g.c").Int() != 3 || grouped.Get("g.a").Int() != 1 || grouped.Get("g.chain_id").Exists() {
+		t.Error(grouped.Raw)
+	}
+	if without.Get("chain_id").Exists() || without.Get("g.c").Int() != 3 {
+		t.Error(without.Raw)
+	}
+	if h := log.Handler(); telemetry.LogHandler(h) != h {
+		t.Error("what is added would stand twice")
+	}
+}
+
+// TestCallersTrace holds that a request has its caller's trace in its log lines also where onecall sends no traces.
+func TestCallersTrace(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	ctx := telemetry.WithParent(context.Background(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "")
+	b.run(ctx, `{"steps":[{"fn":"bare"}]}`)
+	if line := b.out.of(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
+		t.Error(line.Raw)
+	}
+	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n", strings.Repeat("0", 1<<20)} {
+		b := start(t, slog.LevelInfo, telemetry.Options{})
+		b.run(telemetry.WithParent(context.Background(), bad, "a=b"), `{"steps":[{"fn":"bare"}]}`)
+		if line := b.out.of(t, "request")[0]; line.Get("trace_id").Exists() {
+			t.Errorf("%.60q: %s", bad, line.Raw)
+		}
+	}
+}
+
+// TestLongWords holds that words of callers do not flood a log, nor make lines of their own in it.
+func TestLongWords(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	long := strings.Repeat("é\n", 10_000)
+	_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain, Name: long, Label: long, Caller: long})
+	end(&chain.Ended{})
+	line := b.out.of(t, "request")[0]
+	if name := line.Get("name").Str; len(line.Raw) > 4000 || !strings.HasSuffix(name, "…") || strings.ContainsRune(name, '�') {
+		t.Errorf("%d bytes: %.100s", len(line.Raw), line.Raw)
+	}
+}
+
+// FuzzParent holds that no words of a caller stop a request.
+func FuzzParent(f *testing.F) {
+	f.Add("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b,c=d")
+	f.Add("00-", "=,")
+	f.Fuzz(func(t *testing.T, parent, state string) {
+		b := start(t, slog.LevelInfo, telemetry.Options{})
+		if answer := b.run(telemetry.WithParent(context.Background(), parent, state), `{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
+			t.Fatalf("%s", answer.JSON)
+		}
+		if len(b.out.of(t, "request")) != 1 {
+			t.Fatal(b.out.String())
+		}
+	})
+}
+
+// TestNothingIsNeeded holds that telemetry without options, and one step without a request, do no harm.
+func TestNothingIsNeeded(t *testing.T) {
+	t.Parallel()
+	none, err := telemetry.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := none.Step(context.Background(), chain.ObservedStep{At: "/steps/0"})
+	end(chain.StepEnded{Status: "ok", Elements: -1})
+	registry, err := steps.NewRegistry(functions(slog.New(slog.DiscardHandler)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := chain.New(&chain.Options{Functions: none.Wrap(registry), Observer: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"bare"}]}`), nil); !answer.OK {
+		t.Errorf("%s", answer.JSON)
+	}
+	for range 2 {
+		if err := none.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestIdentify holds that what is begun in a context with an id has this id, also what is logged before, and that the next
+// has another.
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(b.out, nil)))
+	seen := map[string]bool{}
+	for range 50 {
+		ctx, id := b.engine.Identify(context.Background(), "")
+		if len(id) != 16 || seen[id] {
+			t.Fatalf("the id %q; before: %t", id, seen[id])
+		}
+		seen[id] = true
+		log.WarnContext(ctx, "at the door", "is", id)
+		b.run(ctx, `{"name":"`+id+`","steps":[{"fn":"test.echo"}]}`)
+		b.engine.Refuse(ctx, []*fault.Error{fault.New(fault.Busy, "later")}, &chain.Caller{Label: id})
+	}
+	told := 0
+	for _, message := range []string{"at the door", "request", "called"} {
+		for _, line := range b.out.of(t, message) {
+			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id || message == "at the door" && line.Get("is").Str != id {
+				t.Error(line.Raw)
+			}
+			told++
+		}
+	}
+	if told != 4*50 {
+		t.Errorf("%d lines", told)
+	}
+	ctx, id := b.Identify(context.Background(), "")
+	if _, again := b.Identify(context.Background(), id); again != id {
+		t.Errorf("%q was given, and it is %q", id, again)
+	}
+	outer, _ := b.Request(ctx, &chain.Observed{Kind: chain.KindChain})
+	inner, _ := b.Request(outer, &chain.Observed{Kind: chain.KindCall}) // what a function asks of an engine is a request of its own
+	log.InfoContext(outer, "outer")
+	log.InfoContext(inner, "inner")
+	if b.out.of(t, "outer")[0].Get("chain_id").Str != id || b.out.of(t, "inner")[0].Get("chain_id").Str == id {
+		t.Error(b.out.of(t, "outer"), b.out.of(t, "inner"), id)
+	}
+}

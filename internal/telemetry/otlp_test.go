@@ -1,0 +1,338 @@
+//go:build !notrace
+
+package telemetry_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestSpans holds what a collector gets of a chain: one span for it and one for each step, as the semantic conventions have
+// them, with its caller's trace, and nothing of arguments, results and messages.
+func TestSpans(t *testing.T) {
+	s := newSink(t)
+	traced(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20"+secret, "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	b := start(t, slog.LevelInfo, telemetry.Options{Version: "1.2.3"})
+	ctx := telemetry.WithParent(context.Background(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=x")
+	b.run(telemetry.WithTool(ctx, "chain"), mixed)
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s.headers.Get("Authorization") != "Bearer "+secret || s.about["service.name"] != "tools" || s.about["service.version"] != "1.2.3" || s.about["deployment.environment"] != "test" || s.about["host.name"] == "" {
+		t.Error(s.headers, s.about)
+	}
+	line := b.out.of(t, "request")[0]
+	byID := map[string]*otlp.Span{}
+	for _, span := range s.spans {
+		byID[string(span.SpanId)] = span
+		if fmt.Sprintf("%x", span.TraceId) != "0af7651916cd43dd8448eb211c80319c" || span.TraceState != "vendor=x" || span.EndTimeUnixNano < span.StartTimeUnixNano {
+			t.Error(span)
+		}
+	}
+	var tree []string
+	for _, span := range s.spans {
+		within := "the caller"
+		if parent := byID[string(span.ParentSpanId)]; parent != nil {
+			within = attributes(parent.Attributes)["onecall.step.at"]
+			if parent.StartTimeUnixNano > span.StartTimeUnixNano || parent.EndTimeUnixNano < span.EndTimeUnixNano {
+				t.Errorf("%s does not lie within %s", span.Name, parent.Name)
+			}
+		}
+		of := attributes(span.Attributes)
+		tree = append(tree, fmt.Sprintf("%s|%s|%q|%s|%s|%s", of["onecall.step.at"], span.Name, within, strings.ToLower(span.Kind.String()[10:]), of["onecall.step.status"], of["error.type"]))
+	}
+	slices.Sort(tree)
+	if want := []string{
+		`/steps/0|execute_tool test.echo|""|internal|ok|`,
+		`/steps/1/chain/steps/0|execute_tool test.write|"/steps/1"|internal|ok|`,
+		`/steps/1|chain|""|internal|ok|`,
+		`/steps/2|execute_tool test.echo|""|internal|ok|`,
+		`/steps/3|execute_tool test.fail|""|internal|failed|function_failed`,
+		`|tools/call chain|"the caller"|server||function_failed`,
+	}; !slices.Equal(tree, want) {
+		t.Errorf("%s", strings.Join(tree, "\n"))
+	}
+	root := s.named("tools/call chain")[0]
+	of := attributes(root.Attributes)
+	for key, want := range map[string]string{
+		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "chain", "onecall.chain.id": line.Get("chain_id").Str,
+		"onecall.request.kind": "chain", "onecall.steps": "5", "onecall.steps.skipped": "1", "onecall.calls": "6",
+	} {
+		if of[key] != want {
+			t.Errorf("%s is %q, want %q", key, of[key], want)
+		}
+	}
+	if root.Status.Code != otlp.Status_STATUS_CODE_ERROR || root.Status.Message != "" {
+		t.Error(root.Status)
+	}
+	step := attributes(s.named("execute_tool test.write")[0].Attributes)
+	if step["gen_ai.tool.name"] != "test.write" || step["gen_ai.operation.name"] != "execute_tool" || step["onecall.step.effect"] != "write" || step["onecall.calls"] != "1" {
+		t.Error(step)
+	}
+	if line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" || line.Get("span_id").Str != fmt.Sprintf("%x", root.SpanId) {
+		t.Error(line.Raw)
+	}
+	if strings.Contains(string(s.raw), secret) || strings.Contains(string(s.raw), "token:ci") || strings.Contains(string(s.raw), "is not good") {
+		t.Error("the collector is told too much")
+	}
+	want(t, page(t, b), `onecall_trace_spans_total 6`, `onecall_trace_spans_sent_total 6`, `onecall_trace_spans_failed_total 0`)
+}
+
+// TestSpanTimes holds that the span of a request begins when it came, before it was read, and is as long as it took.
+func TestSpanTimes(t *testing.T) {
+	s := newSink(t)
+	traced(t, s)
+	b := start(t, slog.LevelError, telemetry.Options{})
+	came := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	_, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindPass, Started: came})
+	end(&chain.Ended{Took: 7 * time.Second})
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if span := s.named("pass")[0]; span.StartTimeUnixNano != uint64(came.UnixNano()) || span.EndTimeUnixNano != uint64(came.Add(7*time.Second).UnixNano()) {
+		t.Error(span)
+	}
+}
+
+// TestLogsOfSteps holds that a line that is logged in a step has the ids of the step's span.
+func TestLogsOfSteps(t *testing.T) {
+	s := newSink(t)
+	traced(t, s)
+	b := start(t, slog.LevelInfo, telemetry.Options{})
+	b.run(context.Background(), `{"steps":[{"fn":"test.echo"}]}`)
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	line, span := b.out.of(t, "called")[0], s.named("execute_tool test.echo")[0]
+	if line.Get("span_id").Str != fmt.Sprintf("%x", span.SpanId) || line.Get("trace_id").Str != fmt.Sprintf("%x", span.TraceId) {
+		t.Error(line.Raw, span)
+	}
+	if root := s.named("chain")[0]; root.Kind != otlp.Span_SPAN_KIND_INTERNAL || len(root.ParentSpanId) > 0 || root.Status.Code != otlp.Status_STATUS_CODE_UNSET {
+		t.Error(root)
+	}
+}
+
+// TestTracesAreOff holds when there are none, and that then no collector is called.
+func TestTracesAreOff(t *testing.T) {
+	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+	for name, test := range map[string]struct {
+		set   []string
+		flags string
+		spans int
+	}{
+		"nothing is set":             {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}, "1", 0},
+		"the SDK is disabled":        {[]string{"OTEL_SDK_DISABLED", "TRUE"}, "1", 0},
+		"no exporter":                {[]string{"OTEL_TRACES_EXPORTER", "none"}, "1", 0},
+		"an endpoint":                {nil, "1", 2},
+		"an endpoint of traces":      {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "own"}, "1", 2},
+		"the caller does not trace":  {nil, "0", 0},
+		"nobody is traced":           {[]string{"OTEL_TRACES_SAMPLER", "always_off"}, "1", 0},
+		"a part of none":             {[]string{"OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0"}, "1", 0},
+		"all, whatever callers want": {[]string{"OTEL_TRACES_SAMPLER", "always_on"}, "0", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSink(t)
+			set := slices.Clone(test.set)
+			if i := slices.Index(set, "own"); i >= 0 {
+				set[i] = s.URL + "/own/path"
+			}
+			traced(t, s, set...)
+			b := start(t, slog.LevelInfo, telemetry.Options{})
+			b.run(telemetry.WithParent(context.Background(), parent+test.flags, ""), `{"steps":[{"fn":"bare"}]}`)
+			if err := b.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if len(s.spans) != test.spans || test.spans == 0 && s.requests > 0 {
+				t.Errorf("%d spans in %d requests", len(s.spans), s.requests)
+			}
+			want(t, page(t, b), fmt.Sprintf("onecall_trace_spans_sent_total %d", test.spans))
+			if line := b.out.of(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
+				t.Error(line.Raw)
+			}
+		})
+	}
+}
+
+// TestManySteps holds that a chain of very many steps does not have as many spans, and says so.
+func TestManySteps(t *testing.T) {
+	s := newSink(t)
+	traced(t, s)
+	b := start(t, slog.LevelError, telemetry.Options{})
+	answer := b.run(context.Background(), `{"lite":true,"steps":[{"forEach":"1..1500","chain":{"steps":[{"fn":"bare"}]}}],"return":"$0[-1]"}`)
+	if string(answer.JSON) != `{"chain":"night.jsonl:7","result":1}` {
+		t.Fatalf("%s", answer.JSON)
+	}
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	// a span for the step around it, and 999 of the inline ones
+	if n := len(s.named("execute_tool bare")); n != 999 || len(s.spans) != 1001 {
+		t.Errorf("%d of %d spans", n, len(s.spans))
+	}
+	var root *otlp.Span
+	for _, span := range s.named("chain") {
+		if len(span.ParentSpanId) == 0 {
+			root = span
+		}
+	}
+	if of := attributes(root.Attributes); of["onecall.steps.untraced"] != "501" || of["onecall.calls"] != "1500" {
+		t.Error(of)
+	}
+}
+
+// TestCollectorHangs holds that chains do not wait for a collector that answers nothing, that Close does not either, and
+// that nothing goes on after it.
+func TestCollectorHangs(t *testing.T) {
+	s := newSink(t)
+	s.block = make(chan struct{}) // never closed: a chain that waits hangs the test
+	traced(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10",
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that nothing but Close ends it
+	before := runtime.NumGoroutine()
+	b := start(t, slog.LevelWarn, telemetry.Options{})
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			for range 300 {
+				if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"},{"fn":"bare"}]}`); !answer.OK {
+					t.Errorf("%s", answer.JSON)
+				}
+			}
+		})
+	}
+	running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.Close(ctx); fault.CodeOf(err) != fault.Timeout {
+		t.Errorf("%v", err)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); s.left.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("spans are still being sent after Close")
+		}
+	}
+	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before+2; time.Sleep(time.Millisecond) { // the sink's listener, and one of the test's
+		s.CloseClientConnections()
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines are left of %d: %s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+	if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK { // after Close too
+		t.Errorf("%s", answer.JSON)
+	}
+	want(t, page(t, b), `onecall_trace_spans_sent_total 0`)
+}
+
+// TestCollectorRefuses holds that failures are told once, without what the collector was sent to prove who sends.
+func TestCollectorRefuses(t *testing.T) {
+	s := newSink(t)
+	s.status = http.StatusUnauthorized
+	traced(t, s, "OTEL_EXPORTER_OTLP_HEADERS", "api-key=another-secret,x="+secret, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
+	b := start(t, slog.LevelWarn, telemetry.Options{})
+	for range 20 {
+		b.run(context.Background(), `{"steps":[{"fn":"test.echo"}]}`)
+	}
+	if err := b.Close(context.Background()); err != nil { // they were given to the collector, which did not want them
+		t.Error(err)
+	}
+	told := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them")
+	if len(told) != 1 || told[0].Get("level").Str != "WARN" || !strings.Contains(told[0].Get("error").Str, "401") || !strings.Contains(told[0].Get("error").Str, "[redacted]") {
+		t.Errorf("%s", told)
+	}
+	if strings.Contains(b.out.String(), secret) {
+		t.Error(b.out)
+	}
+	want(t, page(t, b), `onecall_trace_spans_failed_total 40`, `onecall_trace_spans_sent_total 0`)
+}
+
+// TestCollectorIsDown holds that a collector that is not there costs chains nothing.
+func TestCollectorIsDown(t *testing.T) {
+	s := newSink(t)
+	traced(t, s, "OTEL_BSP_EXPORT_TIMEOUT", "100")
+	s.Close()
+	b := start(t, slog.LevelWarn, telemetry.Options{})
+	for range 100 {
+		if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK {
+			t.Fatalf("%s", answer.JSON)
+		}
+	}
+	_ = b.Close(context.Background())
+	if told := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them"); len(told) != 1 {
+		t.Errorf("%s", b.out)
+	}
+}
+
+// TestEnvironment holds that traces which would go nowhere stop the start.
+func TestEnvironment(t *testing.T) {
+	for variable, test := range map[string]struct {
+		value string
+		code  fault.Code
+		says  string
+	}{
+		"OTEL_EXPORTER_OTLP_PROTOCOL":        {"grpc", fault.NotSupported, "4318"},
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": {"http/json", fault.NotSupported, "http/protobuf"},
+		"OTEL_TRACES_EXPORTER":               {"zipkin", fault.NotSupported, "otlp"},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": {"collector:4318", fault.BadRequest, "http"},
+		"OTEL_BSP_MAX_QUEUE_SIZE":            {"100000000000", fault.BadRequest, "1000000"},
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE":     {"-1", fault.BadRequest, "spans"},
+		"OTEL_RESOURCE_ATTRIBUTES":           {"no-value", fault.BadRequest, "key=value"},
+	} {
+		t.Run(variable, func(t *testing.T) {
+			s := newSink(t)
+			traced(t, s, "OTEL_TRACES_SAMPLER", "traceidratio", variable, test.value)
+			_, err := telemetry.New(nil)
+			if fault.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), secret) {
+				t.Errorf("%v", err)
+			}
+			if strings.HasPrefix(variable, "OTEL_EXPORTER_OTLP_") && !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") {
+				t.Errorf("it does not name the variable: %v", err)
+			}
+			t.Setenv("OTEL_SDK_DISABLED", "true")
+			if _, err := telemetry.New(nil); err != nil {
+				t.Errorf("it is looked at, though there are no traces: %v", err)
+			}
+		})
+	}
+}
+
+// TestEndpointSecrets holds that what says who sends does not stand in the address of the collector, which errors show.
+func TestEndpointSecrets(t *testing.T) {
+	s := newSink(t)
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		for _, endpoint := range []string{"https://me:" + secret + "@collector", "https://" + secret + "@collector/v1/traces", "https://collector?key=" + secret, "https://collector#" + secret} {
+			traced(t, s, variable, endpoint)
+			_, err := telemetry.New(nil)
+			if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), variable+" cannot") || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: %v", endpoint, err)
+			}
+		}
+		t.Setenv(variable, "")
+	}
+}
+
+// TestStepsBeyondTheirRequest holds that a step in a context that no request gave has no span, and does no harm.
+func TestStepsBeyondTheirRequest(t *testing.T) {
+	s := newSink(t)
+	traced(t, s)
+	b := start(t, slog.LevelError, telemetry.Options{})
+	_, end := b.Step(context.Background(), chain.ObservedStep{At: "/steps/0", Effect: steps.Read})
+	end(chain.StepEnded{Status: "ok", Elements: -1})
+	if err := b.Close(context.Background()); err != nil || s.requests > 0 {
+		t.Error(err, s.requests)
+	}
+}

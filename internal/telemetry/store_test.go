@@ -1,0 +1,56 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
+)
+
+// TestStoreFails holds that an operator is told why a store fails, soon and seldom, and of nothing that is no failure of it.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, slog.LevelError, telemetry.Options{})
+		away := fault.New(fault.Unavailable, "it cannot be reached")
+		away.Err = errors.New("the store at 10.0.0.7:6379 refuses " + secret)
+		ctx, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindCall})
+		for range 35 { // seconds
+			for range 10 {
+				b.Stored(ctx, "sessions", "find", 0, away)
+				b.Stored(ctx, "results", "get", 0, errors.New("plain "+secret))
+				b.Stored(ctx, "sessions", "find", 0, fault.New(fault.Internal, "odd"))
+				for _, code := range []fault.Code{fault.Timeout, fault.Cancelled, fault.Busy, fault.TokenExpired, fault.LimitExceeded} {
+					b.Stored(ctx, "sessions", "find", 0, fault.New(code, "no failure of the store"))
+				}
+				b.Stored(ctx, "sessions", "find", 0, nil)
+			}
+			time.Sleep(time.Second)
+		}
+		end(&chain.Ended{})
+		told := map[string]int{}
+		for _, line := range b.out.of(t, "a store failed") {
+			what := line.Get("store").Str + " " + line.Get("operation").Str + " " + line.Get("code").Str + ": " + line.Get("error").Str + "; " + line.Get("cause").Str
+			told[what]++
+			if n := line.Get("others").Int(); told[what] > 1 != (n == 99) || line.Get("level").Str != "ERROR" || line.Get("chain_id").Str == "" {
+				t.Error(line.Raw)
+			}
+		}
+		want := map[string]int{
+			"sessions find unavailable: unavailable: it cannot be reached; the store at 10.0.0.7:6379 refuses [redacted]": 4,
+			"results get unavailable: plain [redacted]; ":                                                                 4,
+			"sessions find internal: internal: odd; ":                                                                     4,
+		}
+		if fmt.Sprint(told) != fmt.Sprint(want) || strings.Contains(b.out.String(), secret) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+//go:build !notrace
+
+package telemetry_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+// upstream is an MCP server over HTTP, as a source, whose tool answers what trace its call is part of.
+func upstream(t *testing.T) *steps.Catalog {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "up", Version: "1"}, nil)
+	server.AddTool(&sdk.Tool{Name: "trace", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			said, err := json.Marshal(map[string]any{"parent": r.Params.Meta["traceparent"], "state": r.Params.Meta["tracestate"]})
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(said)}}}, err
+		})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	source, err := mcpsource.New(&mcpsource.Options{Name: "up", URL: web.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { catalog.Close() })
+	if err := catalog.Add("up", source); err != nil {
+		t.Fatal(err)
+	}
+	steps.Await(t.Context(), catalog, nil)
+	return catalog
+}
+
+const (
+	clientTrace  = "0af7651916cd43dd8448eb211c80319c"
+	clientParent = "00-" + clientTrace + "-b7ad6b7169203331-0"
+)
+
+// TestUpstreamTrace holds that a server that a step calls is told of the step's span, in the trace of the client, and
+// whether it is sampled; and of nothing where onecall sends no traces.
+func TestUpstreamTrace(t *testing.T) {
+	catalog := upstream(t)
+	for name, test := range map[string]struct {
+		set   []string
+		flag  string // of the client
+		wants string // of the flag that is sent on; "": nothing is
+		spans int
+	}{
+		"traced":                     {nil, "1", "01", 5},
+		"not sampled":                {nil, "0", "00", 0},
+		"nothing is":                 {[]string{"OTEL_TRACES_SAMPLER", "always_off"}, "1", "00", 0},
+		"there are no traces":        {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}, "1", "", 0},
+		"all, whatever clients want": {[]string{"OTEL_TRACES_SAMPLER", "always_on"}, "0", "01", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSink(t)
+			traced(t, s, test.set...)
+			b := start(t, slog.LevelError, telemetry.Options{})
+			e, err := chain.New(&chain.Options{Functions: catalog, Observer: b.Telemetry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := telemetry.WithParent(context.Background(), clientParent+test.flag, "vendor=x")
+			answer := e.Run(ctx, []byte(`{"lite":true,"steps":[{"fn":"up.trace"},{"fn":"up.trace"},{"chain":{"steps":[{"fn":"up.trace"}]}}],"return":["$0","$1","$2"]}`), nil)
+			if err := b.Close(context.Background()); err != nil || !answer.OK {
+				t.Fatal(err, string(answer.JSON))
+			}
+			if len(s.spans) != test.spans {
+				t.Errorf("%d spans", len(s.spans))
+			}
+			steps := s.named("execute_tool up.trace")
+			for i, said := range gjson.ParseBytes(answer.JSON).Array() {
+				parent := said.Get("parent").Str
+				switch {
+				case test.wants == "" && said.Raw != `{"parent":null,"state":null}`:
+					t.Errorf("step %d: the server is told %s", i, said.Raw)
+				case test.wants == "":
+				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.wants) || said.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
+					t.Errorf("step %d: the server is told %s", i, said.Raw)
+				case test.spans > 0:
+					named := 0
+					for _, span := range steps {
+						place := attributes(span.Attributes)["onecall.step.at"]
+						if strings.Contains(parent, fmt.Sprintf("-%x-", span.SpanId)) && strings.HasPrefix(place, fmt.Sprint("/steps/", i)) {
+							named++
+						}
+					}
+					if named != 1 {
+						t.Errorf("step %d: %s is the span of %d steps", i, parent, named)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPassedTrace holds that what a door calls by itself is told of the span of its request.
+func TestPassedTrace(t *testing.T) {
+	s := newSink(t)
+	traced(t, s)
+	b := start(t, slog.LevelError, telemetry.Options{})
+	ctx, end := b.engine.Observe(context.Background(), &chain.Observed{Kind: chain.KindPass})
+	parent, _ := steps.Trace(ctx)
+	end(&chain.Ended{})
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	span := s.named("pass")[0]
+	if want := fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId); parent != want {
+		t.Errorf("the server is told %q, and the span is %q", parent, want)
+	}
+}
+
+// TestTraceBeyondSpans holds that calls of steps that are too many to have spans are told of the span around them.
+func TestTraceBeyondSpans(t *testing.T) {
+	s := newSink(t)
+	traced(t, s)
+	b := start(t, slog.LevelError, telemetry.Options{})
+	ctx, end := b.Request(context.Background(), &chain.Observed{Kind: chain.KindChain})
+	around, _ := steps.Trace(ctx)
+	parents := map[string]int{}
+	for range 1003 {
+		own, ended := b.Step(ctx, chain.ObservedStep{At: "/steps/0", Function: "bare"})
+		parent, _ := steps.Trace(own)
+		parents[parent]++
+		ended(chain.StepEnded{Status: "ok", Elements: -1})
+	}
+	end(&chain.Ended{})
+	if len(parents) != 1001 || parents[around] != 3 {
+		t.Errorf("%d spans; %d calls are told of the request's", len(parents), parents[around])
+	}
+}

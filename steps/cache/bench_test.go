@@ -1,0 +1,126 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+const benchArgs = `{"query":"handleAuth","limit":3,"filter":{"b":[1,2,3],"a":"x"}}`
+
+// answering are functions that answer at once.
+func answering(ttl time.Duration) (read, write steps.Function) {
+	answer := []byte(`{"items":[1,2,3]}`)
+	read = steps.Function{Spec: steps.Spec{Name: "s.item.get", Effect: steps.Read, CacheTTL: ttl}}
+	read.Call = func(context.Context, []byte) ([]byte, error) { return answer, nil }
+	write = steps.Function{Spec: steps.Spec{Name: "s.item.set"}, Call: read.Call}
+	return read, write
+}
+
+// raw gives the calls as the cache makes them, without the registry's part, which is the same with and without it.
+func raw(c *Cache, fn steps.Function) steps.Call {
+	f := c.newFunction(&fn.Spec)
+	if fn.Effect == steps.Read {
+		return c.reading(f, fn.Call)
+	}
+	return c.writing(f, fn.Call)
+}
+
+func BenchmarkHit(b *testing.B) {
+	fn, _ := answering(time.Hour)
+	get := raw(New(nil), fn)
+	cached := 0
+	ctx := steps.WithAttendant(b.Context(), &steps.Attendant{Cached: func() { cached++ }})
+	args := []byte(benchArgs)
+	if _, err := get(ctx, args); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	calls := 0
+	for b.Loop() {
+		if result, err := get(ctx, args); err != nil || len(result) == 0 {
+			b.Fatal(err)
+		}
+		calls++
+	}
+	if cached != calls {
+		b.Fatalf("%d of %d calls were answered from the cache", cached, calls)
+	}
+}
+
+func BenchmarkHitParallel(b *testing.B) {
+	fn, _ := answering(time.Hour)
+	get := raw(New(nil), fn)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		args := []byte(benchArgs)
+		for pb.Next() {
+			if result, err := get(context.Background(), args); err != nil || len(result) == 0 {
+				b.Error(err)
+			}
+		}
+	})
+}
+
+// BenchmarkMiss is a call that is made, with all that the cache adds to it, and one answer that leaves for it.
+func BenchmarkMiss(b *testing.B) {
+	fn, _ := answering(time.Hour)
+	c := New(&Options{MaxEntries: 100})
+	get := raw(c, fn)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		if result, err := get(b.Context(), fmt.Appendf(nil, `{"query":"handleAuth","limit":%d}`, i)); err != nil || len(result) == 0 {
+			b.Fatal(err)
+		}
+	}
+	if want := min(i, 100); c.kept.Len() != want {
+		b.Fatalf("%d answers are kept after %d calls", c.kept.Len(), i)
+	}
+}
+
+// BenchmarkWrite is a write beside 10,000 answers of another source.
+func BenchmarkWrite(b *testing.B) {
+	read, write := answering(time.Hour)
+	read.Name, write.Name = "s.get", "o.set"
+	c := New(nil)
+	get, set := raw(c, read), raw(c, write)
+	for i := range 10_000 {
+		if _, err := get(b.Context(), fmt.Appendf(nil, `{"id":%d}`, i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := set(b.Context(), []byte("{}")); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if c.kept.Len() != 10_000 {
+		b.Fatalf("%d answers are kept", c.kept.Len())
+	}
+}
+
+// TestHitAllocations: there are none.
+func TestHitAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector lets pools drop what they hold: run without -race")
+	}
+	fn, _ := answering(time.Hour)
+	get := raw(New(nil), fn)
+	args := []byte(benchArgs)
+	ctx := steps.WithAttendant(context.Background(), &steps.Attendant{})
+	once := func() {
+		if _, err := get(ctx, args); err != nil {
+			t.Error(err)
+		}
+	}
+	once()
+	if n := testing.AllocsPerRun(1000, once); n != 0 {
+		t.Errorf("a hit allocates %v times", n)
+	}
+}

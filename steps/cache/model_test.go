@@ -1,0 +1,181 @@
+package cache
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// toy is a source each of whose answers depends on all that was written to it.
+type toy struct {
+	mu      sync.Mutex
+	written map[string]int // by resource: how often
+}
+
+var toyResources = []string{"repo", "repo.issue", "file"}
+
+// functions offers the toy as a source of that name. A write does its work, and fails as its argument says.
+func (s *toy) functions(source string) (fns []steps.Function) {
+	for _, name := range toyResources {
+		fns = append(fns, steps.Function{Spec: steps.Spec{Name: source + "." + name + ".get", Effect: steps.Read, CacheTTL: time.Hour},
+			Call: func(context.Context, []byte) ([]byte, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return json.Marshal(s.written)
+			}}, steps.Function{Spec: steps.Spec{Name: source + "." + name + ".set"},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.written[name]++
+				if strings.Contains(string(args), `"overwrite":true`) {
+					return nil, errors.New("failed half way")
+				}
+				return []byte("true"), nil
+			}})
+	}
+	return fns
+}
+
+// TestModel: a read through the cache answers what the store holds, whatever was read and written before, and answers
+// are given again.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	var cached atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		one, two := &toy{written: map[string]int{}}, &toy{written: map[string]int{}}
+		fns := append(one.functions("s"), two.functions("u")...)
+		direct, err := steps.NewRegistry(fns, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := New(&Options{MaxEntries: rapid.SampledFrom([]int{2, 8, 1000}).Draw(t, "entries")})
+		through := c.Wrap(direct)
+		ctx := steps.WithAttendant(context.Background(), &steps.Attendant{Cached: func() { cached.Add(1) }})
+		for range rapid.IntRange(1, 200).Draw(t, "calls") {
+			fn := rapid.SampledFrom(fns).Draw(t, "fn")
+			args := fmt.Sprintf(`{"id":%d}`, rapid.IntRange(0, 3).Draw(t, "id"))
+			if source, _, _ := strings.Cut(fn.Name, "."); fn.Effect != steps.Read {
+				args = fmt.Sprintf(`{"overwrite":%t}`, rapid.Bool().Draw(t, "fails"))
+				if rapid.IntRange(0, 9).Draw(t, "flush") == 0 {
+					c.Flush(source)
+				}
+			}
+			got, err := tryCall(ctx, through, fn.Name, args)
+			if err != nil && fault.CodeOf(err) != fault.FunctionFailed {
+				t.Fatal(err)
+			}
+			if fn.Effect != steps.Read {
+				continue
+			}
+			if want, err := tryCall(ctx, direct, fn.Name, args); err != nil || got != want {
+				t.Fatalf("%s %s gives %s, the store has %s, %v", fn.Name, args, got, want, err)
+			}
+		}
+	})
+	if cached.Load() == 0 {
+		t.Error("nothing was answered from the cache")
+	}
+}
+
+// TestStress: with readers, writers and impatient callers side by side, a read that begins after a write has returned
+// sees it.
+func TestStress(t *testing.T) {
+	t.Parallel()
+	const resources, workers, rounds = 3, 8, 1500
+	var held, written [resources]atomic.Int64
+	var made, cached atomic.Int64
+	var fns []steps.Function
+	for i := range resources {
+		fns = append(fns, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s.r%d.get", i), Effect: steps.Read, CacheTTL: time.Hour},
+			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+				made.Add(1)
+				before := rand.IntN(2) == 0
+				n := held[i].Load()
+				for range rand.IntN(20) {
+					runtime.Gosched()
+				}
+				if !before {
+					n = held[i].Load()
+				}
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				return fmt.Appendf(nil, "%d", n), nil
+			}}, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s.r%d.set", i)},
+			Call: func(context.Context, []byte) ([]byte, error) {
+				n := held[i].Add(1)
+				for range rand.IntN(5) {
+					runtime.Gosched()
+				}
+				return fmt.Appendf(nil, "%d", n), nil
+			}})
+	}
+	c := New(&Options{MaxEntries: resources - 1})
+	r := wrapped(t, c, fns...)
+	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Cached: func() { cached.Add(1) }})
+	work := func(ctx context.Context) {
+		i := rand.IntN(resources)
+		if rand.IntN(12) == 0 {
+			var n int64
+			if _, err := fmt.Sscan(call(t, r, fmt.Sprintf("s.r%d.set", i), "{}"), &n); err != nil {
+				t.Error(err)
+			}
+			for seen := written[i].Load(); seen < n && !written[i].CompareAndSwap(seen, n); seen = written[i].Load() {
+			}
+			return
+		}
+		least := written[i].Load()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if rand.IntN(6) == 0 {
+			go cancel()
+		}
+		got, err := tryCall(ctx, r, fmt.Sprintf("s.r%d.get", i), "{}")
+		if err != nil {
+			if fault.CodeOf(err) != fault.Cancelled || ctx.Err() == nil {
+				t.Errorf("%v, and the own context: %v", err, ctx.Err())
+			}
+			return
+		}
+		var n int64
+		if _, err := fmt.Sscan(got, &n); err != nil || n < least {
+			t.Errorf("a read gives %s, %v; a write had returned with %d", got, err, least)
+		}
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range rounds {
+				work(ctx)
+			}
+		})
+	}
+	all.Wait()
+	if made.Load() == 0 || cached.Load() == 0 {
+		t.Errorf("%d calls were made, %d answered from the cache", made.Load(), cached.Load())
+	}
+	for range 1000 { // cancelled flights land soon
+		c.mu.Lock()
+		left := len(c.flights)
+		c.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	holds(t, c)
+	t.Logf("%d calls made, %d answered from the cache", made.Load(), cached.Load())
+}

@@ -1,0 +1,190 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestTouches: a write empties its own source, and one without a source all.
+func TestTouches(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		write, read string
+		touched     bool
+	}{
+		{"n.device.update", "n.device.list", true},
+		{"n.device.update", "n.site.get", true},
+		{"n.reset", "n.device.get", true},
+		{"N.device.update", "n.device.get", true},
+		{"n.device.update", "m.device.get", false},
+		{"update", "m.device.get", true},
+	} {
+		for _, broken := range []error{nil, errors.New("no")} {
+			fn, calls := counted(test.read)
+			c := New(nil)
+			r := wrapped(t, c, fn, writer(test.write, broken))
+			call(t, r, test.read, "{}")
+			_, _ = tryCall(t.Context(), r, test.write, "{}")
+			call(t, r, test.read, "{}")
+			if touched := calls.Load() == 2; touched != test.touched {
+				t.Errorf("%s touches %s: %t", test.write, test.read, touched)
+			}
+			holds(t, c)
+		}
+	}
+}
+
+func TestRenamedAcrossSources(t *testing.T) {
+	t.Parallel()
+	fn, calls := counted("n.device.get")
+	c := New(&Options{Source: func(*steps.Spec) string { return "n" }})
+	r := wrapped(t, c, fn, writer("other.site.remove", nil), writer("n.site.remove", nil))
+	for i, write := range []string{"n.site.remove", "other.site.remove"} {
+		call(t, r, "n.device.get", "{}")
+		call(t, r, write, "{}")
+		call(t, r, "n.device.get", "{}")
+		if calls.Load() != int64(2+i) {
+			t.Errorf("after %s %d calls", write, calls.Load())
+		}
+	}
+}
+
+// A read that runs when a write comes may have seen what was before it.
+func TestReadThatRunsWhenAWriteComes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		write   string
+		touched bool
+	}{{"s.set", true}, {"o.set", false}} {
+		synctest.Test(t, func(t *testing.T) {
+			fn, calls, _ := taking("s.a.get", 10*time.Second)
+			c := New(nil)
+			r := wrapped(t, c, fn, writer(test.write, nil))
+			var all sync.WaitGroup
+			read := func(after time.Duration, want string) {
+				all.Go(func() {
+					time.Sleep(after)
+					if got := call(t, r, "s.a.get", "{}"); got != want {
+						t.Errorf("%s: begun after %v: %s, want %s", test.write, after, got, want)
+					}
+				})
+			}
+			second := `{"n":1}`
+			if test.touched {
+				second = `{"n":2}`
+			}
+			read(0, `{"n":1}`)
+			read(2*time.Second, `{"n":1}`)
+			read(6*time.Second, second)  // must not join
+			read(12*time.Second, second) // must not find the first's answer, though that ended after the write
+			read(30*time.Second, second)
+			time.Sleep(5 * time.Second)
+			call(t, r, test.write, "{}")
+			all.Wait()
+			if touched := calls.Load() == 2; touched != test.touched {
+				t.Errorf("%s: %d calls", test.write, calls.Load())
+			}
+			holds(t, c)
+		})
+	}
+}
+
+// While a write runs nobody knows whether it is done: reads go through, and are not kept.
+func TestReadsWhileAWriteRuns(t *testing.T) {
+	t.Parallel()
+	for name, otherTouched := range map[string]bool{"s.a.set": false, "set": true} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); readsWhileAWriteRuns(t, name, otherTouched) })
+	}
+}
+
+func readsWhileAWriteRuns(t *testing.T, name string, otherTouched bool) {
+	synctest.Test(t, func(t *testing.T) {
+		touched, touchedCalls, _ := taking("s.a.get", time.Second)
+		other, otherCalls, _ := taking("o.b.get", time.Second)
+		write := writer(name, nil)
+		write.Call = func(context.Context, []byte) ([]byte, error) {
+			time.Sleep(10 * time.Second)
+			return []byte("1"), nil
+		}
+		c := New(nil)
+		r := wrapped(t, c, touched, other, write)
+		var all sync.WaitGroup
+		all.Go(func() { call(t, r, name, "{}") })
+		time.Sleep(time.Nanosecond)
+		for range 3 {
+			for range 2 {
+				all.Go(func() { call(t, r, "s.a.get", "{}") })
+			}
+			call(t, r, "o.b.get", "{}")
+		}
+		all.Wait()
+		others := int64(1)
+		if otherTouched {
+			others = 3
+		}
+		if touchedCalls.Load() != 6 || otherCalls.Load() != others {
+			t.Errorf("%d calls of the read that is touched, %d of the other", touchedCalls.Load(), otherCalls.Load())
+		}
+		call(t, r, "s.a.get", "{}")
+		call(t, r, "s.a.get", "{}")
+		if touchedCalls.Load() != 7 || c.sources["s"].isWritten(time.Now()) || c.sources[""] != nil && c.sources[""].isWritten(time.Now()) {
+			t.Errorf("after the write: %d calls", touchedCalls.Load())
+		}
+		holds(t, c)
+	})
+}
+
+func TestBrokenWriteSettles(t *testing.T) {
+	t.Parallel()
+	unknown := fault.New(fault.FunctionFailed, "lost")
+	unknown.Outcome = fault.SentUnknown
+	unsent := fault.New(fault.Unavailable, "down")
+	unsent.Outcome = fault.NotSent
+	gateway := fault.New(fault.FunctionFailed, "504")
+	gateway.Status = 504
+	refused := fault.New(fault.FunctionFailed, "409")
+	refused.Status = 409
+	for name, test := range map[string]struct {
+		err     error
+		settles bool
+	}{
+		"done": {nil, false}, "failed": {errors.New("no"), false}, "unknown": {unknown, true}, "not sent": {unsent, false},
+		"gateway": {gateway, true}, "refused": {refused, false}, "timeout": {fault.New(fault.Timeout, "late"), true},
+		"denied": {fault.New(fault.Denied, "no"), false}, "cancelled": {fault.New(fault.Cancelled, ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fn, calls := counted("s.a.get")
+				other, otherCalls := counted("o.b.get")
+				c := New(nil)
+				r := wrapped(t, c, fn, other, writer("s.a.set", test.err))
+				_, _ = tryCall(t.Context(), r, "s.a.set", "{}")
+				for range 30 {
+					call(t, r, "s.a.get", "{}")
+					call(t, r, "o.b.get", "{}")
+					time.Sleep(settling / 30)
+				}
+				want := int64(1)
+				if test.settles {
+					want = 30
+				}
+				if calls.Load() != want || otherCalls.Load() != 1 {
+					t.Errorf("%d calls while it settles, %d of another source", calls.Load(), otherCalls.Load())
+				}
+				call(t, r, "s.a.get", "{}")
+				call(t, r, "s.a.get", "{}")
+				if test.settles && calls.Load() != 31 || c.sources["s"].isWritten(time.Now()) {
+					t.Errorf("%d calls after it has settled", calls.Load())
+				}
+			})
+		})
+	}
+}

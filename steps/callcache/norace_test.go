@@ -1,5 +1,0 @@
-//go:build !race
-
-package callcache
-
-const raceEnabled = false

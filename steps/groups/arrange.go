@@ -1,0 +1,95 @@
+package groups
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Arrangement is what becomes of the functions of one view.
+type Arrangement struct {
+	Dispatchers []*Dispatcher  // the groups in the order of the configuration, then those of resources, sorted by name
+	Rest        []*steps.Entry // of no dispatcher, sorted by name; none where the configuration hides them
+
+	owners map[string]*Dispatcher
+}
+
+// Owner is the dispatcher that calls the function of exactly this name, nil where none does.
+func (a *Arrangement) Owner(function string) *Dispatcher { return a.owners[function] }
+
+// Arrange sorts the functions of a view into dispatchers and the rest. A group without a function in the view is no
+// dispatcher. A function that no call could name is of none: one whose name has an empty part, or is help.
+func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
+	a := &Arrangement{owners: map[string]*Dispatcher{}}
+	grouped := make([][]*function, len(d.groups))
+	byResource := map[string][]*function{} // by the source and the first part of the resource
+	for _, e := range view.All() {
+		path := pathOf(e)
+		f := &function{entry: e, name: parse(path)}
+		group, callable := -1, whole(path) && !isHelp(path)
+		if callable {
+			group = d.groupOf(e)
+		}
+		switch {
+		case group >= 0:
+			grouped[group] = append(grouped[group], f)
+		case d.autodispatch && callable && f.prefix != "":
+			byResource[f.top()] = append(byResource[f.top()], f)
+		case !d.hide:
+			a.Rest = append(a.Rest, e)
+		}
+	}
+	for i, functions := range grouped {
+		if len(functions) > 0 {
+			a.add(newDispatcher(d.groups[i].tool(), d.groups[i].Description, functions, d.hoist))
+		}
+	}
+	names := d.resourceTools(slices.Collect(maps.Keys(byResource)))
+	for _, top := range slices.SortedFunc(maps.Keys(names), func(a, b string) int { return cmp.Compare(names[a], names[b]) }) {
+		a.add(newDispatcher(names[top], "", byResource[top], d.hoist))
+	}
+	return a
+}
+
+func (a *Arrangement) add(d *Dispatcher) {
+	a.Dispatchers = append(a.Dispatchers, d)
+	for _, f := range d.functions {
+		a.owners[f.entry.Spec().Name] = d
+	}
+}
+
+// groupOf is the number of the group that a function belongs to, -1 when it belongs to none.
+func (d *Dispatch) groupOf(function *steps.Entry) int {
+	group, reached := -1, 0
+	var best *entry
+	for i := range d.entries {
+		e := &d.entries[i]
+		if n := e.reach(function); n > 0 && (best == nil || e.moreExact(n, best, reached)) {
+			group, best, reached = e.group, e, n
+		}
+	}
+	return group
+}
+
+// top is the source and the first part of the resource.
+func (f *function) top() string {
+	source, resource, _ := strings.Cut(f.prefix, ".")
+	first, _, _ := strings.Cut(resource, ".")
+	return dotted(source, first)
+}
+
+// resourceTools names the dispatchers of resources: after the resource, or after source and resource where two of them, or
+// a group, have that name.
+func (d *Dispatch) resourceTools(tops []string) map[string]string {
+	n := newNamer(ownTools)
+	for _, g := range d.groups {
+		n.reserve(g.tool())
+	}
+	for _, top := range tops {
+		n.want(top, top[strings.IndexByte(top, '.')+1:])
+	}
+	return n.names()
+}

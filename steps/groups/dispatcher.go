@@ -1,0 +1,174 @@
+package groups
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Dispatcher is one tool that calls the functions of a group. It never changes, and may be used by many goroutines.
+type Dispatcher struct {
+	Name string // of the tool
+
+	about     string
+	functions []*function // sorted by name
+	hoist     []string
+	index     func() *index
+}
+
+// function is one that a dispatcher calls.
+type function struct {
+	name
+	entry *steps.Entry
+	label string // the resource as descriptions and help show it; label and action together are the function's alone
+}
+
+func newDispatcher(tool, about string, functions []*function, hoist []string) *Dispatcher {
+	d := &Dispatcher{Name: tool, about: strings.Join(strings.Fields(about), " "), functions: functions, hoist: hoist}
+	labels := labelsOf(functions)
+	for _, f := range functions {
+		f.label = labels[f.prefix]
+	}
+	d.index = sync.OnceValue(func() *index { return newIndex(functions) })
+	return d
+}
+
+// Entries are the functions that the dispatcher calls, sorted by name.
+func (d *Dispatcher) Entries() []*steps.Entry {
+	entries := make([]*steps.Entry, len(d.functions))
+	for i, f := range d.functions {
+		entries[i] = f.entry
+	}
+	return entries
+}
+
+// labelsOf names resources, by what stands before the action in their functions' names: without the parts with which all
+// of them begin, else without the source, else whole; whatever tells them apart.
+func labelsOf(functions []*function) map[string]string {
+	shorts := map[string]string{}
+	holders := map[string]int{}
+	for _, f := range functions {
+		if _, seen := shorts[f.prefix]; !seen {
+			shorts[f.prefix] = f.short()
+			holders[f.short()]++
+		}
+	}
+	common := -1 // parts
+	var first []string
+	for _, short := range shorts {
+		parts := strings.Split(short, ".")
+		if common < 0 {
+			first, common = parts, len(parts)
+		}
+		for i := range min(common, len(parts)) {
+			if parts[i] != first[i] {
+				common = i
+				break
+			}
+		}
+		common = min(common, len(parts))
+	}
+	forms := []func(prefix string) string{
+		func(prefix string) string {
+			parts := strings.Split(shorts[prefix], ".")
+			return strings.Join(parts[min(common, len(parts)-1):], ".")
+		},
+		func(prefix string) string {
+			if holders[shorts[prefix]] > 1 {
+				return prefix
+			}
+			return shorts[prefix]
+		},
+		func(prefix string) string { return prefix },
+	}
+	for _, form := range forms {
+		labels := map[string]string{}
+		used := map[string]bool{}
+		for prefix := range shorts {
+			labels[prefix] = form(prefix)
+			used[labels[prefix]] = true
+		}
+		if len(used) == len(labels) {
+			return labels
+		}
+	}
+	return nil // not reached: the last form is the identity
+}
+
+// inputSchema is small, as every dispatcher has it: what may stand beside these fields, help and faults tell.
+const inputSchema = `{"type":"object","properties":{"resource":{"type":"string"},"action":{"type":"string"},"params":{"type":"object"},"lite":{"type":"boolean"},` +
+	`"continuation_token":{"type":"string"},"mode":{"type":"string"}}}`
+
+// InputSchema is the JSON Schema of a call, the same for all dispatchers: a plain root object that takes further members.
+// It must not be changed.
+func (d *Dispatcher) InputSchema() json.RawMessage { return json.RawMessage(inputSchema) }
+
+// Description is the tool's description: the group's own, how to get help, and the names of its resources (of its actions
+// where there is one resource), those with most functions first. The names are as whole as they can be so that all fit
+// into limit tokens as count counts them, the group's own description left aside; else they are their first parts, and
+// what does not fit is a number.
+func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
+	fits := func(text string) bool { // a text of n bytes has at most n tokens
+		return len(text) <= limit || count([]byte(text)) <= limit
+	}
+	text := ""
+	for parts := maxParts; parts > 0; parts-- {
+		names, kind := d.names(parts)
+		if text = describe(names, len(names), kind); fits(text) {
+			break
+		}
+		for n := len(names) - 1; parts == 1 && n >= 0 && !fits(text); n-- {
+			text = describe(names, n, kind)
+		}
+	}
+	if d.about == "" {
+		return text
+	}
+	return strings.TrimSuffix(d.about, ".") + ". " + text
+}
+
+// maxParts is how many parts of a resource a description shows.
+const maxParts = 3
+
+// describe writes the first n names and the number of the others.
+func describe(names []string, n int, kind string) string {
+	const help = "Omit action for help. "
+	switch more := len(names) - n; {
+	case n == 0:
+		return fmt.Sprintf("%s%d %s", help, more, strings.ToLower(kind))
+	case more > 0:
+		return fmt.Sprintf("%s%s: %s …and %d more", help, kind, strings.Join(names[:n], ", "), more)
+	}
+	return help + kind + ": " + strings.Join(names, ", ")
+}
+
+// names are the resources, cut to so many parts, or the actions where there is one resource, those with most functions
+// first.
+func (d *Dispatcher) names(parts int) (names []string, kind string) {
+	counts := map[string]int{}
+	one := oneLabel(d.functions)
+	if kind = "Resources"; one {
+		kind = "Actions"
+	}
+	for _, f := range d.functions {
+		name := f.action // also of a function without a resource
+		if !one && f.label != "" {
+			all := strings.Split(f.label, ".")
+			name = strings.Join(all[:min(parts, len(all))], ".")
+		}
+		if counts[name]++; counts[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return counts[b] - counts[a] })
+	return names, kind
+}
+
+// oneLabel tells whether functions are all of one resource.
+func oneLabel(functions []*function) bool {
+	return !slices.ContainsFunc(functions, func(f *function) bool { return f.label != functions[0].label })
+}

@@ -1,0 +1,75 @@
+package groups
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+const tokenField = "continuation_token"
+
+// fetchFields are the fields of a fetch, beside lite. Without a token of onecall they are arguments like any other.
+var fetchFields = []string{tokenField, "mode", "page", "page_size", "filter_keys", "query", budgetField}
+
+// token tells whether the call holds a continuation token of onecall, and whether it stands in params.
+func (r *reader) token() (found, inParams bool) {
+	isToken := func(v gjson.Result) bool {
+		return v.Type == gjson.String && strings.HasPrefix(v.Str, budget.TokenPrefix)
+	}
+	if token, _ := find(r.top, tokenField); isToken(token) {
+		return true, false
+	}
+	if r.hasParams {
+		token, _ := find(members(r.params), tokenField)
+		return isToken(token), true
+	}
+	return false, false
+}
+
+// fetch gathers the fields of a fetch, of which those at the top count where params have them too. What else the call holds is
+// what was called before, sent again, and counts for nothing. Left in, so that they are refused where fetches are answered, are
+// steps, and where neither resource nor action says what was called, every other field.
+func (r *reader) fetch(inParams bool) *Request {
+	_, hasResource := find(r.top, "resource")
+	_, hasAction := find(r.top, "action")
+	again := hasResource || hasAction
+	ofFetch := func(m member) bool { return m.name == "lite" || slices.Contains(fetchFields, m.name) }
+	var beside []member
+	for _, m := range r.top {
+		isOfCall := again || slices.Contains(callFields, m.name) || slices.Contains(r.d.hoist, m.name)
+		if ofFetch(m) || m.name == "steps" || !isOfCall {
+			beside = append(beside, m)
+		}
+	}
+	if !inParams {
+		return &Request{Fetch: object(beside)}
+	}
+	var inside []member
+	for _, m := range members(r.params) {
+		_, above := find(beside, m.name)
+		if m.name == tokenField || !above && (ofFetch(m) || !again) {
+			inside = append(inside, m)
+		}
+	}
+	for _, m := range beside {
+		if m.name != tokenField && m.value.Type != gjson.Null {
+			inside = append(inside, m)
+		}
+	}
+	return &Request{Fetch: append(append([]byte(`{"params":`), object(inside)...), '}')}
+}
+
+// object writes members, their keys in one spelling, so that who reads them next finds them.
+func object(all []member) []byte {
+	text := []byte{'{'}
+	for i, m := range all {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(appendString(text, m.name), ':'), m.value.Raw...)
+	}
+	return append(text, '}')
+}

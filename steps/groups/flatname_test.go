@@ -1,0 +1,109 @@
+package groups
+
+import (
+	"maps"
+	"math/rand"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// tool is the function of an MCP server's tool.
+func tool(name, listed string) steps.Spec {
+	s := spec(name, "")
+	s.Listing = []byte(`{"name":"` + listed + `","inputSchema":{"type":"object"}}`)
+	return s
+}
+
+func TestFlatNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 70)
+	view := registryOf(t,
+		tool("memory.read_graph", "read_graph"),
+		tool("memory.search", "search"),              // reserved
+		tool("memory.open", "open"),                  // two servers have it
+		tool("files.open", "open"),                   //
+		tool("files.renamed", "read_file"),           // by configuration
+		tool("sdl.symbol.getCard", "symbol.getCard"), // no name for a tool
+		tool("api.device_list", "device_list"),
+		spec("netbox.device.list", ""),
+		spec("fs.grep", ""),
+		spec("a.b_c", ""), spec("a_b.c", ""), // one name for both
+		spec("dcim.get", ""), // as the tool of the same made name
+		tool("x.dcim_get", "dcim_get"),
+		spec("x."+long, ""),
+		tool("y."+long, long),
+		spec("é.ü", ""), spec("ß.ü", ""),
+	)
+	want := map[string]string{
+		"memory.read_graph": "read_graph", "memory.search": "memory_search", "memory.open": "memory_open", "files.open": "files_open",
+		"files.renamed": "files_renamed", "sdl.symbol.getCard": "sdl_symbol_getCard", "api.device_list": "device_list",
+		"netbox.device.list": "netbox_device_list", "fs.grep": "fs_grep", "a.b_c": "a_b_c_", "a_b.c": "a_b_c_",
+		"dcim.get": "dcim_get_", "x.dcim_get": "dcim_get", "x." + long: "x_" + long[:42] + "_", "y." + long: "y_" + long[:42] + "_",
+		"é.ü": "____", "ß.ü": "____",
+	}
+	got := FlatNames(view.All(), []string{"chain", "search", "info"})
+	for function, name := range want {
+		hashed := strings.HasSuffix(name, "_")
+		if got[function] != name && (!hashed || !regexp.MustCompile("^"+name+"[0-9a-f]{7}$").MatchString(got[function])) {
+			t.Errorf("%s is %s, want %s", function, got[function], name)
+		}
+	}
+	checkNames(t, got, len(view.All()))
+}
+
+func checkNames(t interface{ Fatalf(string, ...any) }, names map[string]string, count int) {
+	used := map[string]bool{"chain": true, "search": true, "info": true}
+	for function, name := range names {
+		if used[name] || !toolName.MatchString(name) {
+			t.Fatalf("%s is %q: taken or unfit", function, name)
+		}
+		used[name] = true
+	}
+	if len(names) != count {
+		t.Fatalf("%d names for %d functions", len(names), count)
+	}
+}
+
+func TestFlatNamesProperties(t *testing.T) {
+	t.Parallel()
+	reserved := []string{"chain", "search", "info"}
+	rapid.Check(t, func(rt *rapid.T) {
+		part := rapid.SampledFrom([]string{"a", "b", "a_b", "chain", "info", "é", "search", strings.Repeat("l", 40), "B"})
+		name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 1, 3).Draw(t, "parts"), ".") })
+		names := rapid.SliceOfNDistinct(name, 1, 15, rapid.ID).Draw(rt, "names")
+		var specs []steps.Spec
+		for _, name := range names {
+			if _, tail, _ := strings.Cut(name, "."); rapid.Bool().Draw(rt, "of a server") {
+				specs = append(specs, tool(name, tail))
+			} else {
+				specs = append(specs, spec(name, ""))
+			}
+		}
+		entries := registryOf(t, specs...).All()
+		got := FlatNames(entries, reserved)
+		checkNames(rt, got, len(names))
+		rand.New(rand.NewSource(1)).Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
+		if !maps.Equal(got, FlatNames(entries, reserved)) {
+			rt.Fatalf("the names depend on the order")
+		}
+		// Whatever comes or goes, a function of whose names no other could have one keeps its own.
+		claims := map[string]int{}
+		for _, e := range entries {
+			_, tail, _ := strings.Cut(e.Spec().Name, ".")
+			for _, claim := range []string{tail, plain(e.Spec().Name)} {
+				claims[claim]++
+			}
+		}
+		for function, name := range FlatNames(entries[:len(entries)/2], reserved) {
+			_, tail, _ := strings.Cut(function, ".")
+			if claims[tail] == 1 && claims[plain(function)] == 1 && name != got[function] {
+				rt.Fatalf("%s was %s and is %s", function, got[function], name)
+			}
+		}
+	})
+}

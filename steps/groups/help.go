@@ -1,0 +1,242 @@
+package groups
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// HelpOptions say how help is written.
+type HelpOptions struct {
+	// Limit is the most tokens of the answer as Count counts them, which may stop above Limit. The answer passes it only
+	// where Schema was asked for one function, as a schema is whole or not there, and where the least that it can say does.
+	Limit int
+	Count func([]byte) int
+
+	Lite   bool                       // names alone
+	Taught func(function string) bool // whether the session was given the signature before; nil: it was not
+}
+
+// level is how much help tells of a function.
+type level int
+
+const (
+	schemas   level = iota // signature, whole description, effect and schemas
+	described              // signature, effect and whole description
+	summed                 // signature, effect and the first sentence of the description
+	signed                 // signature and effect
+	called                 // the signature without the result, and the effect
+	named
+	counted // only how many there are
+	gone
+)
+
+// Help answers a request for help (nil: for all) with a JSON object: resource → action → one line, which is the signature
+// without the function's name, the effect where it is not read, and what the function does. What does not fit goes in
+// this order, in each of these the largest first: descriptions, results, the signatures of a resource (its actions are an
+// array then), the actions (the resource is a number then), whole resources. The answer then says how to ask for more. A
+// signature that was taught is null, unless it is asked for again or with its schema. given are the names of the
+// functions whose whole signatures stand in the answer.
+func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, given []string) {
+	if h == nil {
+		h = &Help{}
+	}
+	p := newPage(d, h, o)
+	if len(p.functions) == 1 && h.Schema {
+		p.set(0)
+	} else {
+		p.fit(func() bool {
+			text := p.render()
+			return len(text) <= o.Limit || o.Count(text) <= o.Limit // a text of n bytes has at most n tokens
+		})
+	}
+	return p.render(), p.given()
+}
+
+// unit is what gives way at once: a resource, or one function where there is one resource.
+type unit struct {
+	name      string
+	functions []*function
+	texts     [][]byte // by number of the page's levels; nil: not written yet
+	at        int      // the number of its level
+	bucket    int
+}
+
+// page is an answer in the making.
+type page struct {
+	functions []*function // sorted by label
+	units     []*unit
+	buckets   []bucket
+	levels    []level
+	single    bool // there is one resource, and each function is a unit
+	taught    func(*function) bool
+}
+
+// bucket is the units that become one number: resources by the first of their parts that not all share.
+type bucket struct {
+	name      string
+	units     []int
+	functions int
+}
+
+func newPage(d *Dispatcher, h *Help, o *HelpOptions) *page {
+	p := &page{functions: slices.Clone(h.scope)}
+	if p.functions == nil {
+		p.functions = slices.Clone(d.functions)
+	}
+	parts := func(f *function) string { return strings.ReplaceAll(f.label, ".", "\x00") } // so that a.b comes before a-b
+	slices.SortStableFunc(p.functions, func(a, b *function) int { return cmp.Compare(parts(a), parts(b)) })
+	p.single = oneLabel(p.functions)
+	p.taught = func(f *function) bool {
+		return o.Taught != nil && !h.Again && !h.Schema && o.Taught(f.entry.Spec().Name)
+	}
+	first := summed
+	switch {
+	case h.Schema:
+		first = schemas
+	case o.Lite:
+		first = named
+	case len(p.functions) == 1:
+		first = described
+	}
+	for l := first; l <= gone; l++ {
+		if l != counted || !p.single {
+			p.levels = append(p.levels, l)
+		}
+	}
+	p.gather()
+	return p
+}
+
+// gather makes the units.
+func (p *page) gather() {
+	tops := topsOf(p.functions)
+	for i, f := range p.functions {
+		switch {
+		case p.single:
+			p.add(&unit{name: f.action, functions: p.functions[i : i+1]}, f.action)
+		case i > 0 && p.functions[i-1].label == f.label:
+			last := p.units[len(p.units)-1]
+			last.functions = p.functions[i-len(last.functions) : i+1]
+		default:
+			p.add(&unit{name: f.label, functions: p.functions[i : i+1]}, tops[f.label])
+		}
+	}
+	for _, u := range p.units {
+		p.buckets[u.bucket].functions += len(u.functions)
+	}
+}
+
+func (p *page) add(u *unit, top string) {
+	if last := len(p.buckets) - 1; last < 0 || p.buckets[last].name != top {
+		p.buckets = append(p.buckets, bucket{name: top})
+	}
+	u.bucket, u.texts = len(p.buckets)-1, make([][]byte, len(p.levels))
+	b := &p.buckets[u.bucket]
+	b.units = append(b.units, len(p.units))
+	p.units = append(p.units, u)
+}
+
+// topsOf gives for each label of functions that are sorted by it its beginning to the first part that not all labels share.
+func topsOf(functions []*function) map[string]string {
+	var labels []string
+	for _, f := range functions {
+		labels = append(labels, f.label)
+	}
+	labels = slices.Compact(labels)
+	common := strings.Split(labels[0], ".")
+	for _, label := range labels {
+		parts := strings.Split(label, ".")
+		n := 0
+		for n < min(len(common), len(parts)) && parts[n] == common[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	tops := map[string]string{}
+	for _, label := range labels {
+		parts := strings.Split(label, ".")
+		tops[label] = strings.Join(parts[:min(len(common)+1, len(parts))], ".")
+	}
+	return tops
+}
+
+// set puts all units at one level. Their texts are written when they are first needed, as signatures are dear.
+func (p *page) set(number int) {
+	for i, u := range p.units {
+		if u.at = number; u.texts[number] == nil {
+			u.texts[number] = p.text(i, p.levels[number])
+		}
+	}
+}
+
+// fit finds how much can be told: the finest level at which all fits, and beyond it what fits of the next finer one.
+func (p *page) fit(fits func() bool) {
+	coarse := len(p.levels) - 1
+	for ; coarse > 0; coarse-- {
+		if p.set(coarse - 1); !fits() {
+			break
+		}
+	}
+	if coarse == 0 {
+		return
+	}
+	groups := p.order(coarse)
+	reduce := func(n int) bool {
+		p.set(coarse - 1)
+		for _, units := range groups[:n] {
+			for _, i := range units {
+				p.units[i].at = coarse
+			}
+		}
+		return fits()
+	}
+	p.set(coarse)
+	// Each step makes the answer shorter, but for a token at a border here and there.
+	n := sort.Search(len(groups), reduce)
+	for !reduce(n) && n < len(groups) {
+		n++
+	}
+}
+
+// order says what goes down to a level first: the largest, or, where it is gone then, what has the fewest functions. What
+// becomes one number goes together.
+func (p *page) order(coarse int) [][]int {
+	var groups [][]int
+	if p.levels[coarse] >= counted {
+		for _, b := range p.buckets {
+			groups = append(groups, b.units)
+		}
+	} else {
+		for i := range p.units {
+			groups = append(groups, []int{i})
+		}
+	}
+	size := func(units []int) (n int) {
+		for _, i := range units {
+			if p.levels[coarse] == gone {
+				n -= len(p.units[i].functions)
+			} else {
+				n += len(p.units[i].texts[coarse-1])
+			}
+		}
+		return n
+	}
+	slices.SortStableFunc(groups, func(a, b []int) int { return cmp.Compare(size(b), size(a)) })
+	return groups
+}
+
+// given are the functions whose signatures are shown.
+func (p *page) given() []string {
+	var names []string
+	for _, u := range p.units {
+		for _, f := range u.functions {
+			l, signature := p.levels[u.at], f.entry.Signature()
+			if (l <= signed || l == called && withoutResult(signature) == signature) && !p.taught(f) {
+				names = append(names, f.entry.Spec().Name)
+			}
+		}
+	}
+	return names
+}

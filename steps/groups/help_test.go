@@ -1,0 +1,418 @@
+package groups
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// bytesAsTokens counts every byte, so that limits in tests are plain lengths.
+func bytesAsTokens(text []byte) int { return len(text) }
+
+func helpOf(t *testing.T, d *Dispatcher, call string, o HelpOptions) (string, []string) {
+	t.Helper()
+	r, faults := d.Read([]byte(call))
+	if len(faults) > 0 || r.Help == nil {
+		t.Fatalf("%s is no call for help: %+v %v", call, r, faults)
+	}
+	if o.Limit == 0 {
+		o.Limit = 1 << 20
+	}
+	o.Count = bytesAsTokens
+	if r.Lite != nil {
+		o.Lite = *r.Lite
+	}
+	answer, given := d.Help(r.Help, &o)
+	if !json.Valid(answer) {
+		t.Fatalf("%s: not JSON: %s", call, answer)
+	}
+	return string(answer), given
+}
+
+// network is a dispatcher of three resources.
+func network(t testing.TB) *Dispatcher {
+	t.Helper()
+	list := spec("net.device.list", `{"type":"object","properties":{"site":{"type":"string","enum":["a","b)"]},"limit":{"type":"integer","default":50}},"required":["site"]}`)
+	list.Output = []byte(`{"type":"object","properties":{"count":{"type":"integer"}},"required":["count"]}`)
+	drop := spec("net.device.delete", `{"type":"object","properties":{"id":{"type":"integer"}}}`)
+	drop.Effect = steps.Destroy
+	view := registryOf(t, list, drop, spec("net.device.interface.list", ""), spec("net.rack.list", ""), spec("net.rack.help", ""))
+	return mustNew(t, &Config{Groups: []Group{{Name: "dcim", Description: "Devices and\n racks.", Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	const (
+		drop   = `"delete":"(id?: integer) [destroy] // Does net.device.delete"`
+		list   = `"list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list"`
+		device = `"device":{` + drop + `,` + list + `}`
+		inner  = `"device.interface":{"list":"(…) // Does net.device.interface.list"}`
+		rack   = `"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}`
+		whole  = `"list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list. It has a second sentence."`
+	)
+	for _, test := range []struct{ call, want string }{
+		{`{}`, device + `,` + inner + `,` + rack},
+		{``, device + `,` + inner + `,` + rack},
+		{`{"action":"help"}`, device + `,` + inner + `,` + rack},
+		{`{"action":"Help","params":{}}`, device + `,` + inner + `,` + rack},
+		{`{"resource":"rack"}`, rack},
+		{`{"resource":"net.rack"}`, rack},
+		{`{"resource":"Device","action":"explain"}`, device + `,` + inner},
+		{`{"action":"help","params":{"resource":"interface"}}`, `"device.interface":{"list":"(…) // Does net.device.interface.list. It has a second sentence."}`},
+		{`{"action":"help","resource":"device.list"}`, `"device":{` + whole + `}`},
+		{`{"action":"explain","resource":"device","params":{"action":"list"}}`, `"device":{` + whole + `}`},
+		{`{"action":"explain","params":{"action":"device.list"}}`, `"device":{` + whole + `}`},
+		{`{"action":"help","params":{"resource":"device","action":"list"}}`, `"device":{` + whole + `}`},
+		{`{"lite":true}`, `"device":["delete","list"],"device.interface":["list"],"rack":["rack.help","list"]`},
+		{`{"lite":true,"resource":"rack"}`, `"rack":["rack.help","list"]`},
+		{`{"params":{"lite":true},"action":"help","resource":"rack"}`, `"rack":["rack.help","list"]`},
+	} {
+		if got, _ := helpOf(t, network(t), test.call, HelpOptions{}); got != `{"resources":{`+test.want+`}}` {
+			t.Errorf("%s: got\n%s\nwant\n%s", test.call, got, test.want)
+		}
+	}
+}
+
+func TestHelpHasLosslessSchemas(t *testing.T) {
+	t.Parallel()
+	d := network(t)
+	// One function's schema is whole or not there: the limit does not count.
+	got, given := helpOf(t, d, `{"action":"help","resource":"device.list","schema":true}`, HelpOptions{Limit: 50, Lite: true, Taught: func(string) bool { return true }})
+	entry := d.functions[2].entry
+	function := gjson.Get(got, `resources.device.list`)
+	if function.Get("inputSchema").Raw != string(entry.Spec().Input) || function.Get("outputSchema").Raw != string(entry.Spec().Output) {
+		t.Errorf("got %s", got)
+	}
+	if function.Get("description").Str != entry.Spec().Description || function.Get("effect").Str != "read" || !slices.Equal(given, []string{"net.device.list"}) {
+		t.Errorf("got %s, given %q", got, given)
+	}
+	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{}); strings.Count(got, `"inputSchema"`) != 2 || strings.Count(got, `"effect":"destroy"`) != 1 {
+		t.Errorf("got %s", got)
+	}
+	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{Limit: 300}); len(got) > 300 || strings.Contains(got, "inputSchema") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestHelpIsTaughtOnce(t *testing.T) {
+	t.Parallel()
+	d := network(t)
+	taught := map[string]bool{}
+	o := HelpOptions{Taught: func(name string) bool { return taught[name] }}
+	_, given := helpOf(t, d, `{"resource":"rack"}`, o)
+	if !slices.Equal(given, []string{"net.rack.help", "net.rack.list"}) {
+		t.Errorf("given %q", given)
+	}
+	for _, name := range given {
+		taught[name] = true
+	}
+	const note = `,"null":"signature given before in this session; again:true repeats it"}`
+	got, given := helpOf(t, d, `{"resource":"rack"}`, o)
+	if got != `{"resources":{"rack":{"rack.help":null,"list":null}}`+note || len(given) != 0 {
+		t.Errorf("got %s", got)
+	}
+	got, given = helpOf(t, d, `{}`, o)
+	if !strings.Contains(got, `"rack":{"rack.help":null,"list":null}}`+note) || len(given) != 3 {
+		t.Errorf("got %s, given %q", got, given)
+	}
+	again, _ := helpOf(t, d, `{"resource":"rack","again":true}`, o)
+	if fresh, _ := helpOf(t, d, `{"resource":"rack"}`, HelpOptions{}); again != fresh {
+		t.Errorf("got %s", again)
+	}
+}
+
+// TestHelpGivesWay walks down all limits: each answer is within its limit, and tells what the next tells or more.
+func TestHelpGivesWay(t *testing.T) {
+	t.Parallel()
+	d := network(t)
+	for _, test := range []struct {
+		limit int
+		want  string
+	}{
+		{500, `{"resources":{"device":{"delete":"(id?: integer) [destroy] // Does net.device.delete","list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer} // Does net.device.list"},"device.interface":{"list":"(…) // Does net.device.interface.list"},"rack":{"rack.help":"(…) // Does net.rack.help","list":"(…) // Does net.rack.list"}}}`},
+		{280, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50): {count: integer}"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{260, `{"resources":{"device":{"delete":"(id?: integer) [destroy]","list":"(site: \"a\"|\"b)\", limit?: integer = 50)"},"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{190, `{"resources":{"device":["delete","list"],"device.interface":{"list":"(…)"},"rack":{"rack.help":"(…)","list":"(…)"}},"more":"{\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{150, `{"resources":{"device":3,"rack":["rack.help","list"]},"more":"numbers count functions; {\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{140, `{"resources":{"device":3,"rack":2},"more":"numbers count functions; {\"action\":\"help\",\"resource\":\"device\"} shows more"}`},
+		{40, `{"resources":{},"more_resources":3}`},
+	} {
+		got, _ := helpOf(t, d, `{}`, HelpOptions{Limit: test.limit})
+		if got != test.want {
+			t.Errorf("limit %d: got %d\n%s\nwant %d\n%s", test.limit, len(got), got, len(test.want), test.want)
+		}
+	}
+}
+
+// TestHelpAtEveryLimit holds what is said at each limit: it is within it, has no key twice, and accounts for every resource.
+func TestHelpAtEveryLimit(t *testing.T) {
+	t.Parallel()
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "s.a.list", "s.a.get", "s.a-b.list",
+		"s.a.c.list", "s.a.c.d.get", "s.a_b.get", "s.x.list", "s.y.list")).Dispatchers[0]
+	seen := map[string]bool{}
+	for limit := range 900 {
+		answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
+		if f := duplicateKeys(answer); f != "" {
+			t.Fatalf("limit %d: %s: %s", limit, f, answer)
+		}
+		seen[string(answer)] = true
+		if len(answer) > max(limit, 40) {
+			t.Errorf("limit %d: %d %s", limit, len(answer), answer)
+		}
+		told := int(gjson.GetBytes(answer, "more_resources").Int())
+		counted := 0
+		gjson.GetBytes(answer, "resources").ForEach(func(_, value gjson.Result) bool {
+			if told++; value.Type == gjson.Number {
+				counted++
+			}
+			return true
+		})
+		if counted == 0 && told != 7 || told > 7 {
+			t.Errorf("limit %d: %d of 7 resources: %s", limit, told, answer)
+		}
+		if signs := strings.Count(string(answer), "(…)"); counted == 0 && limit > 400 && len(given) != signs {
+			t.Errorf("limit %d: %d given, %d signatures", limit, len(given), signs)
+		}
+	}
+	if len(seen) < 15 {
+		t.Errorf("only %d answers", len(seen))
+	}
+}
+
+func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
+	t.Parallel()
+	var specs []steps.Spec
+	for i := range 40 {
+		specs = append(specs, spec(fmt.Sprintf("files.tool_%02d", i), `{"type":"object","properties":{"path":{"type":"string"}}}`))
+	}
+	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registryOf(t, specs...)).Dispatchers[0]
+	got, given := helpOf(t, d, `{}`, HelpOptions{Limit: 600})
+	if len(got) > 600 || !strings.Contains(got, `"files":["tool_00",`) || !strings.Contains(got, `,"tool_39"]`) || len(given) != 0 {
+		t.Errorf("got %d %s, given %d", len(got), got, len(given))
+	}
+	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 1000})
+	if len(got) > 1000 || strings.Count(got, `"(path?: string)"`) < 10 || !strings.Contains(got, `"tool_00":null`) || !strings.Contains(got, `"params\":{\"action\":\"files.tool_00\"}} shows more`) {
+		t.Errorf("got %d %s", len(got), got)
+	}
+	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 200})
+	if len(got) > 200 || !strings.Contains(got, `"files":["tool_`) || !strings.Contains(got, `"more_actions":`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestNarrowerCallsAreWhole: a call that help or a fault shows works as it stands, however long the names in it are.
+func TestNarrowerCallsAreWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("thing_", 20)
+	names := []string{"s." + long + ".list", "s." + long + ".get", "s.x.list"}
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t, names...)).Dispatchers[0]
+	calls := map[string]bool{}
+	for limit := range 700 {
+		for _, ask := range []string{`{}`, `{"resource":"` + long + `"}`} {
+			answer, _ := helpOf(t, d, ask, HelpOptions{Limit: limit + 1})
+			if more := gjson.Get(answer, "more").Str; more != "" {
+				calls[more[strings.IndexByte(more, '{'):strings.LastIndexByte(more, '}')+1]] = true
+			}
+		}
+	}
+	_, faults := d.Read([]byte(`{"resource":"` + long + `","action":"get","schema":true}`))
+	text := faults[0].Message
+	calls[text[strings.IndexByte(text, '{'):strings.LastIndexByte(text, '}')+1]] = true
+	for call := range calls {
+		if r, faults := d.Read([]byte(call)); len(faults) > 0 || len(r.Help.scope) == 0 {
+			t.Errorf("%s: %v", call, faults)
+		}
+	}
+	if len(calls) < 3 {
+		t.Errorf("no more than %v", calls)
+	}
+}
+
+func TestHelpTakesABudget(t *testing.T) {
+	t.Parallel()
+	for call, want := range map[string]int{
+		`{"action":"help","budget":{"maxTotalTokens":500}}`:                                 500,
+		`{"budget":{"maxTotalTokens":500}}`:                                                 500,
+		`{"resource":"rack","schema":true,"budget":{"maxTotalTokens":500}}`:                 500,
+		`{"action":"help","params":{"action":"list"},"budget":{"maxTotalTokens":500}}`:      500,
+		`{"action":"explain","resource":"device","budget":{"maxTotalTokens":null}}`:         0,
+		`{"action":"explain","resource":"device","params":{"action":"list"},"budget":null}`: 0,
+	} {
+		if r, faults := network(t).Read([]byte(call)); len(faults) > 0 || r.Help == nil || r.MaxTotalTokens != want {
+			t.Errorf("%s: got %+v %v", call, r, faults)
+		}
+	}
+}
+
+func TestHelpFaults(t *testing.T) {
+	t.Parallel()
+	d := network(t)
+	for _, test := range []struct {
+		call string
+		code fault.Code
+		at   string
+	}{
+		{`{"action":"help","resource":"devise"}`, fault.UnknownFunction, "/resource"},
+		{`{"action":"help","params":{"resource":"devise"}}`, fault.UnknownFunction, "/params/resource"},
+		{`{"action":"help","params":{"action":"lst"}}`, fault.UnknownFunction, "/params/action"},
+		{`{"action":"help","resource":"rack","params":{"action":"lst"}}`, fault.UnknownFunction, "/params/action"},
+		{`{"action":"help","resource":"rack","params":{"resource":"device"}}`, fault.BadRequest, "/params/resource"},
+		{`{"action":"help","limit":5}`, fault.UnknownField, "/limit"},
+		{`{"action":"help","params":{"id":5}}`, fault.UnknownField, "/params/id"},
+		{`{"action":"help","schema":"true"}`, fault.BadRequest, "/schema"},
+		{`{"action":"help","params":{"again":1}}`, fault.BadRequest, "/params/again"},
+		{`{"action":"help","lite":1}`, fault.BadRequest, "/lite"},
+		{`{"action":"help","verify":true}`, fault.BadRequest, "/verify"},
+		{`{"action":"help","budget":500}`, fault.BadRequest, "/budget"},
+		{`{"action":"help","budget":{"maxCalls":5}}`, fault.UnknownField, "/budget/maxCalls"},
+		{`{"budget":{"maxTotalTokens":0}}`, fault.BadRequest, "/budget/maxTotalTokens"},
+		{`{"budget":{"maxTotalTokens":500},"id":1}`, fault.BadRequest, ""},
+	} {
+		r, faults := d.Read([]byte(test.call))
+		if r != nil || len(faults) != 1 || faults[0].Code != test.code || faults[0].At != test.at {
+			t.Errorf("%s: got %+v %v", test.call, r, faults)
+		}
+	}
+	// explain is help only where it is no function's action.
+	own := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "db.query.explain", "db.query.run")).Dispatchers[0]
+	if r, faults := own.Read([]byte(`{"action":"explain"}`)); len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != "db.query.explain" {
+		t.Errorf("got %+v %v", r, faults)
+	}
+}
+
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	d := network(t)
+	for limit, want := range map[int]string{ // of what stands behind the group's own words
+		100: "Devices and racks. Omit action for help. Resources: device, rack, device.interface",
+		61:  "Devices and racks. Omit action for help. Resources: device, rack",
+		45:  "Devices and racks. Omit action for help. Resources: device, rack",
+		44:  "Devices and racks. Omit action for help. 2 resources",
+		0:   "Devices and racks. Omit action for help. 2 resources",
+	} {
+		if got := d.Description(limit, bytesAsTokens); got != want {
+			t.Errorf("%d: got %q", limit, got)
+		}
+	}
+	many := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t,
+		"s.alpha.get", "s.beta.get", "s.beta.x.list", "s.gamma.get", "s.delta.get")).Dispatchers[0]
+	if got := many.Description(56, bytesAsTokens); got != "Omit action for help. Resources: beta …and 3 more" {
+		t.Errorf("got %q", got)
+	}
+	files := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "fs.read", "fs.write")).Dispatchers[0]
+	if got := files.Description(100, bytesAsTokens); got != "Omit action for help. Actions: read, write" {
+		t.Errorf("got %q", got)
+	}
+	schema := gjson.ParseBytes(d.InputSchema())
+	for _, keyword := range []string{"oneOf", "anyOf", "allOf", "required", "additionalProperties"} {
+		if schema.Get(keyword).Exists() {
+			t.Errorf("the root has %s", keyword)
+		}
+	}
+	if schema.Get("type").Str != "object" {
+		t.Error("the root is no object")
+	}
+}
+
+// TestArrangements: each function of a view is of one dispatcher or in the rest, can be called there, and nothing else of
+// the registry is in any byte.
+func TestArrangements(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		names := drawnNames(rt)
+		all := make([]string, 0, 2*len(names))
+		for _, name := range names {
+			all = append(all, name, "hidden."+strings.ReplaceAll(name, "a", "qq"), name+".qqzz")
+		}
+		slices.Sort(all)
+		r := registry(t, slices.Compact(all)...)
+		view := r.View(func(s *steps.Spec) bool { return slices.Contains(names, s.Name) })
+		entries := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "a.b", "*", "a*", "b.list", "*.get", "help"}), 0, 5, rapid.ID).Draw(rt, "entries")
+		c := &Config{Autodispatch: rapid.Bool().Draw(rt, "auto")}
+		for i, e := range entries {
+			c.Groups = append(c.Groups, Group{Name: fmt.Sprint("g", i), Resources: []string{e}})
+		}
+		a := mustNew(t, c).Arrange(view)
+		limit := rapid.IntRange(0, 600).Draw(rt, "limit")
+		seen := map[string]int{}
+		tools := map[string]bool{"chain": true, "search": true, "info": true}
+		for _, e := range a.Rest {
+			seen[e.Spec().Name]++
+		}
+		for _, d := range a.Dispatchers {
+			if tools[d.Name] || !toolName.MatchString(d.Name) {
+				rt.Fatalf("a dispatcher is called %s", d.Name)
+			}
+			tools[d.Name] = true
+			for _, f := range d.functions {
+				seen[f.entry.Spec().Name]++
+				if a.Owner(f.entry.Spec().Name) != d {
+					rt.Fatalf("the owner of %s is another", f.entry.Spec().Name)
+				}
+				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": shown(f)})
+				if got, faults := d.Read(call); len(faults) > 0 || got.Entry != f.entry {
+					rt.Fatalf("%s does not call %s: %+v %v", call, f.entry.Spec().Name, got, faults)
+				}
+			}
+			answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
+			if least, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens}); !json.Valid(answer) || len(answer) > max(limit, len(least)) {
+				rt.Fatalf("help within %d: %d %s", limit, len(answer), answer)
+			}
+			_, faults := d.Read([]byte(`{"resource":"qqz","action":"qq"}`))
+			leaks := string(answer) + strings.Join(given, " ") + d.Description(limit, bytesAsTokens) + d.Name + strings.Join(faults[0].Available, " ") + strings.Join(faults[0].Nearest, " ")
+			if strings.Contains(strings.ReplaceAll(leaks, `"qqz"`, ""), "qq") || strings.Contains(leaks, "hidden") {
+				rt.Fatalf("tells of what is not in the view: %s", leaks)
+			}
+			if duplicates := duplicateKeys(answer); duplicates != "" {
+				rt.Fatalf("%s twice in %s", duplicates, answer)
+			}
+		}
+		for _, name := range names {
+			if seen[name] != 1 {
+				rt.Fatalf("%s is in %d places", name, seen[name])
+			}
+		}
+		if len(seen) != len(names) {
+			rt.Fatalf("%d functions of %d", len(seen), len(names))
+		}
+	})
+}
+
+func duplicateKeys(text []byte) string {
+	if _, f := strict(text); f != nil {
+		return f.Message
+	}
+	return ""
+}
+
+// TestHelpShowsShapes: help shows the shape of results where a function declares none, and with its schema the shape's.
+func TestHelpShowsShapes(t *testing.T) {
+	t.Parallel()
+	shape := &steps.Seen{Schema: []byte(`{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`)}
+	view := registryOf(t, spec("net.rack.list", ""), spec("net.rack.get", "")).Learn(func(spec *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
+		if spec.Name != "net.rack.list" {
+			return nil, nil
+		}
+		return call, func() *steps.Seen { return shape }
+	})
+	d := mustNew(t, &Config{Groups: []Group{{Name: "dcim", Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
+	for call, want := range map[string]string{
+		`{"action":"help"}`: `"list":"(…) seen: {id: integer} // Does net.rack.list"`,
+		`{"action":"help","params":{"action":"list","schema":true}}`: `"seen":` + string(shape.Schema),
+	} {
+		if answer, _ := helpOf(t, d, call, HelpOptions{}); !strings.Contains(answer, want) {
+			t.Errorf("%s: %s", call, answer)
+		}
+	}
+	if answer, _ := helpOf(t, d, `{"action":"help"}`, HelpOptions{Limit: 90}); strings.Contains(answer, "seen") {
+		t.Errorf("what does not fit is shown: %s", answer)
+	}
+}

@@ -1,0 +1,225 @@
+package groups
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// index finds a dispatcher's functions by what calls say.
+type index struct {
+	functions []*function
+	folded    []folded               // of the functions, in their order
+	longest   int                    // of the folded names, in bytes: no function is meant by a longer path
+	ends      map[string][]*function // by every end of the folded name that begins at a part
+	runs      map[string][]*function // by the name, whole or without its source or as it is shown, without any separators
+}
+
+// folded are the names of a function's resource, as foldPath gives them.
+type folded struct{ label, short, prefix string }
+
+func newIndex(functions []*function) *index {
+	x := &index{functions: functions, ends: map[string][]*function{}, runs: map[string][]*function{}}
+	for _, f := range functions {
+		x.folded = append(x.folded, folded{foldPath(f.label), foldPath(f.short()), foldPath(f.prefix)})
+		for _, name := range []string{pathOf(f.entry), f.entry.Spec().Name} {
+			name = foldPath(name)
+			x.longest = max(x.longest, len(name))
+			for end, found := name, true; found; _, end, found = strings.Cut(end, ".") {
+				if list := x.ends[end]; len(list) == 0 || list[len(list)-1] != f {
+					x.ends[end] = append(x.ends[end], f)
+				}
+			}
+		}
+		var seen []string
+		for _, path := range []string{f.entry.Spec().Name, dotted(f.short(), f.action), dotted(f.label, f.action)} {
+			if run := steps.FoldName(path); !slices.Contains(seen, run) {
+				seen = append(seen, run)
+				x.runs[run] = append(x.runs[run], f)
+			}
+		}
+	}
+	return x
+}
+
+// find gives the functions that a resource ("": not said) and an action mean, in this order, and only those of the
+// first way that finds any: as help shows them; the same as one path; when case and the separators _ - / are dropped; the
+// name without its source, or whole; an end of the name that begins at a part; for an action alone, the whole name
+// without separators; for an action that repeats the resource, the action alone.
+func (x *index) find(resource, action string) []*function {
+	for _, f := range x.ends[foldPath(action)] {
+		if f.label == resource && shown(f) == action {
+			return []*function{f}
+		}
+	}
+	path := dotted(resource, action)
+	folded := foldPath(path)
+	ends := x.ends[folded]
+	for _, is := range []func(*function) bool{
+		func(f *function) bool { return dotted(f.label, f.action) == path },
+		func(f *function) bool { return foldPath(dotted(f.label, f.action)) == folded },
+		func(f *function) bool {
+			return foldPath(dotted(f.short(), f.action)) == folded || foldPath(f.entry.Spec().Name) == folded
+		},
+	} {
+		var found []*function
+		for _, f := range ends {
+			if is(f) {
+				found = append(found, f)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	switch {
+	case len(ends) > 0:
+		return ends
+	case resource == "":
+		return x.runs[steps.FoldName(action)]
+	}
+	return x.repeated(resource, action)
+}
+
+// repeated gives the functions whose action is written with parts of the resource before it. No part of a name between the
+// two is left out: the resource stands in what is written before the action, or ends where the action begins.
+func (x *index) repeated(resource, action string) []*function {
+	resource, own := foldPath(resource), foldPath(parse(action).prefix)
+	if len(resource) > x.longest {
+		return nil
+	}
+	stated := own != "" && within(own, dots(resource))
+	var found []*function
+	for _, f := range x.ends[foldPath(action)] {
+		if stated || strings.HasSuffix("."+foldPath(f.prefix), "."+resource) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// below gives the functions of a resource and of those below it: of the resource as it is shown or named, else of all
+// resources that have it as a part.
+func (x *index) below(resource string) []*function {
+	wanted := foldPath(resource)
+	if wanted == "" || len(wanted) > x.longest {
+		return nil
+	}
+	needle := dots(wanted)
+	for _, is := range []func(*folded) bool{
+		func(f *folded) bool {
+			return under(f.label, wanted) || under(f.short, wanted) || under(f.prefix, wanted)
+		},
+		func(f *folded) bool { return within(f.prefix, needle) },
+	} {
+		var found []*function
+		for i, f := range x.functions {
+			if is(&x.folded[i]) {
+				found = append(found, f)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// choose gives the one function that a call means, or says why there is none: unknown_function.
+func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
+	found := d.index().find(resource, action)
+	switch len(found) {
+	case 0:
+		return nil, d.unknown(resource, action)
+	case 1:
+		return found[0], nil
+	}
+	labels := labelsIn(found)
+	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", quote(action), listed(labels))
+	if resource != "" {
+		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", quote(action), quote(resource), listed(labels))
+	}
+	f.At, f.Available = "/action", labels[:min(len(labels), maxListed)]
+	return nil, f
+}
+
+// unknown says that no function is meant, with what is nearest.
+func (d *Dispatcher) unknown(resource, action string) *fault.Error {
+	of, at, written := d.functions, "/action", action
+	var names []string
+	var f *fault.Error
+	if resource != "" {
+		of = d.index().below(resource)
+	}
+	switch {
+	case len(of) == 0:
+		at, written, names = "/resource", resource, labelsIn(d.functions)
+		f = fault.New(fault.UnknownFunction, "%s has no resource %s", d.Name, quote(resource))
+		f.Available = names
+		if only := d.index().find("", action); len(only) == 1 && declares(only[0].entry, "resource") {
+			f.Message += ", and " + action + " declares resource itself: give its arguments in params"
+		}
+	case resource != "":
+		f = fault.New(fault.UnknownFunction, "%s has no action %s", quote(resource), quote(action))
+		f.Available = actionsIn(of)
+	default:
+		f = fault.New(fault.UnknownFunction, "%s has no action %s", d.Name, quote(action))
+		if f.Available = labelsIn(of); oneLabel(of) {
+			f.Available = actionsIn(of)
+		}
+	}
+	if at == "/action" {
+		names = append(sortedSet(of, func(f *function) string { return f.action }), actionsIn(of)...)
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	f.At, f.Available = at, f.Available[:min(len(f.Available), maxListed)]
+	if f.Nearest = fault.Nearest(written, names, maxNearest); len(f.Nearest) > 0 {
+		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
+	} else {
+		f.Message += "."
+	}
+	f.Message += ` {"action":"help"} lists all`
+	return f
+}
+
+func labelsIn(functions []*function) []string {
+	return sortedSet(functions, func(f *function) string { return f.label })
+}
+
+// actionsIn lists actions, with their resource where there are several.
+func actionsIn(functions []*function) []string {
+	one := oneLabel(functions)
+	return sortedSet(functions, func(f *function) string {
+		if one {
+			return f.action
+		}
+		return dotted(f.label, f.action)
+	})
+}
+
+func sortedSet(functions []*function, of func(*function) string) []string {
+	var set []string
+	for _, f := range functions {
+		if text := of(f); text != "" {
+			set = append(set, text)
+		}
+	}
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// listed joins the first of many names.
+func listed(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// declares tells whether a function takes a top-level argument of this name.
+func declares(e *steps.Entry, name string) bool { return e.Argument(name) != "" }

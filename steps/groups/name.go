@@ -1,0 +1,162 @@
+package groups
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// pathOf is a function's name as a resource and an action.
+func pathOf(e *steps.Entry) string { return cmp.Or(e.Spec().SessionPath, e.Spec().Path, e.Spec().Name) }
+
+// name is a function's path taken apart.
+type name struct {
+	prefix string // all before the action; "" where the name has no dot
+	action string
+}
+
+func parse(full string) name {
+	dot := strings.LastIndexByte(full, '.')
+	return name{full[:max(dot, 0)], full[dot+1:]}
+}
+
+func (n name) source() string {
+	source, _, _ := strings.Cut(n.prefix, ".")
+	return source
+}
+
+// short is the resource without the source, or the source where it is all that stands before the action.
+func (n name) short() string { return n.prefix[strings.IndexByte(n.prefix, '.')+1:] }
+
+// whole tells that no part of a name is empty: only then can a call name it.
+func whole(full string) bool {
+	return full != "" && full[0] != '.' && full[len(full)-1] != '.' && !strings.Contains(full, "..")
+}
+
+// dotted joins a resource and an action, either of which may be "".
+func dotted(resource, action string) string {
+	if resource == "" || action == "" {
+		return resource + action
+	}
+	return resource + "." + action
+}
+
+// foldPath gives the form in which dotted names are equal that differ in case and the separators _ - / only. The parts
+// stay apart: device.type is not device_type.
+func foldPath(path string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '_' || c == '-' || c == '/' {
+			return -1
+		}
+		return unicode.ToLower(c)
+	}, path)
+}
+
+// under tells whether path is resource or lies below it.
+func under(path, resource string) bool {
+	return strings.HasPrefix(path, resource) && (len(path) == len(resource) || path[len(resource)] == '.')
+}
+
+// within tells whether a resource, with a dot on each side, is a run of whole parts of path.
+func within(path, dotted string) bool {
+	return len(path)+2 >= len(dotted) && strings.Contains(dots(path), dotted)
+}
+
+func dots(path string) string { return "." + path + "." }
+
+// entry is one of a group's Resources.
+type entry struct {
+	text          string
+	pattern       *regexp.Regexp // of a beginning of a name, to the end of a part; nil: text is no pattern
+	own           int            // characters that stand for themselves
+	longest       string         // run of them: no name fits without it
+	group, number int
+}
+
+func newEntry(text string) (entry, *fault.Error) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return entry{}, fault.New(fault.BadRequest, "the name of a resource is empty")
+	case strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), !whole(text):
+		return entry{}, fault.New(fault.BadRequest, "%s is no name of a resource: write parts with dots between them, as in device.interface", quote(text))
+	}
+	e := entry{text: text, own: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}
+	if e.own < len(text) {
+		for _, run := range strings.FieldsFunc(text, func(c rune) bool { return c == '*' || c == '?' }) {
+			if len(run) > len(e.longest) {
+				e.longest = run
+			}
+		}
+		// What is lazy ends as early as it can, so that repo.* reaches as far as repo.issue.
+		quoted := strings.NewReplacer(`\*`, `.*?`, `\?`, `.`).Replace(regexp.QuoteMeta(text))
+		e.pattern = regexp.MustCompile(`^(?s:` + quoted + `)(?:\.|$)`)
+	}
+	return e, nil
+}
+
+// reach is how many bytes of a function's name, or of its path, the entry covers; 0 if it fits neither.
+func (e *entry) reach(function *steps.Entry) int {
+	return max(e.reachOf(function.Spec().Name), e.reachOf(pathOf(function)))
+}
+
+// reachOf is how many bytes of a name the entry covers, from its beginning or from behind its source.
+func (e *entry) reachOf(full string) int {
+	reached := e.beginning(full)
+	if dot := strings.IndexByte(full, '.'); dot >= 0 {
+		if n := e.beginning(full[dot+1:]); n > 0 && (reached == 0 || dot+1+n < reached) {
+			reached = dot + 1 + n
+		}
+	}
+	return reached
+}
+
+func (e *entry) beginning(full string) int {
+	switch {
+	case e.pattern == nil && under(full, e.text):
+		return len(e.text)
+	case e.pattern == nil, !strings.Contains(full, e.longest):
+		return 0
+	}
+	found := e.pattern.FindStringIndex(full)
+	switch {
+	case found == nil:
+		return 0
+	case found[1] == len(full) && full[found[1]-1] != '.':
+		return len(full)
+	}
+	return found[1] - 1
+}
+
+// moreExact tells whether e, which covers n bytes of a name, is the more exact entry than other, which covers m. Of equals
+// neither is.
+func (e *entry) moreExact(n int, other *entry, m int) bool {
+	switch {
+	case n != m:
+		return n > m
+	case (e.pattern == nil) != (other.pattern == nil):
+		return e.pattern == nil
+	}
+	return e.own > other.own
+}
+
+const maxShown, maxNearest, maxListed = 60, 3, 20
+
+// quote writes a text that a caller gave for a message, shortened.
+func quote(text string) string {
+	if runes := []rune(text[:min(len(text), 4*maxShown)]); len(runes) > maxShown {
+		text = string(runes[:maxShown]) + "…"
+	}
+	return string(appendString(nil, text))
+}
+
+// appendString writes a JSON string with no more escapes than JSON needs.
+func appendString(b []byte, text string) []byte {
+	b, _ = jsontext.AppendQuote(b, text) // what is no UTF-8 is replaced
+	return b
+}

@@ -1,0 +1,344 @@
+package groups
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Request is one call of a dispatcher. Exactly one of Help, Fetch and Entry is set.
+type Request struct {
+	Help *Help
+
+	// Fetch asks for more of an earlier large result: a JSON object with the continuation token and the fields beside it,
+	// at the top or in `params` as they were given, and nothing of what else the call holds, which is what was called
+	// before. Nothing runs. What is wrong with its fields is for the one who answers fetches to say.
+	Fetch json.RawMessage
+
+	Entry *steps.Entry    // the function that is called
+	Args  json.RawMessage // a JSON object; it was not looked at with the function's schema
+	At    string          // the JSON Pointer of the arguments in the call: "/params" or ""
+
+	// Unused are the hoisted names of a call, in its order, that the function does not declare: they stand at the top and
+	// are not in Args, not even where the function takes arguments of any name, as its schema says nothing of what it would do
+	// with them.
+	Unused []string
+
+	Lite           *bool // of a call and of help; nil: not said
+	Verify         bool
+	MaxTotalTokens int // of `budget`, of a call and of help; 0: not said
+}
+
+// Read decodes the arguments of one call; none is {}. All faults come back at once: bad_json alone, else bad_request for
+// a wrong type or combination of fields, unknown_function for a resource or an action that is not there, unknown_field
+// for what help does not take. The arguments themselves are for the function's schema. Whatever they hold, the function
+// is the one that resource and action name.
+func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = []byte("{}")
+	}
+	compact, f := strict(args)
+	if f != nil {
+		return nil, []*fault.Error{f}
+	}
+	root := gjson.ParseBytes(compact)
+	r := &reader{d: d}
+	if root.Type == gjson.Null {
+		root = gjson.Parse("{}")
+	}
+	if !root.IsObject() {
+		r.wrongType("", "an object with resource, action and params", root)
+		return nil, r.faults
+	}
+	r.fields(root)
+	request := r.request()
+	if len(r.faults) > 0 {
+		return nil, r.faults
+	}
+	return request, nil
+}
+
+const maxPointer = 400 // bytes; deeper is no help
+
+// strict checks that text is one JSON value in UTF-8 without duplicate keys, and drops the white space between its
+// tokens.
+func strict(text []byte) ([]byte, *fault.Error) {
+	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true))
+	if err == nil {
+		return compact, nil
+	}
+	f := fault.New(fault.BadJSON, "not JSON: %v", err)
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		if f.Offset = int(syntax.ByteOffset); len(syntax.JSONPointer) <= maxPointer {
+			f.At = string(syntax.JSONPointer)
+		}
+		f.Message = "not JSON: " + syntax.Err.Error()
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			f.Message += " " + quote(syntax.JSONPointer.LastToken()) + ": a key may stand once in an object"
+		}
+	}
+	f.Err = err
+	return nil, f
+}
+
+// member is one of an object; a null one counts as absent where it is a field of the call.
+type member struct {
+	name, key string // the key as it is written, with its quotes
+	value     gjson.Result
+}
+
+func members(object gjson.Result) []member {
+	var all []member
+	object.ForEach(func(key, value gjson.Result) bool {
+		all = append(all, member{key.String(), key.Raw, value})
+		return true
+	})
+	return all
+}
+
+func find(all []member, name string) (gjson.Result, bool) {
+	for _, m := range all {
+		if m.name == name && m.value.Type != gjson.Null {
+			return m.value, true
+		}
+	}
+	return gjson.Result{}, false
+}
+
+// reader reads one call.
+type reader struct {
+	d      *Dispatcher
+	faults []*fault.Error
+
+	resource, action string
+	unread           bool         // one of them is no text
+	params           gjson.Result // an object, where hasParams
+	hasParams        bool
+	lite             *bool
+	verify           bool
+	top              []member // all
+	flat             []member // what is no field of a call and not hoisted
+	hoisted          []member
+}
+
+func (r *reader) fault(code fault.Code, at, format string, args ...any) {
+	r.faults = append(r.faults, fault.New(code, format, args...).Under(at))
+}
+
+func (r *reader) wrongType(at, want string, got gjson.Result) {
+	r.fault(fault.BadRequest, at, "must be %s, not %s", want, kindOf(got))
+}
+
+// fields sorts the members of a call.
+func (r *reader) fields(root gjson.Result) {
+	r.top = members(root)
+	for _, m := range r.top {
+		null := m.value.Type == gjson.Null
+		switch {
+		case slices.Contains(callFields, m.name):
+			if !null {
+				r.field(m)
+			}
+		case slices.Contains(r.d.hoist, m.name):
+			if !null {
+				r.hoisted = append(r.hoisted, m)
+			}
+		default:
+			r.flat = append(r.flat, m)
+		}
+	}
+}
+
+func (r *reader) field(m member) {
+	at := "/" + m.name
+	switch m.name {
+	case "resource":
+		r.resource = r.text(m.value, at)
+	case "action":
+		r.action = r.text(m.value, at)
+	case "lite":
+		r.lite = r.boolean(m.value, at)
+	case "verify":
+		b := r.boolean(m.value, at)
+		r.verify = b != nil && *b
+	case "params":
+		if r.hasParams = m.value.IsObject(); !r.hasParams {
+			kind := kindOf(m.value)
+			if m.value.Type == gjson.String {
+				kind = "a string" // it may hold what is nobody's business
+			}
+			r.fault(fault.BadRequest, at, "must be an object of arguments, not %s", kind)
+			return
+		}
+		r.params = m.value
+	}
+}
+
+func (r *reader) text(v gjson.Result, at string) string {
+	if v.Type != gjson.String {
+		r.wrongType(at, "a string", v)
+		r.unread = true
+	}
+	return strings.Trim(v.Str, " ")
+}
+
+func (r *reader) boolean(v gjson.Result, at string) *bool {
+	if !v.IsBool() {
+		r.wrongType(at, "true or false", v)
+		return nil
+	}
+	b := v.Bool()
+	return &b
+}
+
+func (r *reader) request() *Request {
+	if token, inParams := r.token(); token {
+		r.faults = nil // they are of what was called before
+		return r.fetch(inParams)
+	}
+	if r.unread {
+		return nil
+	}
+	if r.asksHelp() {
+		return r.help()
+	}
+	f, unknown := r.d.choose(r.resource, r.action)
+	if unknown != nil {
+		r.faults = append(r.faults, unknown)
+		return nil
+	}
+	request := &Request{Entry: f.entry, Lite: r.lite, Verify: r.verify}
+	if r.hasParams || !declares(f.entry, budgetField) {
+		request.MaxTotalTokens = r.budget()
+	}
+	own := r.flat
+	if r.hasParams {
+		request.At, own = "/params", members(r.params)
+		r.refuseFlat()
+	} else {
+		r.refuseAmbiguous(f.entry)
+	}
+	request.Args, request.Unused = r.arguments(f.entry, own)
+	return request
+}
+
+const budgetField = "budget"
+
+// budget takes `budget` off what stands at the top. Of its fields maxTotalTokens has a meaning for one call.
+func (r *reader) budget() int {
+	at := slices.IndexFunc(r.flat, func(m member) bool { return m.name == budgetField })
+	if at < 0 {
+		return 0
+	}
+	value := r.flat[at].value
+	r.flat = slices.Delete(slices.Clone(r.flat), at, at+1)
+	switch {
+	case value.Type == gjson.Null:
+		return 0
+	case !value.IsObject():
+		r.wrongType("/budget", "an object, {\"maxTotalTokens\":…}", value)
+		return 0
+	}
+	tokens := 0
+	for _, m := range members(value) {
+		place := fault.Key("/budget", m.name)
+		n := int(m.value.Num)
+		switch {
+		case m.name != "maxTotalTokens":
+			r.fault(fault.UnknownField, place, "the budget of one call has maxTotalTokens alone")
+		case m.value.Type == gjson.Null:
+		case m.value.Type != gjson.Number || float64(n) != m.value.Num || n < 1 || n > 1<<31-1:
+			r.wrongType(place, "a whole number from 1", m.value)
+		default:
+			tokens = n
+		}
+	}
+	return tokens
+}
+
+// refuseFlat refuses flat arguments beside params.
+func (r *reader) refuseFlat() {
+	if len(r.flat) == 0 {
+		return
+	}
+	names := make([]string, len(r.flat))
+	fetches := false
+	for i, m := range r.flat {
+		names[i] = quote(m.name)
+		fetches = fetches || slices.Contains(fetchFields, m.name)
+	}
+	hint := ""
+	if fetches {
+		hint = "; to fetch more of a result, give its continuation_token"
+	}
+	r.fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", listed(names), hint)
+}
+
+// refuseAmbiguous refuses the flat form where a field of the call could be meant as an argument.
+func (r *reader) refuseAmbiguous(e *steps.Entry) {
+	for _, name := range callFields {
+		if !declares(e, name) {
+			continue
+		}
+		_, given := find(r.top, name)
+		if selects := name == "resource" || name == "action" || name == "params"; selects && len(r.flat) > 0 || !selects && given {
+			r.fault(fault.BadRequest, "", "%s declares an argument %s itself: give its arguments in params", e.Spec().Name, name)
+			return
+		}
+	}
+	for _, m := range r.flat {
+		if slices.Contains(helpFields, m.name) && !declares(e, m.name) {
+			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, quote(m.name), appendString(nil, e.Spec().Name))
+		}
+	}
+}
+
+// arguments writes the arguments, and after them the hoisted ones that the function declares and own does not give.
+// unused are those that it does not declare.
+func (r *reader) arguments(e *steps.Entry, own []member) (args []byte, unused []string) {
+	args = []byte{'{'}
+	add := func(m member) {
+		if len(args) > 1 {
+			args = append(args, ',')
+		}
+		args = append(append(append(args, m.key...), ':'), m.value.Raw...)
+	}
+	for _, m := range own {
+		add(m)
+	}
+	for _, h := range r.hoisted {
+		declared := e.Argument(h.name)
+		switch {
+		case declared == "":
+			unused = append(unused, h.name)
+		case !slices.ContainsFunc(own, func(m member) bool { return e.Argument(m.name) == declared }):
+			add(h)
+		}
+	}
+	return append(args, '}'), unused
+}
+
+func kindOf(v gjson.Result) string {
+	switch {
+	case v.IsObject():
+		return "an object"
+	case v.IsArray():
+		return "an array"
+	case v.IsBool():
+		return "a boolean"
+	case v.Type == gjson.String:
+		return "the string " + quote(v.Str)
+	case v.Type == gjson.Number:
+		return "the number " + v.Raw[:min(len(v.Raw), maxShown)]
+	}
+	return "null"
+}

@@ -1,0 +1,126 @@
+package groups
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestRepeatedResource: an action may be written with its resource before it; a part of the name may not be left out.
+func TestRepeatedResource(t *testing.T) {
+	t.Parallel()
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, "g.x.c.b.delete", "g.y.list")).Dispatchers[0]
+	for call, want := range map[string]string{
+		`{"resource":"x.c.b","action":"b.delete"}`:        "g.x.c.b.delete",
+		`{"resource":"g.x.c.b","action":"c.b.delete"}`:    "g.x.c.b.delete",
+		`{"resource":"b","action":"x.c.b.delete"}`:        "g.x.c.b.delete",
+		`{"resource":"x","action":"x.c.b.delete"}`:        "g.x.c.b.delete",
+		`{"resource":"X.C","action":"g.x.c.b.delete"}`:    "g.x.c.b.delete",
+		`{"resource":"x","action":"b.delete"}`:            "",
+		`{"resource":"x","action":"delete"}`:              "",
+		`{"resource":"g.x","action":"b.delete"}`:          "",
+		`{"resource":"g","action":"c.b.delete"}`:          "",
+		`{"resource":"y","action":"b.delete"}`:            "",
+		`{"resource":"x.b","action":"x.c.b.delete"}`:      "",
+		`{"resource":"x.c.b.delete","action":"b.delete"}`: "",
+	} {
+		r, faults := d.Read([]byte(call))
+		if got := ""; want == "" && (r != nil || len(faults) != 1 || faults[0].Code != fault.UnknownFunction) {
+			t.Errorf("%s: got %+v %v", call, r, faults)
+		} else if r != nil {
+			if got = r.Entry.Spec().Name; got != want {
+				t.Errorf("%s calls %s", call, got)
+			}
+		} else if want != "" {
+			t.Errorf("%s: %v", call, faults)
+		}
+	}
+}
+
+// TestSuggestions: each name is suggested once, and what is listed is what the call lacks.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "files.read_file", "files.read_text_file", "files.write_file")).Dispatchers[0]
+	_, faults := d.Read([]byte(`{"action":"read_fil"}`))
+	if f := faults[0]; !slices.Equal(f.Nearest, []string{"read_file", "read_text_file"}) || !slices.Equal(f.Available, []string{"read_file", "read_text_file", "write_file"}) {
+		t.Errorf("got %v, of %v", f.Nearest, f.Available)
+	}
+	_, faults = lab(t).Read([]byte(`{"action":"lst"}`))
+	if f := faults[0]; !slices.Contains(f.Available, "device_type") || f.Nearest[0] != "list" {
+		t.Errorf("got %v, of %v", f.Nearest, f.Available)
+	}
+}
+
+// TestHugePaths: a path that no name is as long as is compared with none. The test is not parallel, as it counts what is
+// allocated.
+func TestHugePaths(t *testing.T) {
+	const functions = 2000
+	var names []string
+	for i := range functions {
+		names = append(names, fmt.Sprintf("s.resource_%d.part.list_%d", i, i))
+	}
+	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t, names...)).Dispatchers[0]
+	huge := strings.Repeat("a", 1<<20)
+	for _, call := range []string{`{"resource":"` + huge + `","action":"list_7"}`, `{"resource":"` + huge + `","action":"part.list_7"}`, `{"resource":"` + huge + `"}`} {
+		allocated := testing.AllocsPerRun(1, func() {
+			if r, faults := d.Read([]byte(call)); r != nil || len(faults) != 1 || faults[0].At != "/resource" || len(faults[0].Message) > 1000 {
+				t.Errorf("got %+v, %d faults", r, len(faults))
+			}
+		})
+		if allocated > functions/4 {
+			t.Errorf("%.40s: %.0f allocations", call, allocated)
+		}
+	}
+}
+
+// drawnNames draws function names from few words, so that they share much.
+func drawnNames(t *rapid.T) []string {
+	word := rapid.SampledFrom([]string{"a", "b", "ab", "a_b", "list", "get", "help", "explain", "a-b", "é"})
+	name := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(word, 1, 4).Draw(t, "words"), ".")
+	})
+	return rapid.SliceOfNDistinct(name, 1, 12, rapid.ID).Draw(t, "names")
+}
+
+func TestReadAgainstTheRules(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		names := drawnNames(rt)
+		a := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}}).Arrange(registry(t, names...))
+		if len(a.Dispatchers) == 0 {
+			return
+		}
+		d := a.Dispatchers[0]
+		part := rapid.SampledFrom([]string{"", "a", "b", "ab", "A_B", "a.b", "list", "get", "ab.list", "help", "b.help", "explain", "xy", "Ab"})
+		call, _ := json.Marshal(map[string]any{"resource": part.Draw(rt, "resource"), "action": part.Draw(rt, "action")})
+		r, faults := d.Read(call)
+		checkRequest(rt, d, call, r, faults)
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		`{"resource":"device","action":"list","params":{"site":"a"}}`, `{"action":"get","id":1,"repoId":"r"}`, `{}`, `null`, ``,
+		`{"action":"help","params":{"action":"list"},"schema":true}`, `{"params":{"continuation_token":"oc1_1"}}`,
+		`{"action":"explain","resource":"device.list","again":true}`, `{"action":"get","budget":{"maxTotalTokens":9}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	d := lab(f)
+	count := func(text []byte) int { return len(text) / 4 }
+	f.Fuzz(func(t *testing.T, call []byte) {
+		r, faults := d.Read(call)
+		checkRequest(t, d, call, r, faults)
+		if r != nil && r.Help != nil {
+			if answer, _ := d.Help(r.Help, &HelpOptions{Limit: 100, Count: count}); !json.Valid(answer) {
+				t.Fatalf("%s: help is %s", call, answer)
+			}
+		}
+	})
+}

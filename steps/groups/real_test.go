@@ -1,0 +1,228 @@
+package groups
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/openapi"
+)
+
+// github gives the registry of GitHub's REST API.
+func github(tb testing.TB) *steps.Registry {
+	folder := os.Getenv("ONECALL_TEST_NPM")
+	if folder == "" {
+		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder in which `npm install --ignore-scripts @octokit/openapi` was run")
+	}
+	document := filepath.Join(folder, "node_modules/@octokit/openapi/generated/api.github.com.json")
+	if _, err := os.Stat(document); err != nil {
+		tb.Skip("ONECALL_TEST_NPM has no @octokit/openapi: ", err)
+	}
+	source, err := openapi.New(&openapi.Options{Name: "github", Spec: document, Client: http.DefaultClient})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = source.Close() })
+	registry, err := steps.NewRegistry(source.Functions(), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return registry
+}
+
+// githubGroups are thirteen groups that hold all of GitHub's operations.
+var githubGroups = []Group{
+	{Name: "repos", Resources: []string{"repo"}},
+	{Name: "issues", Resources: []string{"repo.issue", "repo.label", "repo.milestone", "repo.assignee", "issue"}},
+	{Name: "pulls", Resources: []string{"repo.pull"}},
+	{Name: "actions", Resources: []string{"*.action", "repo.environment", "actions"}},
+	{Name: "git", Resources: []string{"repo.git", "repo.branch", "repo.commit", "repo.tag", "repo.compare", "repo.content"}},
+	{Name: "orgs", Resources: []string{"org", "orgs", "organization"}},
+	{Name: "users", Resources: []string{"user", "email", "key", "gpg_key", "block", "follower", "social_account"}},
+	{Name: "security", Resources: []string{"*.code_scanning", "*.secret_scanning", "*.dependabot", "*.security_advisory", "advisory"}},
+	{Name: "enterprise", Resources: []string{"enterprise"}},
+	{Name: "teams", Resources: []string{"team", "org.team"}},
+	{Name: "gists", Resources: []string{"gist"}},
+	{Name: "apps", Resources: []string{"app", "application", "installation", "marketplace_*"}},
+	{Name: "misc", Resources: []string{"*"}},
+}
+
+func budgetCounter(tb testing.TB) budget.Counter {
+	c, err := budget.NewCounter("", 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+func counter(tb testing.TB) func([]byte) int {
+	c := budgetCounter(tb)
+	return func(text []byte) int { return c.Count(text, -1) }
+}
+
+// wire is a tool as a list of tools has it.
+func wire(d *Dispatcher, limit int, count func([]byte) int) []byte {
+	text := appendString([]byte(`{"description":`), d.Description(limit, count))
+	text = append(append(text, `,"inputSchema":`...), d.InputSchema()...)
+	return append(appendString(append(text, `,"name":`...), d.Name), "},"...)
+}
+
+func TestGitHubSizes(t *testing.T) {
+	t.Parallel()
+	view, count := github(t), counter(t)
+	a := mustNew(t, &Config{Groups: githubGroups}).Arrange(view)
+	if len(a.Dispatchers) != 13 || len(a.Rest) != 0 {
+		t.Fatalf("%d dispatchers, %d functions left", len(a.Dispatchers), len(a.Rest))
+	}
+	list, wide, helps := 0, 0, 0
+	for _, d := range a.Dispatchers {
+		list += count(wire(d, 24, count))
+		wide += count(wire(d, 40, count))
+		answer, given := d.Help(nil, &HelpOptions{Limit: 2000, Count: count})
+		if count(answer) > 2000 || !json.Valid(answer) {
+			t.Errorf("help of %s has %d tokens", d.Name, count(answer))
+		}
+		helps += count(answer)
+		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(wire(d, 24, count)), count(answer), len(given))
+	}
+	t.Logf("13 dispatchers for %d functions: %d tokens, %d with longer descriptions; all helps: %d", view.Len(), list, wide, helps)
+	if list > 1060 { // with the fields of a fetch; with chain, search and info, which have about 600, it is below 1,700
+		t.Errorf("the dispatchers have %d tokens", list)
+	}
+	var lines []int
+	for _, d := range a.Dispatchers {
+		p := newPage(d, &Help{}, &HelpOptions{})
+		for _, f := range d.functions {
+			lines = append(lines, count(p.line(f, summed)))
+		}
+	}
+	slices.Sort(lines)
+	t.Logf("a function's line in help: median %d tokens, most %d", lines[len(lines)/2], lines[len(lines)-1])
+	if median := lines[len(lines)/2]; median > 120 {
+		t.Errorf("the median line has %d tokens", median)
+	}
+}
+
+// TestGitHubIsReachable calls every operation by what help shows of it, and gets its schema whole.
+func TestGitHubIsReachable(t *testing.T) {
+	t.Parallel()
+	view := github(t)
+	for name, c := range map[string]*Config{"groups": {Groups: githubGroups}, "resources": {Autodispatch: true}} {
+		a := mustNew(t, c).Arrange(view)
+		called := 0
+		for _, d := range a.Dispatchers {
+			for _, f := range d.functions {
+				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": f.action})
+				if r, faults := d.Read(call); len(faults) > 0 || r.Entry != f.entry {
+					t.Fatalf("%s: %s does not call %s: %v", name, call, f.entry.Spec().Name, faults)
+				}
+				ask, _ := json.Marshal(map[string]any{"action": "help", "params": map[string]string{"action": f.entry.Spec().Name}, "schema": true})
+				r, faults := d.Read(ask)
+				if len(faults) > 0 || len(r.Help.scope) != 1 {
+					t.Fatalf("%s: %s: %v", name, ask, faults)
+				}
+				if called++; called%20 == 0 {
+					answer, _ := d.Help(r.Help, &HelpOptions{Limit: 10, Count: bytesAsTokens})
+					if !strings.Contains(string(answer), `"inputSchema":`+string(f.entry.Spec().Input)) {
+						t.Errorf("%s: %s", f.entry.Spec().Name, answer)
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d dispatchers", name, len(a.Dispatchers))
+		if len(a.Dispatchers) > 100 {
+			t.Errorf("%s: %d dispatchers", name, len(a.Dispatchers))
+		}
+		if called != view.Len() {
+			t.Errorf("%s: %d of %d functions", name, called, view.Len())
+		}
+	}
+}
+
+// many is a registry of 10,000 functions.
+func many(b *testing.B) *steps.Registry {
+	var specs []steps.Spec
+	for i := range 10_000 {
+		specs = append(specs, spec(fmt.Sprintf("source%d.resource_%d.part.action_%d", i%10, i%250, i), `{"type":"object","properties":{"id":{"type":"integer"}}}`))
+	}
+	return registryOf(b, specs...)
+}
+
+func BenchmarkArrange(b *testing.B) {
+	var groups []Group
+	for i := range 13 {
+		groups = append(groups, Group{Name: fmt.Sprint("g", i), Resources: []string{fmt.Sprint("resource_", i), fmt.Sprintf("*_%d3", i)}})
+	}
+	view := many(b)
+	d, _ := New(&Config{Groups: groups, Autodispatch: true})
+	b.ReportAllocs()
+	for b.Loop() {
+		if a := d.Arrange(view); len(a.Dispatchers) < 13 {
+			b.Fatal(len(a.Dispatchers))
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	d, _ := New(&Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}})
+	one := d.Arrange(many(b)).Dispatchers[0]
+	call := []byte(`{"resource":"source1.resource_1.part","action":"action_1001","params":{"id":7}}`)
+	one.Read(call) // the index is made at the first call
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, faults := one.Read(call); r == nil {
+			b.Fatal(faults)
+		}
+	}
+}
+
+// BenchmarkReadHuge reads a call whose resource no name is as long as.
+func BenchmarkReadHuge(b *testing.B) {
+	d, _ := New(&Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}})
+	one := d.Arrange(many(b)).Dispatchers[0]
+	for name, call := range map[string]string{
+		"resource": `{"resource":"` + strings.Repeat("a", 1<<20) + `","action":"list"}`,
+		"action":   `{"resource":"source1.resource_1","action":"` + strings.Repeat("a.", 1<<19) + `list"}`,
+		"unknown":  `{"resource":"zzz","action":"list"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			one.Read([]byte(`{"action":"list"}`))
+			b.ReportAllocs()
+			for b.Loop() {
+				if r, faults := one.Read([]byte(call)); r != nil || len(faults) != 1 {
+					b.Fatal(faults)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkHelp(b *testing.B) {
+	view, counter := github(b), budgetCounter(b)
+	count := func(text []byte) int { return counter.Count(text, 2000) }
+	d, _ := New(&Config{Groups: []Group{{Name: "all", Resources: []string{"*"}}}})
+	one := d.Arrange(view).Dispatchers[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		if answer, _ := one.Help(nil, &HelpOptions{Limit: 2000, Count: count}); len(answer) < 100 {
+			b.Fatal(string(answer))
+		}
+	}
+}
+
+func BenchmarkFlatNames(b *testing.B) {
+	entries := many(b).All()
+	b.ReportAllocs()
+	for b.Loop() {
+		if names := FlatNames(entries, nil); len(names) != len(entries) {
+			b.Fatal(len(names))
+		}
+	}
+}

@@ -1,0 +1,448 @@
+package exprs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+func invoke(ctx context.Context, s *Source, name, args string) (string, error) {
+	for _, fn := range s.Functions() {
+		if fn.Name == name {
+			result, err := fn.Call(ctx, []byte(args))
+			return string(result), err
+		}
+	}
+	return "", fmt.Errorf("no function %s", name)
+}
+
+func TestConformance(t *testing.T) {
+	stepstest.Run(t, stepstest.Options{
+		New: func(*testing.T) steps.Source { return New() },
+		Args: map[string]string{
+			"expr.eval":    `{"expression":"a + 1","vars":{"a":2}}`,
+			"text.match":   `{"text":"a1b2","pattern":"[a-z](\\d)","all":true}`,
+			"text.replace": `{"text":"a1b2","pattern":"\\d","with":"#"}`,
+		},
+		Fails: map[string][]string{
+			"expr.eval":    {`{"expression":"a +"}`},
+			"text.match":   {`{"text":"a","pattern":"("}`},
+			"text.replace": {`{"text":"a","pattern":"(","with":""}`, `{"text":"a","pattern":"a","with":"$1"}`},
+		},
+	})
+}
+
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		fn, args, want string
+		code           fault.Code
+		at             string
+	}{
+		{fn: "expr.eval", args: `{"expression":"a + b","vars":{"a":1,"b":2}}`, want: `3`},
+		{fn: "expr.eval", args: `{"expression":"1 + 2"}`, want: `3`},
+		{fn: "expr.eval", args: `{"expression":"xs[0].n > 1 && len(xs) == 2","vars":{"xs":[{"n":2},{}]}}`, want: `true`},
+		{fn: "expr.eval", args: `{"expression":"a +","vars":{"a":1}}`, code: fault.BadExpression},
+		{fn: "expr.eval", args: `{"expression":""}`, code: fault.BadExpression},
+		{fn: "expr.eval", args: `{"vars":{}}`, code: fault.BadArguments},
+		{fn: "expr.eval", args: `{"expression":"1","vars":[]}`, code: fault.BadArguments, at: "/vars"},
+		{fn: "expr.eval", args: `{"expression":"1","vars":null}`, code: fault.BadArguments, at: "/vars"},
+		{fn: "expr.eval", args: `{"expression":1}`, code: fault.BadArguments},
+		{fn: "expr.eval", args: `{"expression":"1","x":2}`, code: fault.BadArguments},
+		{fn: "expr.eval", args: ``, code: fault.BadArguments},
+
+		{fn: "text.match", args: `{"text":"on 2024-05-06","pattern":"(?P<y>\\d+)-(\\d+)"}`,
+			want: `{"match":"2024-05","groups":["2024","05"],"named":{"y":"2024"}}`},
+		{fn: "text.match", args: `{"text":"<b>&","pattern":"<.>|(x)"}`, want: `{"match":"<b>","groups":[null],"named":{}}`},
+		{fn: "text.match", args: `{"text":"abc","pattern":"x"}`, want: `null`},
+		{fn: "text.match", args: `{"text":"abc","pattern":"x","all":true}`, want: `[]`},
+		{fn: "text.match", args: `{"text":"","pattern":""}`, want: `{"match":"","groups":[],"named":{}}`},
+		{fn: "text.match", args: `{"text":"äb cd","pattern":"(?i)\\b[A-Z]","all":true}`,
+			want: `[{"match":"b","groups":[],"named":{}},{"match":"c","groups":[],"named":{}}]`},
+		{fn: "text.match", args: `{"text":"a","pattern":"(?=a)"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"("}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"((((a{1000}){1000}){1000}){1000})"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("a", 4<<10+1) + `"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"a","pattern":"` + strings.Repeat("(k){1000}", 400) + `"}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"` + strings.Repeat("(a?)", 1000) + `","with":""}`, code: fault.BadArguments, at: "/pattern"},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", 2<<20) + `","pattern":"(a{500}){2}"}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches) + `","pattern":"a*?","all":true}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"text":"` + strings.Repeat("a", maxMatches-1) + `","pattern":"` + "(?P<" + strings.Repeat("n", 1000) + ">)" + `","all":true}`, code: fault.LimitExceeded},
+		{fn: "text.match", args: `{"pattern":"a"}`, code: fault.BadArguments},
+		{fn: "text.match", args: `{"text":"a"}`, code: fault.BadArguments},
+
+		{fn: "text.replace", args: `{"text":"a1b22","pattern":"(?P<l>[a-z])(\\d+)","with":"\\2\\g<l>-"}`, want: `"1a-22b-"`},
+		{fn: "text.replace", args: `{"text":"abc","pattern":"","with":"-"}`, want: `"-a-b-c-"`},
+		{fn: "text.replace", args: `{"text":"äöü","pattern":"ö|(x)","with":"<\\0\\1>"}`, want: `"ä<ö>ü"`},
+		{fn: "text.replace", args: `{"text":"a","pattern":"a","with":"\\\\1 \\$1 $ US$"}`, want: `"\\1 $1 $ US$"`},
+		{fn: "text.replace", args: `{"text":"aaa","pattern":"a","with":"\\g<0>\\g<0>"}`, want: `"aaaaaa"`},
+		{fn: "text.replace", args: `{"text":"none","pattern":"x","with":"y"}`, want: `"none"`},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"$1"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"x${n}"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\2"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<n>"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<>"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\g<1"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\n"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"a","pattern":"(a)","with":"\\"}`, code: fault.BadArguments, at: "/with"},
+		{fn: "text.replace", args: `{"text":"` + strings.Repeat("a", 100_000) + `","pattern":"a","with":"` + strings.Repeat("b", 1000) + `"}`, code: fault.LimitExceeded},
+		{fn: "text.replace", args: `{"text":"a","pattern":"a"}`, code: fault.BadArguments},
+	}
+	s := New()
+	for _, test := range tests {
+		got, err := invoke(t.Context(), s, test.fn, test.args)
+		if fault.CodeOf(err) != test.code || got != test.want {
+			t.Errorf("%s %.100s: got %.200s, %v; want %s%s", test.fn, test.args, got, err, test.want, test.code)
+		}
+		if f, ok := fault.As(err); ok && f.At != test.at {
+			t.Errorf("%s %.100s: at %q, want %q", test.fn, test.args, f.At, test.at)
+		}
+	}
+}
+
+// patterns for the comparison with the standard library, some of which look back over the place where a search goes on.
+var patterns = []string{`a`, `a*`, `a*?`, ``, `\b`, `\B`, `^`, `(?m)^`, `(?m)$`, `$`, `\z`, `\Aa`, `(?m)^a|b`, `(a)(b)?`, `\bä`, `a|ab`, `ab|a`,
+	`(?i)A+`, `[^a]`, `(?s).`, `.*`, `.+?`, `\w+`, `(a|b)*`, `x*|b`, `\Qa`, `(?P<n>a)|(?P<m>b)`, `(?U)a+`, `a$|\n`}
+
+func TestMatchesAsTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		source := rapid.SampledFrom(patterns).Draw(t, "pattern")
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("abä \n日A_")), 0, 12, -1).Draw(t, "text")
+		args, err := json.Marshal(map[string]any{"text": text, "pattern": source, "all": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := invoke(t.Context(), New(), "text.match", string(args))
+		if err != nil {
+			t.Fatalf("%q: %v", source, err)
+		}
+		re := regexp.MustCompile(source)
+		want := []matched{}
+		for _, indexes := range re.FindAllStringSubmatchIndex(text, -1) {
+			want = append(want, newMatched(re, text, indexes))
+		}
+		if all, err := json.Marshal(want); err != nil || string(all) != result {
+			t.Fatalf("%q in %.50q: got %.200s, want %.200s, %v", source, text, result, all, err)
+		}
+	})
+}
+
+// ending is a context that ends at the third look at it.
+type ending struct {
+	context.Context
+	looks *int
+}
+
+func (e ending) Err() error {
+	if *e.looks++; *e.looks > 2 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSearchIsStopped has a pattern for which a search over the whole text takes the square of its length, here some
+// hours: the context must end it between two matches.
+func TestSearchIsStopped(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1<<18)
+	for fn, more := range map[string]string{"text.replace": `"with":""`, "text.match": `"all":true`} {
+		_, err := invoke(ending{t.Context(), new(int)}, New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", fn, err)
+		}
+	}
+}
+
+// TestTurns: who searches for long waits for its turn, and who does not, does not, however often a match is found.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 80_000)
+	for _, test := range []struct {
+		fn, args string
+		waits    bool
+	}{
+		{"text.match", `"pattern":"x.*y|x","all":true`, true},
+		{"text.match", `"pattern":"\\bx.*y|x","all":true`, true},
+		{"text.match", `"pattern":"(x?){200}y"`, true},
+		{"text.replace", `"pattern":"x.*y|x","with":""`, true},
+		{"text.replace", `"pattern":"x","with":"` + strings.Repeat("y", 500) + `"`, true},
+		{"text.match", `"pattern":"x.*y|x"`, false},
+		{"text.match", `"pattern":"x{1,100}"`, false},
+		{"text.match", `"pattern":"x+","all":true`, false},
+		{"text.replace", `"pattern":"[xz]{80}","with":"y"`, true},
+		{"text.replace", `"pattern":"xx*","with":"y"`, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			shares := admit.New(1)
+			other, err := shares.Of("other", 0).Turn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(admit.With(t.Context(), shares.Of("mine", 0)))
+			defer cancel()
+			done := make(chan error, 2)
+			go func() {
+				_, err := invoke(ctx, New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
+				done <- err
+			}()
+			synctest.Wait()
+			if waits := len(done) == 0; waits != test.waits {
+				t.Errorf("%s %.100s: waits: %v", test.fn, test.args, waits)
+			}
+			cancel()
+			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
+				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
+			}
+			other.Done()
+			again, err := shares.Of("third", 0).Turn(t.Context())
+			if err != nil {
+				t.Error("the turn is not given back:", err)
+			}
+			again.Done()
+		})
+	}
+}
+
+// TestLetsOthersGoFirst: a search that takes seconds does not keep the only turn.
+func TestLetsOthersGoFirst(t *testing.T) {
+	t.Parallel()
+	shares := admit.New(1)
+	ctx, cancel := context.WithCancel(admit.With(t.Context(), shares.Of("greedy", 0)))
+	defer cancel()
+	patience, end := context.WithTimeout(t.Context(), time.Minute) // so that it fails instead of hanging
+	defer end()
+	done := make(chan error, 1)
+	go func() {
+		_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
+		done <- err
+	}()
+	for range 3 {
+		turn, err := shares.Of("modest", 0).Turn(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Millisecond) // the other one is in the queue, or will be
+		turn.Done()
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestMatchIsStopped has one match that takes seconds: the context must end it inside.
+func TestMatchIsStopped(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1<<20)
+	for _, args := range []string{
+		`{"text":"` + text + `","pattern":"[xz]{800}y"}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}y","all":true}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}$"}`, // would match where the text is cut
+		`{"text":"` + text + `","pattern":"[xz]{800}y","with":""}`,
+	} {
+		fn := "text.match"
+		if strings.Contains(args, `"with"`) {
+			fn = "text.replace"
+		}
+		looks := 0
+		if _, err := invoke(ending{t.Context(), &looks}, New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
+			t.Errorf("%s %s: %v after %d looks at the context", fn, args[len(text):], err, looks)
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s := New()
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := invoke(t.Context(), s, "expr.eval", `{"expression":"1"}`); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzReplacement(f *testing.F) {
+	for _, with := range []string{`\1`, `\g<n>`, `\\`, `\$1`, `$`, `$1`, `\g<`, `x\0y`, `\12`} {
+		f.Add(with)
+	}
+	f.Fuzz(func(t *testing.T, with string) {
+		args, err := json.Marshal(map[string]string{"text": "abab", "pattern": "(?P<n>a)b", "with": with})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := invoke(t.Context(), New(), "text.replace", string(args))
+		if err != nil && fault.CodeOf(err) != fault.BadArguments {
+			t.Fatalf("%q: %v", with, err)
+		}
+		if err == nil && !json.Valid([]byte(result)) {
+			t.Fatalf("%q: %s", with, result)
+		}
+	})
+}
+
+func BenchmarkMatchAll(b *testing.B) {
+	text := strings.Repeat("level=info user=alice id=42 took=12ms\n", 10_000)
+	for name, source := range map[string]string{"literal": `user=(\w+) id=(\d+)`, "none": `(\w+)=(\d+)\b`} {
+		b.Run(name+"/search", func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				s, err := newSearch(b.Context(), source, text)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				for range s.All() {
+					n++
+				}
+				s.end()
+				if n != 10_000 {
+					b.Fatal(n)
+				}
+			}
+		})
+		b.Run(name+"/baseline/regexp", func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if n := len(regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)); n != 10_000 {
+					b.Fatal(n)
+				}
+			}
+		})
+	}
+}
+
+// matched is one match as text.match answers it.
+type matched struct {
+	Match  string             `json:"match"`
+	Groups []*string          `json:"groups"`
+	Named  map[string]*string `json:"named"`
+}
+
+func newMatched(re *regexp.Regexp, text string, indexes []int) matched {
+	m := matched{Match: text[indexes[0]:indexes[1]], Groups: []*string{}, Named: map[string]*string{}}
+	for i, name := range re.SubexpNames()[1:] {
+		var group *string
+		if start, end := indexes[2*i+2], indexes[2*i+3]; start >= 0 {
+			value := text[start:end]
+			group = &value
+		}
+		m.Groups = append(m.Groups, group)
+		if name != "" {
+			m.Named[name] = group
+		}
+	}
+	return m
+}
+
+// TestHostileText: what a small request can make of text.* stays within bounds also in one match, and says so.
+func TestHostileText(t *testing.T) { //nolint:paralleltest // it measures what the process allocates
+	for name, test := range map[string]struct{ fn, text, pattern, with string }{
+		"a long match many times":    {"text.replace", strings.Repeat("a", 200_000), "a*", strings.Repeat(`\0`, 10_000)},
+		"escapes":                    {"text.replace", strings.Repeat("\x01", 1<<20), `(?s).*`, strings.Repeat(`\0`, 100)},
+		"many groups":                {"text.replace", "a", "a", strings.Repeat(`\0`, 2_000_000)},
+		"a match in every group":     {"text.match", strings.Repeat("a", 1<<20), strings.Repeat("(", 200) + "a*" + strings.Repeat(")", 200), ""},
+		"a match in every name":      {"text.match", strings.Repeat("a", 1<<20), namedGroups(70), ""},
+		"a long literal every match": {"text.replace", strings.Repeat("a", 50_000), "a", strings.Repeat("b", 1<<20)},
+	} {
+		args := map[string]string{"text": test.text, "pattern": test.pattern}
+		if test.fn == "text.replace" {
+			args["with"] = test.with
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = invoke(t.Context(), New(), test.fn, string(raw))
+		runtime.ReadMemStats(&after)
+		if fault.CodeOf(err) != fault.LimitExceeded {
+			t.Errorf("%s: %v, want %s", name, err, fault.LimitExceeded)
+		}
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 400 {
+			t.Errorf("%s: %d MiB were allocated", name, mib)
+		} else {
+			t.Logf("%s: %d MiB: %v", name, mib, err)
+		}
+	}
+}
+
+func namedGroups(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "(?P<g%d>", i)
+	}
+	return b.String() + "a*" + strings.Repeat(")", n)
+}
+
+// tally is a share.Memory of limit bytes, which knows how many were held at most.
+type tally struct{ limit, held, most int }
+
+func (m *tally) HoldWork(n int) error {
+	if m.held+n > m.limit {
+		return fault.New(fault.LimitExceeded, "%d bytes", m.held+n)
+	}
+	m.held += n
+	m.most = max(m.most, m.held)
+	return nil
+}
+
+// TestResultIsHeld: a result is counted while it is written, ends where memory does, and is given back either way.
+func TestResultIsHeld(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a", 10_000)
+	for name, args := range map[string]string{
+		"text.replace": fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, text, strings.Repeat(`\0`, 1000)),
+		"text.match":   fmt.Sprintf(`{"text":%q,"pattern":%q,"all":true}`, text, "a"+strings.Repeat("()", 300)),
+	} {
+		m := &tally{limit: 64 << 20}
+		got, err := invoke(admit.With(t.Context(), admit.Part{}.Within(m)), New(), name, args)
+		if err != nil || m.most < len(got)-piece || m.held != 0 {
+			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.most, m.held, err)
+		}
+		m = &tally{limit: 4 << 20}
+		_, err = invoke(admit.With(t.Context(), admit.Part{}.Within(m)), New(), name, args)
+		if f, ok := fault.As(err); !ok || f.Code != fault.LimitExceeded || m.held != 0 {
+			t.Errorf("%s: %d held: %v", name, m.held, err)
+		}
+	}
+}
+
+// asked counts how often a context is looked at.
+type asked struct {
+	context.Context //nolint:containedctx // it is one
+	times           int
+}
+
+func (a *asked) Err() error {
+	a.times++
+	return a.Context.Err()
+}
+
+// TestContextIsLookedAtNowAndThen: not for each part of each match.
+func TestContextIsLookedAtNowAndThen(t *testing.T) {
+	t.Parallel()
+	ctx := &asked{Context: t.Context()}
+	got, err := invoke(ctx, New(), "text.replace", fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
+	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
+		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)
+	}
+}

@@ -1,0 +1,322 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+)
+
+func newTestRequest(ctx context.Context, method, url, body string) *http.Request {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, reader)
+	if err != nil {
+		panic(err)
+	}
+	return request
+}
+
+func TestRatePerHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent := map[string]int{}
+		c := testClient(t, ClientOptions{RatePerSecond: 2, Burst: 3, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent[r.URL.Host]++
+			return respond(200, ""), nil
+		})})
+		start := time.Now()
+		for range 3 {
+			get(t, c, "https://a.example")
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("a burst took %v", took)
+		}
+		get(t, c, "https://A.example:443")
+		get(t, c, "https://a.example")
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("two requests above the burst took %v", took)
+		}
+		get(t, c, "https://b.example")
+		get(t, c.With(egress.Open()), "https://b.example")
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("another host waited: %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := c.Do(newTestRequest(ctx, http.MethodPost, "https://a.example/?token=topsecret", "x"))
+		if f, _ := fault.As(err); f == nil || f.Code != fault.Busy || f.Outcome != fault.NotSent || strings.Contains(f.Message, "topsecret") {
+			t.Errorf("past its deadline: %v", err)
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it waited for what could not be: %v", took)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := c.Do(newTestRequest(ctx, http.MethodGet, "https://a.example", "")); fault.CodeOf(err) != fault.Cancelled {
+			t.Errorf("cancelled while it waited: %v", err)
+		}
+		if sent["a.example"] != 5 || sent["b.example"] != 2 {
+			t.Errorf("sent %v", sent)
+		}
+	})
+}
+
+// TestRetriesKeepTheRate: what is repeated, and what follows a redirect, counts too.
+func TestRetriesKeepTheRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		c := testClient(t, ClientOptions{RatePerSecond: 0.1, RetryWaitMin: time.Millisecond, RetryWaitMax: time.Millisecond,
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				switch n++; n {
+				case 1:
+					return respond(503, ""), nil
+				case 2:
+					return respond(302, "", "Location", "/next"), nil
+				}
+				return respond(200, ""), nil
+			})})
+		start := time.Now()
+		get(t, c, "https://a.example")
+		if took := time.Since(start); took < 19*time.Second || took > 21*time.Second {
+			t.Errorf("three requests took %v at one in 10 seconds", took)
+		}
+	})
+}
+
+func TestClientOptionsRefused(t *testing.T) {
+	t.Parallel()
+	for _, o := range []ClientOptions{{RatePerSecond: -1}, {Burst: -1}} {
+		if _, err := NewClient(&o); fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestIdempotentByContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var bodies []string
+		c := testClient(t, ClientOptions{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body, _ := io.ReadAll(r.Body)
+			bodies = append(bodies, string(body))
+			if r.ContentLength != 4 {
+				t.Errorf("a length of %d", r.ContentLength)
+			}
+			return respond(503, "", "Retry-After", "1"), nil
+		})})
+		response, err := c.Do(newTestRequest(t.Context(), http.MethodPost, "https://a.example", "body"))
+		if err != nil || response.StatusCode != 503 || len(bodies) != 1 {
+			t.Errorf("a POST was sent %d times, %v", len(bodies), err)
+		}
+		bodies = nil
+		response, err = c.Do(newTestRequest(WithIdempotent(t.Context()), http.MethodPost, "https://a.example", "body"))
+		if err != nil || response.StatusCode != 503 || strings.Join(bodies, " ") != "body body body body" {
+			t.Errorf("sent %q, %v", bodies, err)
+		}
+		bodies = nil
+		unread := newTestRequest(t.Context(), http.MethodPut, "https://a.example", "body")
+		unread.GetBody = nil
+		if _, err := c.Do(unread); err != nil || strings.Join(bodies, " ") != "body body body body" {
+			t.Errorf("sent %q, %v", bodies, err)
+		}
+	})
+}
+
+// TestOutcomes looks at what is known of a write that broke off.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	var done atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusSeeOther)
+		case "/denied":
+			http.Redirect(w, r, "http://elsewhere.example/", http.StatusSeeOther)
+		case "/slow":
+			_, _ = io.Copy(io.Discard, r.Body) // the server looks at the connection once it has the body
+			done.Add(1)
+			<-r.Context().Done()
+		default:
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	rules, err := new(egress.Rules).Naming(server.URL, "http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testClient(t, ClientOptions{Rules: rules, Retries: -1})
+	tests := []struct {
+		method, url string
+		code        fault.Code
+		outcome     fault.Outcome
+	}{
+		{"POST", "http://127.0.0.1:1", fault.Unavailable, fault.NotSent},
+		{"GET", "http://127.0.0.1:1", fault.Unavailable, fault.NotSent},
+		{"POST", server.URL + "/lost", fault.Unavailable, fault.SentUnknown},
+		{"PUT", server.URL + "/lost", fault.Unavailable, fault.SentUnknown},
+		{"GET", server.URL + "/lost", fault.Unavailable, ""},
+		{"POST", server.URL + "/away", fault.Unavailable, fault.SentUnknown},
+		{"POST", server.URL + "/denied", fault.Denied, fault.SentUnknown},
+		{"POST", "http://elsewhere.example/", fault.Denied, fault.NotSent},
+	}
+	for _, test := range tests {
+		_, err := c.Do(newTestRequest(t.Context(), test.method, test.url, ""))
+		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
+			t.Errorf("%s %s: %v, %+v", test.method, test.url, err, f)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for done.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err = c.Do(newTestRequest(ctx, http.MethodPost, server.URL+"/slow", "x"))
+	if f, _ := fault.As(err); f == nil || f.Code != fault.Cancelled || f.Outcome != fault.SentUnknown {
+		t.Errorf("cancelled on its way: %v", err)
+	}
+}
+
+func TestClientCodesTheErrorsOfBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := testClient(t, ClientOptions{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			response := respond(200, "")
+			response.Body = io.NopCloser(&hanging{r.Context()})
+			return response, nil
+		})})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		response, err := c.Do(newTestRequest(ctx, http.MethodPost, "https://a.example/?token=topsecret", "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(response.Body)
+		if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout || f.Outcome != fault.SentUnknown || !errors.Is(err, context.DeadlineExceeded) ||
+			strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// hanging is a body that never comes.
+type hanging struct{ ctx context.Context }
+
+func (h *hanging) Read([]byte) (int, error) { <-h.ctx.Done(); return 0, h.ctx.Err() }
+
+func TestClosedClient(t *testing.T) {
+	t.Parallel()
+	c := testClient(t, ClientOptions{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return respond(200, ""), nil })})
+	other := c.With(egress.Open())
+	_ = c.Close()
+	if _, err := c.Do(newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	get(t, other, "https://a.example")
+}
+
+func TestUserAgentAndTheCallersRequest(t *testing.T) {
+	t.Parallel()
+	var agent string
+	c := testClient(t, ClientOptions{UserAgent: "test/1", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		agent = r.Header.Get("User-Agent")
+		return respond(200, ""), nil
+	})})
+	request := newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")
+	if _, err := c.Do(request); err != nil || agent != "test/1" || request.Header.Get("User-Agent") != "" {
+		t.Errorf("sent %q, %v; the request has %v", agent, err, request.Header)
+	}
+}
+
+// TestHostileServers has answers without end, headers that drip, and headers without end.
+func TestHostileServers(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serveHostile(connection)
+		}
+	}()
+	host := listener.Addr().String()
+	s, err := New(&Options{Allow: []string{host}, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for path, want := range map[string]fault.Code{"/endless": fault.LimitExceeded, "/large": fault.LimitExceeded, "/drip": fault.Timeout,
+		"/headers": fault.Unavailable, "/garbage": fault.Unavailable} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		if path == "/drip" {
+			ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+		}
+		_, err := invoke(ctx, s, "http.get", `{"url":"http://`+host+path+`"}`)
+		cancel()
+		if f, _ := fault.As(err); f == nil || f.Code != want || !strings.Contains(f.Message, host) || len(f.Message) > 500 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func serveHostile(connection net.Conn) {
+	defer func() { _ = connection.Close() }()
+	request := make([]byte, 4096)
+	n, err := connection.Read(request)
+	if err != nil {
+		return
+	}
+	_, path, _ := strings.Cut(string(request[:n]), " ")
+	path, _, _ = strings.Cut(path, " ")
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	write := func(text string) bool { _, err := io.WriteString(connection, text); return err == nil }
+	switch path {
+	case "/endless":
+		write("HTTP/1.1 200 OK\r\n\r\n")
+		for write(string(block)) {
+			continue
+		}
+	case "/large":
+		write("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 104857600\r\n\r\n")
+		for range 100 {
+			if !write(string(block)) {
+				return
+			}
+		}
+	case "/drip":
+		write("HTTP/1.1 200 OK\r\n")
+		for write("X-A: b\r\n") {
+			time.Sleep(10 * time.Millisecond)
+		}
+	case "/headers":
+		write("HTTP/1.1 200 OK\r\n")
+		for write("X-A: " + string(block) + "\r\n") {
+			continue
+		}
+	default:
+		write("\x00\x01\x02" + string(block[:2000]) + "\r\n\r\n")
+	}
+}

@@ -1,0 +1,325 @@
+package http
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Endpoint describes one HTTP call, which becomes the function http.NAME. Its arguments are $input in Headers, Query and
+// Body, and the variables of URL.
+type Endpoint struct {
+	Name   string // letters, digits, _ and -, in parts that dots separate; not get or request
+	Method string // GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE; "": GET without a Body, else POST
+
+	// URL is a template (RFC 6570): https://api.example.com/v1/{city}{?units}. The scheme and the host are fixed; every
+	// expression but {+x} and {#x} is accepted, as those two let a value leave its place. A variable is the argument of its
+	// name: a scalar, or an array or an object of scalars.
+	URL string
+
+	// Headers are sent as they stand, and a value in which $input occurs is a template: `$input.x` or a text with
+	// `${$input.x}`; null leaves the header out. Values of headers that are not known to be harmless are secrets: they show
+	// in no error, no result and no recording.
+	Headers map[string]string
+
+	Query map[string]json.RawMessage // added to URL's query: JSON with references to $input; null is left out, an array repeats its name
+	Body  json.RawMessage            // JSON with references to $input: a string is sent as it is, anything else as JSON, or as a form where Headers say so
+
+	Input  json.RawMessage // JSON Schema of the arguments; empty: derived from the variables and references
+	Output json.RawMessage // JSON Schema of the result; empty: unknown
+
+	Description string // ""; the method and the host
+	Effect      string // read, write or destroy; "": GET, HEAD and OPTIONS read, DELETE destroys, the others write
+	Idempotent  bool   // safe to repeat, whatever the method says
+	Result      string // "body": the body alone; "response": {status, headers, body}, as http.get gives it; "": body, of HEAD response
+	TimeoutMs   int    // of a call, retries included; 0: what the caller gives it
+}
+
+// endpoint is one that was checked and compiled. It does not change.
+type endpoint struct {
+	spec       steps.Spec
+	method     string
+	timeout    time.Duration
+	idempotent bool
+	whole      bool // the result is the response, not the body alone
+
+	url      *urlTemplate
+	headers  []headerTemplate
+	query    *refs.Template // nil: none
+	body     *refs.Template // nil: none
+	hidden   []string       // secrets in the configuration
+	scrubber *scrubber      // of these
+}
+
+// headerTemplate is one header: a template, or a text as it stands.
+type headerTemplate struct {
+	name, text string
+	template   *refs.Template // nil: text
+}
+
+// The names of the two functions that are always there cannot be an endpoint's.
+var (
+	endpointName  = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	reservedNames = []string{"get", "request"}
+)
+
+// compileEndpoints checks and compiles all, and gives the URLs whose hosts they name, without what may be secret in them.
+func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, faults []*fault.Error) {
+	names := map[string]bool{}
+	for i := range list {
+		c := endpointCompiler{Endpoint: &list[i], at: fault.Key("/endpoints", list[i].Name)}
+		switch folded := strings.ToLower(c.Name); {
+		case !endpointName.MatchString(c.Name):
+			c.fault("", "an endpoint's name holds letters, digits, _ and - (dots separate its parts)")
+		case slices.Contains(reservedNames, folded):
+			c.fault("", "http.%s is a function of its own: give the endpoint another name", folded)
+		case names[folded]:
+			c.fault("", "another endpoint has this name")
+		default:
+			names[folded] = true
+		}
+		e := c.compile()
+		if faults = append(faults, c.faults...); len(c.faults) == 0 {
+			compiled, urls = append(compiled, e), append(urls, e.url.origin)
+		}
+	}
+	return compiled, urls, faults
+}
+
+// endpointCompiler compiles one endpoint and gathers its faults.
+type endpointCompiler struct {
+	*Endpoint
+	endpoint
+	at     string
+	faults []*fault.Error
+	inputs inputs
+}
+
+// fault notes what is wrong with a field. The format must not show what the field holds where that may be a secret.
+func (c *endpointCompiler) fault(field, format string, args ...any) {
+	f := fault.New(fault.BadRequest, format, args...)
+	f.At = c.at + field
+	c.faults = append(c.faults, f)
+}
+
+// choose notes that a word is none of those that a field takes.
+func (c *endpointCompiler) choose(field, word string, available []string, format string, args ...any) {
+	c.fault(field, format, args...)
+	f := c.faults[len(c.faults)-1]
+	f.Available, f.Nearest = available, fault.Nearest(word, available, 3)
+}
+
+func (c *endpointCompiler) compile() *endpoint {
+	c.compileMethod()
+	c.compileURL()
+	c.compileHeaders()
+	c.compileQuery()
+	c.compileBody()
+	if c.Result != "" && c.Result != "body" && c.Result != "response" {
+		c.choose("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", bounded(c.Result))
+	}
+	c.whole = c.Result == "response" || c.Result == "" && c.method == http.MethodHead
+	if c.timeout = time.Duration(c.TimeoutMs) * time.Millisecond; c.TimeoutMs < 0 {
+		c.fault("/timeoutMs", "a time limit cannot be below 0: leave it out for the default")
+	}
+	c.compileSpec()
+	c.scrubber = newScrubber(c.hidden)
+	return &c.endpoint
+}
+
+func (c *endpointCompiler) compileMethod() {
+	c.method = c.Method
+	switch {
+	case c.Method == "" && len(c.Body) == 0:
+		c.method = http.MethodGet
+	case c.Method == "":
+		c.method = http.MethodPost
+	case !slices.Contains(methods, c.Method):
+		c.choose("/method", c.Method, methods, "the method must be one of these, in capitals: %s", strings.Join(methods, " "))
+	}
+	if len(c.Body) > 0 && (c.method == http.MethodGet || c.method == http.MethodHead) {
+		c.fault("/body", "a %s has no body: use query, or another method", c.method)
+	}
+}
+
+func (c *endpointCompiler) compileURL() {
+	u, problem := parseURLTemplate(c.URL)
+	if problem != "" {
+		c.fault("/url", "%s", problem)
+		return
+	}
+	c.url = u
+	(&redaction{stand: c.note}).query(u.literalQuery(), 0)
+	for _, v := range u.variables {
+		c.inputs.add(v.name, v.required, v.schema())
+	}
+}
+
+func (c *endpointCompiler) compileHeaders() {
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		at, value := fault.Key("/headers", name), c.Headers[name]
+		header := headerTemplate{name: name, text: value}
+		switch problem := headerProblem(name, value); {
+		case problem != "":
+			c.fault(at, "%s", problem)
+			continue
+		case seen[strings.ToLower(name)]:
+			c.fault(at, "this header is given twice")
+			continue
+		case strings.Contains(value, "$input"):
+			before := len(c.faults)
+			header.template = c.template(at, quote(value))
+			for i := range c.faults[before:] { // the reference's own words may show a secret beside it
+				c.faults[before+i] = &fault.Error{Code: c.faults[before+i].Code, At: c.faults[before+i].At,
+					Message: "the value of this header is no template: write $input.x alone, or ${$input.x} within a text"}
+			}
+		}
+		seen[strings.ToLower(name)] = true
+		if header.secret() && header.template == nil {
+			c.hidden = append(c.hidden, value)
+		}
+		c.headers = append(c.headers, header)
+	}
+}
+
+func (c *endpointCompiler) compileQuery() {
+	if len(c.Query) == 0 {
+		return
+	}
+	text := []byte{'{'}
+	for i, name := range slices.Sorted(maps.Keys(c.Query)) {
+		if !json.Valid(c.Query[name]) {
+			c.fault(fault.Key("/query", name), "this is not JSON")
+			return
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(append(text, quote(name)...), ':'), c.Query[name]...)
+	}
+	text = append(text, '}')
+	if c.query = c.template("/query", text); c.query == nil {
+		return
+	}
+	if _, err := formValues("query", members(c.query.Value())); err != nil {
+		f, _ := fault.As(err)
+		c.fault(f.At, "%s", f.Message)
+	}
+	c.hide(text)
+}
+
+func (c *endpointCompiler) compileBody() {
+	if len(c.Body) == 0 {
+		return
+	}
+	if !json.Valid(c.Body) {
+		c.fault("/body", "this is not JSON")
+		return
+	}
+	c.body = c.template("/body", c.Body)
+	c.hide(c.Body)
+}
+
+// hide notes what names in a query or a body tell to be secret.
+func (c *endpointCompiler) hide(text []byte) {
+	(&redaction{stand: c.note}).value(gjson.ParseBytes(text), 0)
+}
+
+func (c *endpointCompiler) note(value []byte) []byte {
+	c.hidden = append(c.hidden, secret.Texts(value)...)
+	return quote(redacted)
+}
+
+// template compiles JSON with references to $input, and notes the arguments that they name.
+func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
+	t, faults := refs.CompileTemplate(text, refs.Place{At: c.at + field, Input: func(string) bool { return true }})
+	for _, f := range faults {
+		if f.Source != "" { // the text that a caret would point into is the configuration's own
+			f.Source, f.Offset = "", 0
+		}
+		c.faults = append(c.faults, f)
+	}
+	if t == nil {
+		return nil
+	}
+	for _, use := range t.Uses() {
+		c.inputs.use(use)
+		if len(use.Path) > 0 && use.Path[0].Kind != refs.Name && use.Path[0].Kind != refs.Quoted {
+			c.fault(strings.TrimPrefix(use.At, c.at), "$input is an object: name an argument, as $input.x")
+		}
+	}
+	return t
+}
+
+// compileSpec makes the function's spec.
+func (c *endpointCompiler) compileSpec() {
+	effect := steps.Write
+	switch c.method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		effect = steps.Read
+	case http.MethodDelete:
+		effect = steps.Destroy
+	}
+	if c.Effect != "" {
+		var err error
+		if effect, err = steps.ParseEffect(c.Effect); err != nil {
+			f, _ := fault.As(err)
+			c.faults = append(c.faults, f.Under(c.at+"/effect"))
+		}
+	}
+	c.idempotent = c.Idempotent
+	c.spec = steps.Spec{
+		Name:        "http." + c.Name,
+		Description: c.Description,
+		Input:       c.compileInput(),
+		Output:      c.compileOutput(),
+		Effect:      effect, EffectDeclared: true,
+		Idempotent: c.Idempotent || c.method == http.MethodPut || c.method == http.MethodDelete,
+		Deletes:    c.method == http.MethodDelete,
+		Redact:     redactMembers,
+	}
+	if c.spec.Description == "" && c.url != nil {
+		c.spec.Description = "Calls " + c.method + " of " + c.url.host + "."
+	}
+}
+
+func (c *endpointCompiler) compileOutput() json.RawMessage {
+	if len(c.Output) > 0 {
+		if !json.Valid(c.Output) {
+			c.fault("/output", "this is not a JSON Schema")
+		}
+		return bytes.Clone(c.Output)
+	}
+	if c.whole {
+		return json.RawMessage(outputSchema)
+	}
+	return nil
+}
+
+// redactMembers hides the arguments of an endpoint whose names look like secrets.
+func redactMembers(args []byte, hide func(value []byte) []byte) []byte {
+	return (&redaction{stand: hide}).value(gjson.ParseBytes(args), 0)
+}
+
+// members are those of a JSON object, raw.
+func members(object []byte) map[string]json.RawMessage {
+	all := map[string]json.RawMessage{}
+	gjson.ParseBytes(object).ForEach(func(name, value gjson.Result) bool {
+		all[name.Str] = json.RawMessage(value.Raw)
+		return true
+	})
+	return all
+}

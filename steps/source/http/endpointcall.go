@@ -1,0 +1,147 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// callEndpoint carries out one call of an endpoint. What comes back shows no secret of the configuration, also where the
+// server repeats it.
+func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]byte, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	if !json.Valid(args) || !gjson.ParseBytes(args).IsObject() {
+		return nil, steps.Unsent(fault.New(fault.BadArguments, "the arguments must be a JSON object"))
+	}
+	ctx, cancel := s.limited(ctx, e.timeout)
+	defer cancel()
+	if e.idempotent || steps.EffectOf(ctx, e.spec.Effect) == steps.Read {
+		ctx = WithIdempotent(ctx)
+	}
+	request, hidden, err := e.request(ctx, args)
+	if err != nil {
+		return nil, steps.Unsent(err)
+	}
+	secrets := e.scrubber
+	if len(hidden) > 0 {
+		secrets = newScrubber(append(hidden, e.hidden...))
+	}
+	got, err := s.send(s.named, request)
+	if err != nil {
+		return nil, secrets.fault(err)
+	}
+	if !e.whole {
+		return secrets.json(got.body), nil
+	}
+	return secrets.json(got.result()), nil
+}
+
+// request makes the request, and gives the secrets in it that the arguments made.
+func (e *endpoint) request(ctx context.Context, args []byte) (request *http.Request, hidden []string, err error) {
+	u, err := e.url.expand(gjson.ParseBytes(args))
+	if err != nil {
+		return nil, nil, err
+	}
+	scope := &refs.Scope{Input: args}
+	header, hidden, err := e.header(ctx, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.query != nil {
+		query, err := resolve(ctx, e.query, scope)
+		if err != nil {
+			return nil, nil, err
+		}
+		values, err := formValues("query", members(query))
+		if err != nil {
+			return nil, nil, within(err)
+		}
+		u.RawQuery = joinQuery(u.RawQuery, values)
+	}
+	var body json.RawMessage
+	if e.body != nil {
+		if body, err = resolve(ctx, e.body, scope); err != nil {
+			return nil, nil, err
+		}
+	}
+	request, err = newRequest(ctx, e.method, u, header, body)
+	if err != nil {
+		return nil, nil, within(err)
+	}
+	return request, hidden, nil
+}
+
+// header gives the headers with their templates resolved.
+func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.Header, hidden []string, err error) {
+	given := make(map[string]string, len(e.headers))
+	for i := range e.headers {
+		h := &e.headers[i]
+		if h.template == nil {
+			given[h.name] = h.text
+			continue
+		}
+		raw, err := resolve(ctx, h.template, scope)
+		if err != nil {
+			return nil, nil, err
+		}
+		value := gjson.ParseBytes(raw)
+		switch value.Type {
+		case gjson.Null:
+			continue
+		case gjson.JSON:
+			return nil, nil, fault.New(fault.BadArguments, "the header %s takes a text, a number or a boolean, not an object or array", h.name)
+		}
+		given[h.name] = scalarText(value)
+		if problem := headerProblem(h.name, given[h.name]); problem != "" {
+			return nil, nil, fault.New(fault.BadArguments, "the header %s cannot be made of these arguments: %s", h.name, problem)
+		}
+		if h.secret() {
+			hidden = append(hidden, given[h.name])
+		}
+	}
+	header, err = requestHeader(given)
+	return header, hidden, err
+}
+
+// secret tells whether the header's value must not be shown.
+func (h *headerTemplate) secret() bool { return !egress.SafeHeader(h.name) }
+
+// resolve puts the arguments into a template. What is missing is missing in the arguments.
+func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, error) {
+	raw, err := t.Resolve(ctx, nil, scope)
+	if err == nil {
+		return raw, nil
+	}
+	f, ok := fault.As(err)
+	if !ok {
+		return nil, err
+	}
+	given := *f
+	given.At = "" // it is a place in the configuration
+	if given.Code == fault.ReferenceMissing {
+		given.Code = fault.BadArguments
+	}
+	return nil, &given
+}
+
+// within tells which part of the configuration made what the arguments do not fit: their own places are not known there.
+func within(err error) error {
+	f, ok := fault.As(err)
+	if !ok || f.Code != fault.BadArguments {
+		return err
+	}
+	given := *f
+	given.Message = strings.ReplaceAll(strings.TrimPrefix(f.At, "/"), "/", ".") + " cannot be made of these arguments: " + f.Message
+	given.At = ""
+	return &given
+}

@@ -1,0 +1,104 @@
+package http
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// compileInput gives the schema of the arguments: the endpoint's own, or one derived from what it uses.
+func (c *endpointCompiler) compileInput() json.RawMessage {
+	if len(c.Input) == 0 {
+		return c.inputs.schema()
+	}
+	schema := gjson.ParseBytes(c.Input)
+	if !json.Valid(c.Input) || !schema.IsObject() || schema.Get("type").Str != "object" {
+		c.fault("/input", `the input must be the JSON Schema of an object: {"type":"object","properties":{…}}`)
+		return nil
+	}
+	if schema.Get("additionalProperties").Type != gjson.False || schema.Get("patternProperties").Exists() {
+		return bytes.Clone(c.Input)
+	}
+	var declared []string
+	schema.Get("properties").ForEach(func(name, _ gjson.Result) bool {
+		declared = append(declared, name.Str)
+		return true
+	})
+	for _, in := range c.inputs.list {
+		if !slices.Contains(declared, in.name) {
+			c.choose("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties", bounded(in.name))
+		}
+	}
+	return bytes.Clone(c.Input)
+}
+
+// inputs are the arguments that an endpoint uses, in the order in which they are met.
+type inputs struct {
+	list []input
+	all  bool // $input as a whole is used: any argument may be given
+}
+
+type input struct {
+	name     string
+	required bool
+	schema   string
+}
+
+// Schemas of what is put into a text, and of what may be anything.
+const (
+	scalarSchema = `{"type":["string","number","boolean"]}`
+	anySchema    = `{}`
+)
+
+func (l *inputs) add(name string, required bool, schema string) {
+	i := slices.IndexFunc(l.list, func(in input) bool { return in.name == name })
+	if i < 0 {
+		l.list = append(l.list, input{name, required, schema})
+		return
+	}
+	l.list[i].required = l.list[i].required || required
+	if l.list[i].schema == anySchema {
+		l.list[i].schema = schema
+	}
+}
+
+func (l *inputs) use(use refs.Use) {
+	if len(use.Path) == 0 {
+		l.all = true
+		return
+	}
+	schema := anySchema
+	if !use.Whole && len(use.Path) == 1 && !use.Lenient {
+		schema = scalarSchema
+	}
+	l.add(use.Path[0].Key, !use.Lenient, schema)
+}
+
+// schema is that of an object of these arguments.
+func (l *inputs) schema() json.RawMessage {
+	properties, required := []byte{'{'}, []byte{'['}
+	for i, in := range l.list {
+		if i > 0 {
+			properties = append(properties, ',')
+		}
+		properties = append(append(append(properties, quote(in.name)...), ':'), in.schema...)
+		if in.required {
+			if len(required) > 1 {
+				required = append(required, ',')
+			}
+			required = append(required, quote(in.name)...)
+		}
+	}
+	schema := `{"type":"object","properties":` + string(properties) + `}`
+	if len(required) > 1 {
+		schema += `,"required":` + string(required) + `]`
+	}
+	if !l.all {
+		schema += `,"additionalProperties":false`
+	}
+	return json.RawMessage(schema + "}")
+}

@@ -1,0 +1,260 @@
+package http
+
+import (
+	"encoding/json"
+	"mime"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+	"github.com/onecall-mcp/onecall/internal/secret"
+)
+
+const redacted = "[redacted]"
+
+// redact gives the arguments as a recording may show them, with what stand makes of each secret: header values other than those of a safe list, and values
+// whose names look like secrets in the URL's query, in query and in body, are replaced; the URL's fragment, which is never
+// sent, is left out. Names are compared without regard to case, as arguments may come here before they are checked.
+func redact(args []byte, stand func(value []byte) []byte) []byte {
+	return (&redaction{stand: stand}).arguments(args)
+}
+
+// redaction copies arguments without their secrets.
+type redaction struct {
+	form  bool                      // the content type says that strings of the body are forms
+	stand func(value []byte) []byte // what stands in the place of a secret
+}
+
+func (r *redaction) arguments(args []byte) []byte {
+	r.form = isForm(gjson.ParseBytes(args))
+	return rewrite(gjson.ParseBytes(args), func(name string, value gjson.Result) []byte {
+		switch strings.ToLower(name) {
+		case "url":
+			address, _, _ := strings.Cut(value.String(), "#")
+			return quote(r.url(address))
+		case "headers":
+			return rewrite(value, func(name string, value gjson.Result) []byte {
+				if egress.SafeHeader(name) {
+					return []byte(value.Raw)
+				}
+				return r.hide(value)
+			})
+		case "query", "body":
+			return r.value(value, 0)
+		}
+		return []byte(value.Raw)
+	})
+}
+
+func isForm(args gjson.Result) (form bool) {
+	args.ForEach(func(name, headers gjson.Result) bool {
+		if strings.EqualFold(name.Str, "headers") && headers.IsObject() {
+			headers.ForEach(func(name, value gjson.Result) bool {
+				mediaType, _, _ := mime.ParseMediaType(value.Str)
+				form = form || mediaType == formType && strings.EqualFold(name.Str, "content-type")
+				return true
+			})
+		}
+		return true
+	})
+	return form
+}
+
+// rewrite copies an object with each member's value replaced; what is no object is hidden whole.
+func rewrite(object gjson.Result, member func(name string, value gjson.Result) []byte) []byte {
+	if !object.IsObject() {
+		return quote(redacted)
+	}
+	out := []byte{'{'}
+	object.ForEach(func(name, value gjson.Result) bool {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, name.Raw...), ':')
+		out = append(out, member(name.Str, value)...)
+		return true
+	})
+	return append(out, '}')
+}
+
+func (r *redaction) hide(value gjson.Result) []byte { return r.stand([]byte(value.Raw)) }
+
+// inText is what stands in the place of a secret within a text.
+func (r *redaction) inText(text string) string {
+	return gjson.ParseBytes(r.stand(quote(text))).String()
+}
+
+// user is what stands in the place of a URL's user.
+func (r *redaction) user(escaped string) string {
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		plain = escaped
+	}
+	if _, password, found := strings.Cut(plain, ":"); found {
+		r.inText(password) // by itself it is a secret too
+	}
+	return strings.Trim(r.inText(plain), "[]")
+}
+
+// maxRedactDepth is the depth below which a value is hidden whole.
+const maxRedactDepth = 100
+
+// value hides the members with secret names at any depth.
+func (r *redaction) value(value gjson.Result, depth int) []byte {
+	switch {
+	case depth > maxRedactDepth:
+		return r.hide(value)
+	case value.IsObject():
+		pair := namesSecret(value)
+		return rewrite(value, func(name string, value gjson.Result) []byte {
+			if isSecret(name) || pair && slices.Contains(valueMembers, strings.ToLower(name)) {
+				return r.hide(value)
+			}
+			return r.value(value, depth+1)
+		})
+	case value.IsArray():
+		out := []byte{'['}
+		value.ForEach(func(_, element gjson.Result) bool {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, r.value(element, depth+1)...)
+			return true
+		})
+		return append(out, ']')
+	case value.Type == gjson.String:
+		if shown := r.text(value.Str, depth); shown != value.Str {
+			return quote(shown)
+		}
+	}
+	return []byte(value.Raw)
+}
+
+// nameMembers hold the name, and valueMembers the value, of a member that is written as an object of its own.
+var (
+	nameMembers  = []string{"name", "key", "field", "header", "param", "parameter", "variable"}
+	valueMembers = []string{"value", "values", "val", "content", "text", "data"}
+)
+
+// namesSecret tells whether an object is such a member and has a secret name.
+func namesSecret(object gjson.Result) (yes bool) {
+	object.ForEach(func(name, value gjson.Result) bool {
+		yes = yes || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && isSecret(value.Str)
+		return !yes
+	})
+	return yes
+}
+
+// userinfo is the user of a URL within a text.
+var userinfo = regexp.MustCompile(`://[^\s/?#"'<>]*@`)
+
+// text hides secrets in a string that is JSON or a form, or holds URLs or assignments, each up to a blank.
+func (r *redaction) text(text string, depth int) string {
+	switch {
+	case depth > maxRedactDepth:
+		return r.inText(text)
+	case strings.ContainsAny(text, "{[") && json.Valid([]byte(text)):
+		return string(r.value(gjson.Parse(text), depth+1))
+	}
+	if strings.Contains(text, "://") {
+		text = userinfo.ReplaceAllStringFunc(text, func(user string) string {
+			return "://" + url.PathEscape(r.user(strings.TrimSuffix(strings.TrimPrefix(user, "://"), "@"))) + "@"
+		})
+	}
+	switch {
+	case !strings.Contains(text, "="):
+		return text
+	case r.form:
+		return r.query(text, depth)
+	}
+	var shown strings.Builder
+	for {
+		end := strings.IndexAny(text, " \t\r\n")
+		if end < 0 {
+			shown.WriteString(r.query(text, depth))
+			return shown.String()
+		}
+		shown.WriteString(r.query(text[:end], depth))
+		shown.WriteByte(text[end])
+		text = text[end+1:]
+	}
+}
+
+// url hides the user and the secrets in the query. What is no URL is hidden whole.
+func (r *redaction) url(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" {
+		return r.inText(text)
+	}
+	query := r.query(u.RawQuery, 0)
+	if u.User == nil && query == u.RawQuery {
+		return text
+	}
+	if u.User != nil {
+		u.User = url.User(r.user(u.User.String()))
+	}
+	u.RawQuery = query
+	return u.String()
+}
+
+// query hides the values of secret names in a query or form, and leaves every other byte as it is. Its parts end at "&",
+// and for some servers at ";" also; where it is a whole URL, its query and its fragment are parts as well.
+func (r *redaction) query(query string, depth int) string {
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		parts[i] = r.part(part, depth)
+	}
+	return strings.Join(parts, "&")
+}
+
+func (r *redaction) part(part string, depth int) string {
+	var shown strings.Builder
+	for {
+		name, _, _ := strings.Cut(part, "=")
+		end := strings.IndexAny(part, ";?#")
+		if end < 0 || secretParameter(name) { // a secret may hold such characters: it goes to the end
+			shown.WriteString(r.parameter(part, depth))
+			return shown.String()
+		}
+		shown.WriteString(r.parameter(part[:end], depth))
+		shown.WriteByte(part[end])
+		part = part[end+1:]
+	}
+}
+
+func (r *redaction) parameter(part string, depth int) string {
+	name, value, found := strings.Cut(part, "=")
+	if !found {
+		return part
+	}
+	plain, err := url.QueryUnescape(value)
+	if secretParameter(name) {
+		if err != nil {
+			plain = value
+		}
+		return name + "=" + url.QueryEscape(r.inText(plain))
+	}
+	if err != nil {
+		return part
+	}
+	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level is read once more
+		return name + "=" + url.QueryEscape(shown)
+	}
+	return part
+}
+
+// isSecret reports whether a parameter or member is a secret by its name; a key alone is one, as that of Google's services.
+func isSecret(name string) bool { return secret.Argument(name) || strings.EqualFold(name, "key") }
+
+// secretParameter tells whether a name in a query or form is secret; before the first one the rest of a URL may stand.
+func secretParameter(escaped string) bool {
+	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
+	return err != nil || isSecret(name)
+}
+
+func quote(text string) []byte { return httpbody.Marshal(text) }

@@ -1,0 +1,192 @@
+package http
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	var other, server *httptest.Server
+	var s *Source
+	var mu sync.Mutex
+	seen := map[string]http.Header{}
+	note := func(where string, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[where] = r.Header.Clone()
+	}
+	other = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note("other"+r.URL.Path, r)
+		http.Redirect(w, r, server.URL+"/end", http.StatusFound)
+	}))
+	t.Cleanup(other.Close)
+	s, server = serve(t, Options{Allow: []string{strings.TrimPrefix(other.URL, "http://")}}, func(w http.ResponseWriter, r *http.Request) {
+		note("first"+r.URL.Path, r)
+		switch {
+		case r.URL.Path == "/same":
+			http.Redirect(w, r, "/end?token=kept", http.StatusFound)
+		case r.URL.Path == "/away":
+			http.Redirect(w, r, other.URL+"/back", http.StatusFound)
+		case r.URL.Path == "/unlisted":
+			http.Redirect(w, r, "https://unlisted.example/?token=topsecret", http.StatusFound)
+		case r.URL.Path == "/metadata":
+			http.Redirect(w, r, "http://169.254.169.254/latest/", http.StatusFound)
+		case r.URL.Path == "/file":
+			w.Header().Set("Location", "file:///etc/passwd")
+			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/user":
+			w.Header().Set("Location", "http://me:topsecret@"+r.Host+"/end")
+			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/malformed":
+			w.Header().Set("Location", "http://[topsecret]:x/?token=topsecret")
+			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/carry":
+			http.Redirect(w, r, other.URL+"/carried", http.StatusTemporaryRedirect)
+		case r.URL.Path == "/carrysee":
+			http.Redirect(w, r, other.URL+"/seen", http.StatusSeeOther)
+		case r.URL.Path == "/carryon":
+			http.Redirect(w, r, "/carry", http.StatusPermanentRedirect)
+		case r.URL.Path == "/nowhere":
+			w.WriteHeader(http.StatusFound)
+		case r.URL.Path == "/temporary":
+			http.Redirect(w, r, "/echo", http.StatusTemporaryRedirect)
+		case r.URL.Path == "/see":
+			http.Redirect(w, r, "/echo", http.StatusSeeOther)
+		case r.URL.Path == "/echo":
+			body, _ := io.ReadAll(r.Body)
+			_, _ = io.WriteString(w, r.Method+" "+string(body))
+		case strings.HasPrefix(r.URL.Path, "/hops/"):
+			n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/hops/"))
+			if n > 0 {
+				http.Redirect(w, r, "/hops/"+strconv.Itoa(n-1), http.StatusFound)
+				return
+			}
+			_, _ = io.WriteString(w, "end")
+		default:
+			_, _ = io.WriteString(w, "end")
+		}
+	})
+	tests := []struct {
+		method, path string
+		code         fault.Code
+		body         string
+	}{
+		{"GET", "/same", "", "end"},
+		{"GET", "/away", "", "end"},
+		{"GET", "/hops/5", "", "end"},
+		{"GET", "/hops/6", fault.LimitExceeded, ""},
+		{"GET", "/hops/999999", fault.LimitExceeded, ""},
+		{"GET", "/unlisted", fault.Denied, ""},
+		{"GET", "/metadata", fault.Denied, ""},
+		{"GET", "/file", fault.Denied, ""},
+		{"GET", "/user", fault.Denied, ""},
+		{"GET", "/nowhere", "", ""},
+		{"GET", "/malformed", fault.FunctionFailed, ""},
+		{"POST", "/carry", fault.Denied, ""},
+		{"POST", "/carryon", fault.Denied, ""},
+		{"GET", "/carry", "", "end"},
+		{"POST", "/carrysee", "", "end"},
+		{"POST", "/temporary", "", "POST {\"a\":1}"},
+		{"POST", "/see", "", "GET "},
+	}
+	for _, test := range tests {
+		args := `{"method":"` + test.method + `","url":"` + server.URL + test.path + `","headers":{"Authorization":"Bearer topsecret","X-Api-Key":"topsecret","Accept-Language":"de"}`
+		if test.method == "POST" {
+			args += `,"body":{"a":1}`
+		}
+		result, err := invoke(t.Context(), s, "http.request", args+"}")
+		switch {
+		case fault.CodeOf(err) != test.code:
+			t.Errorf("%s: %v, want %q", test.path, err, test.code)
+		case err == nil && gjson.GetBytes(result, "body").String() != test.body:
+			t.Errorf("%s: %s", test.path, result)
+		case err != nil && strings.Contains(err.Error(), "topsecret"):
+			t.Errorf("%s: the message shows a secret: %v", test.path, err)
+		}
+		mu.Lock()
+		if end, kept := seen["first/end"], test.path == "/same"; end != nil {
+			if got := end.Get("Authorization") != "" && end.Get("X-Api-Key") != ""; got != kept {
+				t.Errorf("%s: credentials at the end of the redirects: %v, want %v", test.path, got, kept)
+			}
+		}
+		delete(seen, "first/end")
+		mu.Unlock()
+	}
+	if seen["other/seen"] == nil {
+		t.Error("a redirect that drops the body was not followed")
+	}
+	away := seen["other/back"]
+	if away.Get("Authorization") != "" || away.Get("X-Api-Key") != "" || away.Get("Referer") != "" || away.Get("Accept-Language") != "de" {
+		t.Errorf("headers sent to another host: %v", away)
+	}
+}
+
+func TestRedirectFromHTTPSToHTTP(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the plain request was sent") }))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, plain.URL, http.StatusFound)
+	}))
+	defer secure.Close()
+	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
+	s, err := New(&Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`); fault.CodeOf(err) != fault.Denied {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCertificateIsVerified(t *testing.T) {
+	t.Parallel()
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was sent") }))
+	secure.Config.ErrorLog = quiet
+	secure.StartTLS()
+	defer secure.Close()
+	s, err := New(&Options{Allow: []string{secure.Listener.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`)
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRedirectedWrites: a redirect by which a write would become a read is refused, as nothing may have been written.
+func TestRedirectedWrites(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/items/3" {
+					http.Redirect(w, r, "/items/3/", status)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"by":"` + r.Method + `"}`))
+			})
+			_, err := invoke(t.Context(), s, "http.request", `{"method":"`+method+`","url":"`+server.URL+`/items/3"}`)
+			refused := method != "GET" && method != "HEAD" && status < 303
+			f, _ := fault.As(err)
+			switch {
+			case !refused && err != nil:
+				t.Errorf("%s, %d: %v", method, status, err)
+			case refused && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != fault.SentUnknown):
+				t.Errorf("%s, %d: %v", method, status, err)
+			}
+		}
+	}
+}

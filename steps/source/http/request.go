@@ -1,0 +1,235 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+)
+
+// arguments of both functions; http.get has no method and no body.
+type arguments struct {
+	Method  string                     `json:"method"`
+	URL     string                     `json:"url"`
+	Headers map[string]string          `json:"headers"`
+	Query   map[string]json.RawMessage `json:"query"`
+	Body    json.RawMessage            `json:"body"`
+}
+
+// methods that may be asked for: CONNECT and TRACE are for proxies and debuggers.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// decode reads the arguments. The registry has checked them against the schema; a source that is called without one
+// answers with a coded error all the same.
+func decode(args []byte, method string) (a arguments, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(args))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&a); err != nil {
+		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + bounded(err.Error()), Err: err}
+	}
+	switch {
+	case method != "" && (a.Method != "" || a.Body != nil):
+		return a, fault.New(fault.BadArguments, "http.get has no method and no body: use http.request")
+	case method != "":
+		a.Method = method
+	case !slices.Contains(methods, a.Method):
+		f := badArgument("method", "the method must be one of these, in capitals: "+strings.Join(methods, " "))
+		f.Available = methods
+		return a, f
+	}
+	return a, nil
+}
+
+func badArgument(name, message string) *fault.Error {
+	return &fault.Error{Code: fault.BadArguments, Message: message, At: fault.Key("", name)}
+}
+
+// bounded is a text of another's, not longer than a line.
+func bounded(text string) string { return strings.ToValidUTF8(fault.Clip(text, 200), "\ufffd") }
+
+// prepare makes the request: a URL that is allowed, headers that are well-formed and the caller's to set, the body.
+func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error) {
+	u, err := s.address(a)
+	if err != nil {
+		return nil, err
+	}
+	header, err := requestHeader(a.Headers)
+	if err != nil {
+		return nil, err
+	}
+	return newRequest(ctx, a.Method, u, header, a.Body)
+}
+
+// newRequest makes a request with a body of JSON, encoded as the content type says.
+func newRequest(ctx context.Context, method string, u *url.URL, header http.Header, value json.RawMessage) (*http.Request, error) {
+	body, contentType, err := encodeBody(value, header.Get("Content-Type"))
+	if err != nil {
+		return nil, err
+	}
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
+	var reader io.Reader // a nil slice inside would count as a body
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), reader)
+	if err != nil {
+		return nil, badArgument("url", "the URL is not valid")
+	}
+	httpbody.Trace(ctx, header)
+	request.Header = header
+	return request, nil
+}
+
+// address is the URL to call, its host allowed, with the query added to what it holds.
+func (s *Source) address(a arguments) (*url.URL, error) {
+	u, err := url.Parse(a.URL)
+	if err != nil {
+		return nil, badArgument("url", "the URL is not valid: write it whole, as https://host/path")
+	}
+	if err := s.client.options.Rules.Check(u); err != nil {
+		if f, _ := fault.As(err); f.Code == fault.BadArguments {
+			return nil, badArgument("url", f.Message)
+		}
+		return nil, err
+	}
+	u.Host, u.Fragment, u.RawFragment = egress.Host(u), "", ""
+	values, err := formValues("query", a.Query)
+	if err != nil {
+		return nil, err
+	}
+	u.RawQuery = joinQuery(escapeQuery(u.RawQuery), values)
+	return u, nil
+}
+
+func joinQuery(query string, values url.Values) string {
+	more := values.Encode()
+	if query != "" && more != "" {
+		return query + "&" + more
+	}
+	return query + more
+}
+
+// escapeQuery escapes what must not stand in a request line and leaves what is escaped already.
+func escapeQuery(query string) string {
+	var out strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' {
+			fmt.Fprintf(&out, "%%%02X", c)
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+// formValues flattens the members of an object: scalars as they are spelled, null left out, an array repeats its name.
+func formValues(argument string, members map[string]json.RawMessage) (url.Values, error) {
+	values := url.Values{}
+	for name, raw := range members {
+		list := []gjson.Result{gjson.ParseBytes(raw)}
+		if list[0].IsArray() {
+			list = list[0].Array()
+		}
+		for _, value := range list {
+			switch value.Type {
+			case gjson.Null:
+			case gjson.String:
+				values.Add(name, value.Str)
+			case gjson.JSON:
+				f := badArgument(argument, "a value must be a string, a number, a boolean or an array of these")
+				f.At = fault.Key(f.At, name)
+				return nil, f
+			default:
+				values.Add(name, value.Raw)
+			}
+		}
+	}
+	return values, nil
+}
+
+// refusedHeaders are for the connection, not for the caller: they would name another host, frame the message anew, or
+// make the answer unreadable.
+var refusedHeaders = map[string]bool{
+	"Accept-Encoding": true, "Connection": true, "Content-Length": true, "Expect": true, "Host": true, "Http2-Settings": true,
+	"Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Te": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// requestHeader checks headers and adds the default. Messages name a header and never show its value.
+func requestHeader(given map[string]string) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range given {
+		problem := headerProblem(name, value)
+		if problem == "" && header[textproto.CanonicalMIMEHeaderKey(name)] != nil {
+			problem = "this header is given twice"
+		}
+		if problem != "" {
+			f := badArgument("headers", problem)
+			f.At = fault.Key(f.At, name)
+			return nil, f
+		}
+		header.Set(name, value)
+	}
+	if header["Accept"] == nil {
+		header.Set("Accept", "application/json, */*;q=0.8")
+	}
+	return header, nil
+}
+
+// headerProblem tells why a header cannot be sent; "" where it can.
+func headerProblem(name, value string) string {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return "this is not a header name"
+	case !httpguts.ValidHeaderFieldValue(value):
+		return "the value of this header holds control characters"
+	case refusedHeaders[textproto.CanonicalMIMEHeaderKey(name)]:
+		return "this header is set by onecall: leave it out"
+	}
+	return ""
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// encodeBody gives the body to send, nil for none, and the content type where the caller named none.
+func encodeBody(raw json.RawMessage, contentType string) (body []byte, defaultType string, err error) {
+	value := gjson.ParseBytes(raw)
+	switch mediaType, _, _ := mime.ParseMediaType(contentType); {
+	case len(raw) == 0 || value.Type == gjson.Null:
+		return nil, "", nil
+	case value.Type == gjson.String:
+		body, defaultType = []byte(value.Str), "text/plain; charset=utf-8"
+	case mediaType == formType:
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, "", badArgument("body", "a form must be an object or a string")
+		}
+		values, err := formValues("body", members)
+		if err != nil {
+			return nil, "", err
+		}
+		body = []byte(values.Encode())
+	default:
+		body, defaultType = raw, "application/json"
+	}
+	if contentType != "" {
+		defaultType = ""
+	}
+	return body, defaultType, nil
+}

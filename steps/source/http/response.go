@@ -1,0 +1,69 @@
+package http
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+)
+
+// reply is what came back.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte // JSON
+}
+
+// readReply reads a response, or gives the coded error that a status of 400 and over stands for; err says that the response
+// could not be read whole. It closes the body.
+func (s *Source) readReply(response *http.Response, host string) (whole *reply, status *fault.Error, err error) {
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= 400 {
+		status = httpbody.Refusal(response.Request, response, false) // of the last redirect
+		status.Message = host + " " + status.Message
+		return nil, status, nil
+	}
+	data, fits, err := httpbody.Read(response.Body, s.maxBody)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !fits:
+		f := fault.New(fault.LimitExceeded, "the body of %s is larger than %d bytes: ask for less, by a page or a range", host, s.maxBody)
+		f.Outcome = fault.Applied
+		return nil, nil, f
+	}
+	body, _ := httpbody.Value(response.Header, data, false)
+	return &reply{response.StatusCode, response.Header, body}, nil, nil
+}
+
+// result is {status, headers, body} as JSON.
+func (r *reply) result() []byte {
+	head := httpbody.Marshal(struct {
+		Status  int               `json:"status"`
+		Headers map[string]string `json:"headers"`
+	}{r.status, shownHeaders(r.header)})
+	result := make([]byte, 0, len(head)+len(r.body)+8)
+	result = append(append(result, bytes.TrimSuffix(head, []byte("}"))...), `,"body":`...)
+	return append(append(result, r.body...), '}')
+}
+
+// headersShown of a response are those that a later step may need: paging, caching, limits. Never Set-Cookie.
+var headersShown = []string{
+	"Accept-Ranges", "Age", "Allow", "Cache-Control", "Content-Disposition", "Content-Language",
+	"Content-Length", "Content-Range", "Content-Type",
+	"Date", "Etag", "Expires", "Last-Modified", "Link", "Location", "Retry-After", "X-Next-Page", "X-Page", "X-Per-Page",
+	"X-Prev-Page", "X-Request-Id", "X-Total", "X-Total-Count", "X-Total-Pages",
+}
+
+func shownHeaders(header http.Header) map[string]string {
+	shown := map[string]string{}
+	for name, values := range header {
+		if slices.Contains(headersShown, name) || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") {
+			shown[strings.ToLower(name)] = strings.Join(values, ", ")
+		}
+	}
+	return shown
+}

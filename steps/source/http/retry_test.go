@@ -1,0 +1,183 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+var quiet = log.New(io.Discard, "", 0)
+
+// script answers one attempt after the other, and the last one again.
+type script struct {
+	attempts []attempt
+	made     int
+}
+
+type attempt struct {
+	status     int
+	retryAfter string
+	body       string
+	cut        bool // the body breaks off
+	err        error
+	hang       bool // until the context is done
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := s.attempts[min(s.made, len(s.attempts)-1)]
+	s.made++
+	if a.hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	response := &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body))}
+	if a.retryAfter != "" {
+		response.Header.Set("Retry-After", a.retryAfter)
+	}
+	if a.cut {
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(a.body), broken{}))
+	}
+	return response, nil
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	ok := attempt{status: 200, body: "ok"}
+	refused := attempt{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
+	noDate := time.Date(2000, 1, 1, 0, 0, 7, 0, time.UTC).Format(http.TimeFormat) // a bubble's clock starts at midnight
+	tests := []struct {
+		name     string
+		method   string
+		attempts []attempt
+		timeout  time.Duration // 0: 10 minutes
+		made     int
+		code     fault.Code
+		status   int
+		least    time.Duration // that the call takes
+		most     time.Duration
+	}{
+		{name: "503 twice", method: "GET", attempts: []attempt{{status: 503}, {status: 503}, ok}, made: 3, least: 750 * time.Millisecond, most: 1500 * time.Millisecond},
+		{name: "502, 504, 429", method: "HEAD", attempts: []attempt{{status: 502}, {status: 504}, {status: 429}, ok}, made: 4, least: 1750 * time.Millisecond, most: 3500 * time.Millisecond},
+		{name: "to the end", method: "GET", attempts: []attempt{{status: 503}}, made: 4, code: fault.FunctionFailed, status: 503, least: time.Second, most: 4 * time.Second},
+		{name: "500 is an answer", method: "GET", attempts: []attempt{{status: 500}, ok}, made: 1, code: fault.FunctionFailed, status: 500},
+		{name: "404 is an answer", method: "GET", attempts: []attempt{{status: 404}, ok}, made: 1, code: fault.FunctionFailed, status: 404},
+		{name: "PUT and DELETE are idempotent", method: "PUT", attempts: []attempt{{status: 503}, ok}, made: 2, most: time.Second},
+		{name: "DELETE", method: "DELETE", attempts: []attempt{refused, ok}, made: 2, most: time.Second},
+		{name: "POST never", method: "POST", attempts: []attempt{{status: 503, retryAfter: "1"}, ok}, made: 1, code: fault.FunctionFailed, status: 503},
+		{name: "PATCH never", method: "PATCH", attempts: []attempt{{status: 429}, ok}, made: 1, code: fault.FunctionFailed, status: 429},
+		{name: "POST never, connection", method: "POST", attempts: []attempt{refused, ok}, made: 1, code: fault.Unavailable},
+		{name: "POST never, cut body", method: "POST", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 1, code: fault.Unavailable},
+		{name: "connection", method: "GET", attempts: []attempt{refused, refused, ok}, made: 3, least: 750 * time.Millisecond, most: 1500 * time.Millisecond},
+		{name: "connection to the end", method: "GET", attempts: []attempt{refused}, made: 4, code: fault.Unavailable, most: 4 * time.Second},
+		{name: "cut body", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 2, most: time.Second},
+		{name: "cut body to the end", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}}, made: 4, code: fault.Unavailable, most: 4 * time.Second},
+		{name: "no such host", method: "GET", attempts: []attempt{{err: &net.DNSError{Err: "no such host", IsNotFound: true}}}, made: 1, code: fault.Unavailable},
+		{name: "Retry-After in seconds", method: "GET", attempts: []attempt{{status: 429, retryAfter: "42"}, ok}, made: 2, least: 42 * time.Second, most: 42 * time.Second},
+		{name: "Retry-After as a date", method: "GET", attempts: []attempt{{status: 503, retryAfter: noDate}, ok}, made: 2, least: 7 * time.Second, most: 7 * time.Second},
+		{name: "Retry-After of the past", method: "GET", attempts: []attempt{{status: 503, retryAfter: "Fri, 31 Dec 1999 23:59:59 GMT"}, ok}, made: 2},
+		{name: "Retry-After past the deadline", method: "GET", attempts: []attempt{{status: 503, retryAfter: "60"}, ok}, timeout: 30 * time.Second, made: 1, code: fault.FunctionFailed, status: 503},
+		{name: "absurd Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "18446744073709551615"}, ok}, made: 1, code: fault.FunctionFailed, status: 503},
+		{name: "Retry-After that is none", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, made: 2, most: time.Second},
+		{name: "deadline while it hangs", method: "GET", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1, code: fault.Timeout, least: 5 * time.Second, most: 5 * time.Second},
+		{name: "deadline of a POST", method: "POST", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1, code: fault.Timeout, least: 5 * time.Second, most: 5 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &script{attempts: test.attempts}
+				s, err := New(&Options{Allow: []string{"example.com"}, Transport: server})
+				if err != nil {
+					t.Fatal(err)
+				}
+				timeout := test.timeout
+				if timeout == 0 {
+					timeout = 10 * time.Minute
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				start := time.Now()
+				result, err := invoke(ctx, s, "http.request", `{"method":"`+test.method+`","url":"https://example.com"}`)
+				took := time.Since(start)
+				f, _ := fault.As(err)
+				switch {
+				case fault.CodeOf(err) != test.code:
+					t.Errorf("got %v, want %q", err, test.code)
+				case err == nil && gjson.GetBytes(result, "body").Str != "ok":
+					t.Errorf("got %s", result)
+				case f != nil && f.Status != test.status:
+					t.Errorf("status %d, want %d", f.Status, test.status)
+				}
+				if server.made != test.made {
+					t.Errorf("%d attempts, want %d", server.made, test.made)
+				}
+				if took < test.least || took > test.most {
+					t.Errorf("took %v, want %v to %v", took, test.least, test.most)
+				}
+			})
+		})
+	}
+}
+
+func TestCancelledBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &script{attempts: []attempt{{status: 503, retryAfter: "60"}}}
+		s, err := New(&Options{Allow: []string{"example.com"}, Transport: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		start := time.Now()
+		_, err = invoke(ctx, s, "http.get", `{"url":"https://example.com"}`)
+		if fault.CodeOf(err) != fault.Cancelled || time.Since(start) != 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestTimeoutWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(&Options{Allow: []string{"example.com"}, Transport: &script{attempts: []attempt{{hang: true}}}, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_, err = invoke(context.Background(), s, "http.get", `{"url":"https://example.com"}`)
+		if fault.CodeOf(err) != fault.Timeout || time.Since(start) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestRetriesOff(t *testing.T) {
+	t.Parallel()
+	server := &script{attempts: []attempt{{status: 503}}}
+	s, err := New(&Options{Allow: []string{"example.com"}, Transport: server, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := invoke(t.Context(), s, "http.get", `{"url":"https://example.com"}`); fault.CodeOf(err) != fault.FunctionFailed || server.made != 1 {
+		t.Errorf("%v after %d attempts", err, server.made)
+	}
+}

@@ -1,0 +1,276 @@
+package http
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+// serve starts a server on loopback and a source that may call it.
+func serve(t testing.TB, o Options, handler http.HandlerFunc) (*Source, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	o.Allow = append(o.Allow, strings.TrimPrefix(server.URL, "http://"))
+	source, err := New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = source.Close() })
+	return source, server
+}
+
+// invoke calls a function of the source with arguments in which URL stands for the server.
+func invoke(ctx context.Context, s *Source, name, args string) ([]byte, error) {
+	for _, fn := range s.Functions() {
+		if fn.Name == name {
+			return fn.Call(ctx, []byte(args))
+		}
+	}
+	return nil, fmt.Errorf("no function %s", name)
+}
+
+func TestConformance(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, `{"a":1}`) }))
+	t.Cleanup(server.Close)
+	stepstest.Run(t, stepstest.Options{
+		New: func(t *testing.T) steps.Source {
+			source, err := New(&Options{Allow: []string{strings.TrimPrefix(server.URL, "http://")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return source
+		},
+		Args: map[string]string{
+			"http.get":     `{"url":"` + server.URL + `"}`,
+			"http.request": `{"method":"POST","url":"` + server.URL + `","body":{"a":1}}`,
+		},
+		Fails: map[string][]string{
+			"http.get":     {`{"url":"https://elsewhere.example"}`, `{"url":"x"}`, `{"url":"` + server.URL + `","headers":{"Host":"a"}}`},
+			"http.request": {`{"method":"DELETE","url":"https://elsewhere.example"}`},
+		},
+		AssumedEffects: true, // what http.request does, its arguments say
+	})
+	source, err := New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for _, fn := range source.Functions() {
+		if is := (fn.Name == "http.get"); fn.EffectDeclared != is || (fn.Effect == steps.Read) != is {
+			t.Errorf("%s: %v, declared %t", fn.Name, fn.Effect, fn.EffectDeclared)
+		}
+	}
+}
+
+func TestWhatIsSent(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{UserAgent: "test/1"}, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"line": r.Method + " " + r.RequestURI, "type": r.Header.Get("Content-Type"), "body": string(body),
+			"auth": r.Header.Get("Authorization"), "agent": r.Header.Get("User-Agent"), "accept": r.Header.Get("Accept"),
+		})
+	})
+	tests := []struct {
+		name, args string
+		want       map[string]string
+	}{
+		{"query is added, arrays repeat, spelling is kept",
+			`{"method":"GET","url":"URL/a b?x=1%2F2&y=ü z#frag","query":{"n":1.10,"list":["a","b&c"],"no":null,"yes":true}}`,
+			map[string]string{"line": "GET /a%20b?x=1%2F2&y=%C3%BC%20z&list=a&list=b%26c&n=1.10&yes=true"}},
+		{"object as JSON, byte for byte", `{"method":"POST","url":"URL/","body":{"z":717897987691852588770249,"a":1.10}}`,
+			map[string]string{"body": `{"z":717897987691852588770249,"a":1.10}`, "type": "application/json"}},
+		{"array as JSON of the caller's type", `{"method":"PATCH","url":"URL/","headers":{"content-type":"application/json-patch+json"},"body":[]}`,
+			map[string]string{"body": `[]`, "type": "application/json-patch+json"}},
+		{"string as it is", `{"method":"PUT","url":"URL/","body":"{\"a\"\n"}`,
+			map[string]string{"body": "{\"a\"\n", "type": "text/plain; charset=utf-8"}},
+		{"a form", `{"method":"POST","url":"URL/","headers":{"Content-Type":"application/x-www-form-urlencoded"},"body":{"a":"x y","b":[1,2]}}`,
+			map[string]string{"body": "a=x+y&b=1&b=2", "type": "application/x-www-form-urlencoded"}},
+		{"no body", `{"method":"DELETE","url":"URL/x","body":null}`, map[string]string{"line": "DELETE /x", "body": "", "type": ""}},
+		{"headers and defaults", `{"method":"GET","url":"URL/","headers":{"authorization":"Bearer t"}}`,
+			map[string]string{"auth": "Bearer t", "agent": "test/1", "accept": "application/json, */*;q=0.8"}},
+		{"defaults give way", `{"method":"GET","url":"URL/","headers":{"user-agent":"me","ACCEPT":"text/csv"}}`,
+			map[string]string{"agent": "me", "accept": "text/csv"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			result, err := invoke(t.Context(), s, "http.request", strings.ReplaceAll(test.args, "URL", server.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, want := range test.want {
+				if got := gjson.GetBytes(result, "body."+name).Str; got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestRefusedArguments(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { t.Error("a refused request was sent") })
+	tests := []struct {
+		fn, args string
+		code     fault.Code
+		at       string
+	}{
+		{"http.get", `{"url":"ftp://example.com"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"file:///etc/passwd"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"/relative"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http:///x"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://user:topsecret@example.com"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://exa mple.com"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://example.com:0"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://example.com:99999"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://2130706433/"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://0x7f.1/"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"http://[fe80::1%25eth0]/"}`, fault.BadArguments, "/url"},
+		{"http.get", `{"url":"https://elsewhere.example/?token=topsecret"}`, fault.Denied, ""},
+		{"http.get", `{"url":"URL","headers":{"Host":"topsecret"}}`, fault.BadArguments, "/headers/Host"},
+		{"http.get", `{"url":"URL","headers":{"transfer-encoding":"chunked"}}`, fault.BadArguments, "/headers/transfer-encoding"},
+		{"http.get", `{"url":"URL","headers":{"X-A":"topsecret\r\nX-B: 1"}}`, fault.BadArguments, "/headers/X-A"},
+		{"http.get", `{"url":"URL","headers":{"X A":"1"}}`, fault.BadArguments, "/headers/X A"},
+		{"http.get", `{"url":"URL","query":{"a":{"b":1}}}`, fault.BadArguments, "/query/a"},
+		{"http.get", `{"url":"URL","method":"POST"}`, fault.BadArguments, ""},
+		{"http.get", `{"url":"URL","body":{}}`, fault.BadArguments, ""},
+		{"http.get", `{"url":"URL","verbose":true}`, fault.BadArguments, ""},
+		{"http.get", `{"url":7}`, fault.BadArguments, ""},
+		{"http.get", `[`, fault.BadArguments, ""},
+		{"http.request", `{"url":"URL"}`, fault.BadArguments, "/method"},
+		{"http.request", `{"url":"URL","method":"CONNECT"}`, fault.BadArguments, "/method"},
+		{"http.request", `{"url":"URL","method":"GET\r\nX: 1"}`, fault.BadArguments, "/method"},
+		{"http.request", `{"url":"URL","method":"POST","headers":{"content-type":"application/x-www-form-urlencoded"},"body":[1]}`, fault.BadArguments, "/body"},
+	}
+	for _, test := range tests {
+		_, err := invoke(t.Context(), s, test.fn, strings.ReplaceAll(test.args, "URL", server.URL))
+		f, ok := fault.As(err)
+		if !ok || f.Code != test.code || f.At != test.at {
+			t.Errorf("%s: %v, want %s at %q", test.args, err, test.code, test.at)
+			continue
+		}
+		if strings.Contains(f.Error(), "topsecret") {
+			t.Errorf("%s: the message shows the secret: %v", test.args, f)
+		}
+	}
+}
+
+func TestDuplicateHeaders(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {})
+	_, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`","headers":{"X-A":"1","x-a":"2"}}`)
+	if fault.CodeOf(err) != fault.BadArguments {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{Retries: -1}, func(w http.ResponseWriter, r *http.Request) {})
+	server.Close()
+	args := `{"method":"METHOD","url":"` + server.URL + `/?token=topsecret"}`
+	for _, method := range []string{"GET", "POST"} {
+		_, err := invoke(t.Context(), s, "http.request", strings.Replace(args, "METHOD", method, 1))
+		if fault.CodeOf(err) != fault.Unavailable || strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("%s: %v", method, err)
+		}
+		if strings.Contains(err.Error(), "not known whether") {
+			t.Errorf("%s was not sent: %v", method, err)
+		}
+	}
+}
+
+func TestLostAnswerOfAWrite(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) })
+	_, err := invoke(t.Context(), s, "http.request", `{"method":"POST","url":"`+server.URL+`","body":{}}`)
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "not known whether the POST was carried out") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {})
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`"}`); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	body := `{"items":[` + strings.Repeat(`{"id":12345,"name":"some name"},`, 1000) + `null]}`
+	s, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) })
+	b.Run("http.get", func(b *testing.B) {
+		args := []byte(`{"url":"` + server.URL + `"}`)
+		call := s.Functions()[0].Call
+		for b.Loop() {
+			result, err := call(b.Context(), args)
+			if err != nil || gjson.GetBytes(result, "body").Raw != body {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("http.get, unchanged", func(b *testing.B) {
+		known, server := serve(b, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"1"`)
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			_, _ = io.WriteString(w, body)
+		})
+		args := []byte(`{"url":"` + server.URL + `"}`)
+		call := known.Functions()[0].Call
+		for b.Loop() {
+			result, err := call(b.Context(), args)
+			if err != nil || gjson.GetBytes(result, "body").Raw != body {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("endpoint", func(b *testing.B) {
+		named, _ := withEndpoints(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, body) },
+			Endpoint{URL: "URL/v1/{city}{?units}", Headers: map[string]string{"X-Key": "a secret value"}})
+		args := []byte(`{"city":"Bern","units":"metric"}`)
+		call := named.Functions()[2].Call
+		for b.Loop() {
+			result, err := call(b.Context(), args)
+			if err != nil || string(result) != body {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("baseline/net-http", func(b *testing.B) {
+		target, _ := url.Parse(server.URL)
+		for b.Loop() {
+			response, err := http.DefaultClient.Do(&http.Request{Method: "GET", URL: target})
+			if err != nil {
+				b.Fatal(err)
+			}
+			data, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err != nil || string(data) != body {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package http
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestTraceReachesServers: a request carries the trace of its step, unless it names another itself; an answer that is known
+// is asked about in another trace as well.
+func TestTraceReachesServers(t *testing.T) {
+	t.Parallel()
+	const ours, theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+	s, server := withEndpoints(t, echoing, Endpoint{Name: "plain", URL: "URL/"},
+		Endpoint{Name: "own", URL: "URL/", Headers: map[string]string{"traceparent": theirs}},
+		Endpoint{Name: "given", URL: "URL/", Method: "POST", Headers: map[string]string{"tracestate": "$input.state"}})
+	open, other := serve(t, Options{}, echoing)
+	for _, test := range []struct {
+		name, fn, args string
+		source         *Source
+		traced         bool
+		parent, state  string
+	}{
+		{"no trace", "http.plain", `{}`, s, false, "", ""},
+		{"an endpoint", "http.plain", `{}`, s, true, ours, "o=1"},
+		{"a header of the configuration", "http.own", `{}`, s, true, redacted, ""},
+		{"a header of the arguments", "http.given", `{"state":"t=1"}`, s, true, "", "t=1"},
+		{"a header that is left out", "http.given", `{"state":null}`, s, true, ours, "o=1"},
+		{"get", "http.get", `{"url":"URL/"}`, open, true, ours, "o=1"},
+		{"a header of get", "http.get", `{"url":"URL/","headers":{"traceparent":"` + theirs + `"}}`, open, true, theirs, ""},
+	} {
+		ctx := t.Context()
+		if test.traced {
+			ctx = steps.WithTrace(ctx, ours, "o=1")
+		}
+		result, err := invoke(ctx, test.source, test.fn, strings.ReplaceAll(test.args, "URL", other.URL))
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		header := gjson.GetBytes(result, "header")
+		if !header.Exists() {
+			header = gjson.GetBytes(result, "body.header")
+		}
+		if p, s := header.Get("Traceparent.0").Str, header.Get("Tracestate.0").Str; p != test.parent || s != test.state {
+			t.Errorf("%s: traceparent %q, tracestate %q", test.name, p, s)
+		}
+	}
+	if server.URL == other.URL {
+		t.Error("the servers are one")
+	}
+}
+
+// TestTraceIsNoPartOfWhatIsKnown: the answer to a request of one trace is asked about in the next.
+func TestTraceIsNoPartOfWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 2)
+	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Traceparent") + " " + r.Header.Get("If-None-Match")
+		w.Header().Set("Etag", `"1"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]int{"a": 1})
+	})
+	for i, parent := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-c7ad6b7169203331-01"} {
+		result, err := invoke(steps.WithTrace(t.Context(), parent, ""), s, "http.get", `{"url":"`+server.URL+`/"}`)
+		if err != nil || gjson.GetBytes(result, "body").Raw != `{"a":1}` {
+			t.Fatalf("%s, %v", result, err)
+		}
+		if got, want := <-asked, parent+[]string{" ", ` "1"`}[i]; got != want {
+			t.Errorf("asked %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package http
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestRefusedCallsAreNotSent: what is refused before anything left is not_sent.
+func TestRefusedCallsAreNotSent(t *testing.T) {
+	t.Parallel()
+	s, err := New(&Options{Allow: []string{"https://a.example", "http://127.0.0.2:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	write := steps.Write
+	settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.get", Effect: &write}})
+	for _, test := range []struct {
+		fn       string
+		settings *steps.Settings
+		args     string
+		code     fault.Code
+		outcome  fault.Outcome
+	}{
+		{"http.request", nil, `{"method":"POST","url":"https://b.example/"}`, fault.Denied, fault.NotSent},
+		{"http.request", nil, `{"method":"POST","url":"no url"}`, fault.BadArguments, fault.NotSent},
+		{"http.request", nil, `{"method":"POST","url":"https://a.example/","headers":{"Host":"b"}}`, fault.BadArguments, fault.NotSent},
+		{"http.get", nil, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
+		{"http.get", settings, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
+	} {
+		_, err := configured(t, s, test.settings, test.fn).Call(t.Context(), json.RawMessage(test.args))
+		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
+			t.Errorf("%s %s: %+v, want %s %q", test.fn, test.args, f, test.code, test.outcome)
+		}
+	}
+}
+
+// TestConfiguredWrites: what the configuration declares a write is sent once, whatever its method and its source say, and its
+// outcome is told as that of a write.
+func TestConfiguredWrites(t *testing.T) {
+	t.Parallel()
+	breaks := func(w http.ResponseWriter) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err != nil {
+			t.Error(err)
+		} else {
+			_ = conn.Close()
+		}
+	}
+	unavailable := func(w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	for name, test := range map[string]struct {
+		fn, args   string
+		answer     func(w http.ResponseWriter) // to all requests but the first
+		asRead     bool                        // the configuration says nothing
+		sent       int32                       // requests of the second call
+		isRepeated bool                        // more than sent
+		outcome    fault.Outcome
+	}{
+		"a read is repeated":      {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
+		"503":                     {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"an endpoint that reads":  {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"the connection breaks":   {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
+		"an answer that is large": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1, outcome: fault.Applied},
+		"not modified": {fn: "http.get", answer: func(w http.ResponseWriter) {
+			w.Header().Set("Etag", `"b"`)
+			w.WriteHeader(http.StatusNotModified)
+		}, sent: 1, outcome: fault.Applied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !test.asRead && r.Header.Get("If-None-Match") != "" || r.Method == http.MethodGet && r.ContentLength != 0 {
+					t.Errorf("%s with a body of %d bytes and %v", r.Method, r.ContentLength, r.Header)
+				}
+				if sent.Add(1) > 1 {
+					test.answer(w)
+					return
+				}
+				w.Header().Set("Etag", `"a"`)
+				_, _ = w.Write([]byte("{}"))
+			}))
+			defer server.Close()
+			s, err := New(&Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []Endpoint{
+				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			write := steps.Write
+			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.*", Effect: &write}})
+			if test.asRead {
+				settings = nil
+			}
+			entry := configured(t, s, settings, test.fn)
+			args := json.RawMessage(`{}`)
+			if test.fn == "http.get" {
+				args = json.RawMessage(`{"url":"` + server.URL + `/"}`)
+			}
+			if _, err := entry.Call(t.Context(), args); err != nil {
+				t.Fatal(err)
+			}
+			_, err = entry.Call(t.Context(), args)
+			if n := sent.Load() - 1; test.isRepeated != (n > 1) || !test.isRepeated && n != test.sent {
+				t.Errorf("%d requests", n)
+			}
+			if got := fault.OutcomeOf(err); !test.asRead && got != test.outcome {
+				t.Errorf("the outcome is %q of %v", got, err)
+			}
+		})
+	}
+}
+
+// configured is the function of that name as the settings have it; nil leaves it as its source says.
+func configured(t *testing.T, s *Source, settings *steps.Settings, name string) *steps.Entry {
+	t.Helper()
+	var list []steps.Function
+	for _, fn := range s.Functions() {
+		fn, _ = settings.Apply(fn)
+		list = append(list, fn)
+	}
+	r, err := steps.NewRegistry(list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := r.Resolve(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}

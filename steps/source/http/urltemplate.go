@@ -1,0 +1,254 @@
+package http
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	uritemplate "github.com/std-uritemplate/std-uritemplate/go/v2"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+)
+
+// urlTemplate is the template of a URL whose scheme and host are fixed. Values stay in their places: a path keeps its
+// segments, a query its names.
+type urlTemplate struct {
+	text      string
+	origin    string // scheme://host:port/
+	host      string // as errors show it
+	authority string // as the template has it
+	variables []variable
+}
+
+// variable is one of a template's, with what its places ask of its value.
+type variable struct {
+	name     string
+	path     bool // it stands in the path: it must not be empty
+	required bool // without it the URL would be another's
+	lists    bool // an array or an object is written as several values
+}
+
+// schema is what a variable accepts where the endpoint has no schema of its own.
+func (v *variable) schema() string {
+	if v.lists {
+		return `{"type":["array","string","number","boolean"],"items":` + scalarSchema + `}`
+	}
+	return scalarSchema
+}
+
+var (
+	// origin ends where the path or the query begins: with a literal, so that no value can be part of the host.
+	templateOrigin = regexp.MustCompile(`^(?i:https?)://([^/?#{}\\]+)(?:[/?]|$)`)
+	expression     = regexp.MustCompile(`\{([^{}]*)\}`)
+	variableSpec   = regexp.MustCompile(`^([A-Za-z0-9_]+)(\*|:[1-9][0-9]{0,3})?$`)
+	notLiteral     = regexp.MustCompile("[\x00-\x20\x7f<>\"\\\\^|{}`]|%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)")
+)
+
+// parseURLTemplate reads a template. Its problems show nothing of it, as it may hold a secret.
+func parseURLTemplate(text string) (t *urlTemplate, problem string) {
+	switch origin := templateOrigin.FindStringSubmatch(text); {
+	case text == "":
+		return nil, "the URL is missing: write it as https://api.example.com/v1/{city}{?units}"
+	case origin == nil:
+		return nil, "the URL must begin with http:// or https:// and a host without variables, and go on with a / or a ?"
+	case strings.Contains(expression.ReplaceAllString(text, ""), "#"):
+		return nil, "a fragment, after #, is never sent: leave it out"
+	case notLiteral.MatchString(expression.ReplaceAllString(text, "")) || !utf8.ValidString(text):
+		return nil, "the URL is not a URI template (RFC 6570): look at its braces, and write special characters as %XX"
+	default:
+		t = &urlTemplate{text: text, authority: origin[1]}
+	}
+	scheme, _, _ := strings.Cut(text, "://")
+	u, err := url.Parse(strings.ToLower(scheme) + "://" + t.authority + "/")
+	if err != nil {
+		return nil, "the host of the URL is not valid"
+	}
+	if t.host = egress.Host(u); t.authorityProblem(u) != "" {
+		return nil, t.authorityProblem(u)
+	}
+	u.Host = t.host
+	t.origin = u.String()
+	path, _, _ := strings.Cut(expression.ReplaceAllString(strings.TrimPrefix(text, scheme+"://"+t.authority), "x"), "?")
+	if climbs(path) {
+		return nil, `the path of the URL must not hold "." or ".."`
+	}
+	return t, t.parseExpressions(text)
+}
+
+func (t *urlTemplate) authorityProblem(u *url.URL) string {
+	rules, err := new(egress.Rules).Naming(u.String())
+	if err == nil {
+		err = rules.Check(u)
+	}
+	if f, ok := fault.As(err); ok {
+		return f.Message
+	}
+	return ""
+}
+
+// parseExpressions notes the variables, and refuses expressions through which a value would leave its place.
+func (t *urlTemplate) parseExpressions(text string) (problem string) {
+	for _, at := range expression.FindAllStringSubmatchIndex(text, -1) {
+		before, inside, after := text[:at[0]], text[at[2]:at[3]], text[at[1]:]
+		inQuery := strings.Contains(expression.ReplaceAllString(before, ""), "?")
+		operator := ""
+		if inside != "" && strings.ContainsAny(inside[:1], "+#./;?&") {
+			operator, inside = inside[:1], inside[1:]
+		}
+		switch {
+		case operator == "+" || operator == "#":
+			return "{+x} and {#x} let a value change the rest of the URL: write {x}"
+		case operator == "?" && (inQuery || after != ""):
+			return "{?x} begins the query and must be the last of the URL: name all its variables in it, as {?x,y}; after a ? write {&x}"
+		case operator == "&" && !inQuery:
+			return "{&x} goes on with a query and needs a ? before it: write {?x}"
+		case inQuery && (operator == "." || operator == "/" || operator == ";"):
+			return "{" + operator + "x} is for the path: in the query write {&x}"
+		}
+		for spec := range strings.SplitSeq(inside, ",") {
+			parts := variableSpec.FindStringSubmatch(spec)
+			if parts == nil {
+				return "a variable is a name of letters, digits and _, and a * or a colon and a length after it, where that is meant"
+			}
+			t.note(variable{name: parts[1], path: !inQuery && operator != "?", required: operator == "", lists: parts[2] == "*"})
+		}
+	}
+	return ""
+}
+
+func (t *urlTemplate) note(v variable) {
+	i := slices.IndexFunc(t.variables, func(known variable) bool { return known.name == v.name })
+	if i < 0 {
+		t.variables = append(t.variables, v)
+		return
+	}
+	known := &t.variables[i]
+	known.path, known.required, known.lists = known.path || v.path, known.required || v.required, known.lists && v.lists
+}
+
+// literalQuery is what stands in the query without variables.
+func (t *urlTemplate) literalQuery() string {
+	_, query, _ := strings.Cut(expression.ReplaceAllString(t.text, ""), "?")
+	return query
+}
+
+// expand puts arguments into the template: bad_arguments with At at the one that does not fit.
+func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
+	values := uritemplate.Substitutions{}
+	for _, v := range t.variables {
+		value, problem := templateValue(args.Get(v.name))
+		switch {
+		case problem != "":
+			return nil, badArgument(v.name, problem)
+		case value == nil && v.required:
+			return nil, badArgument(v.name, "the URL needs a value for "+v.name)
+		case v.path && holdsEmpty(value):
+			return nil, badArgument(v.name, v.name+" stands in the path of the URL and must not be empty")
+		}
+		if value != nil {
+			values[v.name] = value
+		}
+	}
+	text, err := uritemplate.Expand(t.text, values)
+	if err != nil { // an object for a variable with a length
+		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL: give a text where it takes a part of one")
+	}
+	u, err := url.Parse(text)
+	if err != nil || !strings.EqualFold(u.Host, t.authority) || u.User != nil || u.Fragment != "" {
+		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL")
+	}
+	if climbs(u.EscapedPath()) {
+		return nil, t.climber(args)
+	}
+	u.RawQuery = escapeQuery(u.RawQuery)
+	return u, nil
+}
+
+// holdsEmpty tells whether a value would leave a segment of a path empty, which makes the URL another's.
+func holdsEmpty(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return value == ""
+	case []string:
+		return slices.Contains(value, "")
+	case map[string]string:
+		for name, element := range value {
+			if name == "" || element == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// climbs tells whether a path has a segment that a server may take for a way up, or for none: "." or "..", also behind an
+// escaped slash.
+func climbs(escaped string) bool {
+	for segment := range strings.SplitSeq(escaped, "/") {
+		plain, err := url.PathUnescape(segment)
+		if err != nil {
+			return true
+		}
+		for part := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if part == "." || part == ".." {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// climber is the fault of a path that climbs, with the argument that makes it so, where it is one alone.
+func (t *urlTemplate) climber(args gjson.Result) *fault.Error {
+	f := fault.New(fault.BadArguments, `a value must not be, or hold between slashes, "." or "..": the URL would be another's`)
+	for _, v := range t.variables {
+		if v.path && strings.Contains(args.Get(v.name).String(), ".") {
+			f.At = fault.Key("", v.name)
+			break
+		}
+	}
+	return f
+}
+
+// templateValue is an argument as a template takes it: a string, a list or a map of strings; nil where it is not there,
+// null or empty.
+func templateValue(arg gjson.Result) (value any, problem string) {
+	list, object := []string{}, map[string]string{}
+	switch {
+	case arg.Type == gjson.Null: // also where there is none
+		return nil, ""
+	case arg.Type != gjson.JSON:
+		return scalarText(arg), ""
+	}
+	arg.ForEach(func(name, element gjson.Result) bool {
+		switch {
+		case element.Type == gjson.JSON:
+			problem = "the value must be a string, a number, a boolean, or an array or object of these"
+		case element.Type == gjson.Null:
+		case arg.IsObject():
+			object[name.Str] = scalarText(element)
+		default:
+			list = append(list, scalarText(element))
+		}
+		return problem == ""
+	})
+	switch {
+	case problem != "" || len(list)+len(object) == 0:
+		return nil, problem
+	case arg.IsObject():
+		return object, ""
+	}
+	return list, ""
+}
+
+// scalarText is a scalar as it is spelled, a string without its quotes.
+func scalarText(value gjson.Result) string {
+	if value.Type == gjson.String {
+		return value.Str
+	}
+	return value.Raw
+}

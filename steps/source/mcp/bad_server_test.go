@@ -1,0 +1,214 @@
+package mcp
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	ossignal "os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// answerText is the message that a server of raw has got last.
+var answerText string
+
+// raw plays a server by hand: answer gets each request, and writes what it likes.
+func raw(answer func(method string, id, params gjson.Result)) {
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		m := gjson.Parse(in.Text())
+		answerText = in.Text()
+		answer(m.Get("method").Str, m.Get("id"), m.Get("params"))
+	}
+}
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// greet answers what comes before the first call; false when the method is another.
+func greet(method string, id gjson.Result, tools string) bool {
+	switch method {
+	case "server/discover":
+		say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`, id.Raw)
+	case "initialize":
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bad","version":"0"}}}`, id.Raw)
+	case "tools/list":
+		say(`{"result":{"tools":[%s]},"jsonrpc":"2.0","id":%s}`, tools, id.Raw)
+	case "tools/call":
+		return false
+	}
+	return true
+}
+
+const oneTool = `{"name":"a","description":"A.","icons":[{"src":"x"}],"_meta":{"x":1},"inputSchema":{"type":"object"}}`
+
+// badServers do what servers should not.
+var badServers = map[string]func(){
+	"silent":  func() { raw(func(string, gjson.Result, gjson.Result) {}) },
+	"at once": func() { fmt.Fprintln(os.Stderr, "no api key: "+os.Getenv("SHELF_TOKEN")); os.Exit(4) },
+	"prints": func() {
+		for range 1 << 16 {
+			say("Hello, I am a server that does not know the protocol")
+		}
+		time.Sleep(time.Hour)
+	},
+	"greeting": func() {
+		say("Server ready at token %s\n\n[1] {x", os.Getenv("SHELF_TOKEN"))
+		raw(func(method string, id, _ gjson.Result) {
+			if !greet(method, id, oneTool) {
+				say("debug: calling")
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
+			}
+		})
+	},
+	"mute in calls": func() {
+		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+	},
+	"old": func() { // does not answer what it does not know
+		raw(func(method string, id, _ gjson.Result) {
+			if method != "server/discover" && !greet(method, id, oneTool) {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
+			}
+		})
+	},
+	"stderr": func() {
+		go func() {
+			line := strings.Repeat("e", 1<<16)
+			for {
+				fmt.Fprint(os.Stderr, line)
+			}
+		}()
+		raw(func(method string, id, _ gjson.Result) {
+			if !greet(method, id, oneTool) {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
+			}
+		})
+	},
+	"twice": func() {
+		raw(func(method string, id, _ gjson.Result) {
+			if !greet(method, id, oneTool+`,{"name":"a","description":"Second.","inputSchema":{}},null,{"name":5},{"name":"a b"},{"name":"a/c"},{"name":"a.c"}`) {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
+			}
+		})
+	},
+	"many": func() {
+		raw(func(method string, id, params gjson.Result) {
+			if method != "tools/list" {
+				greet(method, id, "")
+				return
+			}
+			from := int(params.Get("cursor").Int())
+			var tools []string
+			for i := from; i < from+500; i++ {
+				tools = append(tools, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
+			}
+			next := ""
+			if from+500 < 10_000 {
+				next = fmt.Sprintf(`,"nextCursor":"%d"`, from+500)
+			}
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]%s}}`, id.Raw, strings.Join(tools, ","), next)
+		})
+	},
+	"endless": func() {
+		n := 0
+		raw(func(method string, id, _ gjson.Result) {
+			if method != "tools/list" {
+				greet(method, id, "")
+				return
+			}
+			n++
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t%d"}],"nextCursor":"%d"}}`, id.Raw, n, n%3+1)
+		})
+	},
+	"huge": func() {
+		raw(func(method string, id, params gjson.Result) {
+			if greet(method, id, oneTool) {
+				return
+			}
+			switch params.Get("arguments.how").Str {
+			case "first":
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id.Raw, strings.Repeat(`\"id\":1}`, 12<<20))
+			case "last":
+				say(`{"result":{"id":-1,"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", 100<<20), id.Raw)
+			default:
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
+			}
+		})
+	},
+	"version": func() {
+		raw(func(method string, id, _ gjson.Result) {
+			if method == "initialize" {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"bad","version":"0"}}}`, id.Raw)
+				return
+			}
+			greet(method, id, "")
+		})
+	},
+	"deaf": func() { // reads nothing once it is greeted
+		calls := make(chan struct{})
+		raw(func(method string, id, _ gjson.Result) {
+			if greet(method, id, oneTool); method == "tools/list" {
+				<-calls
+			}
+		})
+	},
+	"asks": func() { // what its client answers first is the result of its tool
+		var call gjson.Result
+		raw(func(method string, id, params gjson.Result) {
+			switch {
+			case method == "" && call.Exists():
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, call.Raw, answerText)
+				call = gjson.Result{}
+			case method != "" && !greet(method, id, oneTool):
+				call = id
+				for i := range max(params.Get("arguments.times").Int(), 1) {
+					say(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{}}`, i, params.Get("arguments.method").Str)
+				}
+				if params.Get("arguments.cancel").Bool() {
+					time.Sleep(50 * time.Millisecond)
+					say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q0"}}`)
+				}
+			}
+		})
+	},
+	"floods": func() { // asks without end once it is called, and reads nothing more
+		raw(func(method string, id, _ gjson.Result) {
+			if !greet(method, id, oneTool) {
+				for i := range 300_000 {
+					say(`{"jsonrpc":"2.0","id":"f%d","method":"sampling/createMessage","params":{}}`, i)
+				}
+				time.Sleep(time.Hour)
+			}
+		})
+	},
+	"stubborn": func() {
+		ossignal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		time.Sleep(time.Hour)
+	},
+	"parent": func() { // as npx: the server is a grandchild's sibling
+		ossignal.Ignore(syscall.SIGTERM)
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), serverEnv+"=sleeper")
+		if err := child.Start(); err != nil {
+			os.Exit(5)
+		}
+		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
+		raw(func(method string, id, _ gjson.Result) {
+			if !greet(method, id, oneTool) {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
+			}
+		})
+		if os.Getenv("LEAVES") == "" {
+			time.Sleep(time.Hour)
+		}
+	},
+	"sleeper": func() {
+		ossignal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
+		time.Sleep(time.Hour)
+	},
+}

@@ -1,0 +1,105 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// cacheVersion is that of the file's form.
+const cacheVersion = 1
+
+// cacheFile is what a lazy source keeps between runs.
+type cacheFile struct {
+	Version int               `json:"version"`
+	Options string            `json:"options"` // fingerprint: a list of other options is not used
+	Server  string            `json:"server"`
+	Tools   []json.RawMessage `json:"tools"`
+
+	Capabilities *sdk.ServerCapabilities `json:"capabilities,omitempty"`
+}
+
+// fingerprint tells apart options under which a server may list other tools. Of variables and headers only the names go
+// in, as the file must not help to guess their values; a list that has changed with a value is corrected at the start.
+func (o *Options) fingerprint() string {
+	text, err := json.Marshal([]any{o.Name, o.Command, o.Args, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.where(), o.path(), o.SSE,
+		slices.Sorted(maps.Keys(o.Headers)), o.Protocol, o.AsProxy, o.Roots})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// readCache gives the tools of the last run; false when there are none that can be used.
+func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
+	if s.options.CacheFile == "" {
+		return nil, "", nil, false
+	}
+	file, err := os.Open(s.options.CacheFile)
+	if err != nil {
+		return nil, "", nil, false
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxListBytes))
+	var cache cacheFile
+	if err != nil || json.Unmarshal(text, &cache) != nil || cache.Version != cacheVersion || cache.Options != s.options.fingerprint() {
+		return nil, "", nil, false // an old file, or a damaged one: the start writes it anew
+	}
+	l := lister{source: s, seen: map[string]bool{}}
+	for _, raw := range cache.Tools {
+		l.add(gjson.ParseBytes(raw))
+	}
+	return s.named(l.tools), cache.Server, cache.Capabilities, len(l.tools) > 0 // nobody would call, and so start, a server without tools
+}
+
+// writeCache keeps the tools for the next run. It replaces the file as a whole: whoever reads it sees the old list or the
+// new one.
+func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapabilities) {
+	if !s.options.Lazy || s.options.CacheFile == "" {
+		return
+	}
+	cache := cacheFile{Version: cacheVersion, Options: s.options.fingerprint(), Server: server, Tools: []json.RawMessage{}, Capabilities: offered}
+	for _, t := range tools {
+		cache.Tools = append(cache.Tools, json.RawMessage(t.raw))
+	}
+	text, err := json.Marshal(cache)
+	if err == nil {
+		err = replaceFile(s.options.CacheFile, text)
+	}
+	if err != nil {
+		s.warn(fault.New(fault.Unavailable, "MCP server %s: its list of tools could not be kept in %s: %s",
+			s.options.Name, quoted(s.options.CacheFile), cause(err)))
+	}
+}
+
+func replaceFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".tools-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}

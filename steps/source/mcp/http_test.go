@@ -1,0 +1,348 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// counts are the goroutines, and the open files where the system lists them.
+type counts struct{ goroutines, files int }
+
+func counted() counts {
+	c := counts{goroutines: runtime.NumGoroutine()}
+	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
+		c.files = len(entries)
+	}
+	return c
+}
+
+// settles waits until the counts are about what they were: other connections of the process may come and go, but not by
+// the dozen.
+func settles(t *testing.T, before counts) {
+	t.Helper()
+	const slack = 12
+	late := time.Now().Add(patience)
+	for {
+		now := counted()
+		if now.goroutines <= before.goroutines+slack && now.files <= before.files+slack {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%+v, before %+v", now, before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// front is a handler before the good server that a test can change while it runs.
+type front struct {
+	next   http.Handler
+	before atomic.Pointer[func(w http.ResponseWriter, r *http.Request, body string) bool] // true: it has answered
+	mu     sync.Mutex
+	seen   []http.Header
+}
+
+func newFront(t testing.TB, o *sdk.StreamableHTTPOptions) *front {
+	return &front{next: httpServer(goodServer(endOf(t)), o)}
+}
+
+func (f *front) set(before func(w http.ResponseWriter, r *http.Request, body string) bool) {
+	f.before.Store(&before)
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	f.seen = append(f.seen, r.Header.Clone())
+	f.mu.Unlock()
+	if before := f.before.Load(); before != nil && (*before)(w, r, string(body)) {
+		return
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	f.next.ServeHTTP(w, r)
+}
+
+// onCalls lets a test answer calls of tools.
+func onCalls(answer func(w http.ResponseWriter, id string)) func(http.ResponseWriter, *http.Request, string) bool {
+	return func(w http.ResponseWriter, _ *http.Request, body string) bool {
+		if gjson.Get(body, "method").Str != "tools/call" {
+			return false
+		}
+		answer(w, gjson.Get(body, "id").Raw)
+		return true
+	}
+}
+
+func TestHeadersAndRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, nil)
+	f.set(func(w http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.Header.Get("Authorization") != "Bearer hidden123" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return true
+		}
+		return false
+	})
+	url := listen(t, f)
+	s := open(t, &Options{Name: "shelf", URL: url + "/?api_key=hidden456", Headers: map[string]string{"Authorization": "Bearer hidden789"}})
+	status := await(t, s, steps.StateRetrying)
+	if status.Error.Code != fault.Denied || !strings.Contains(status.Error.Message, "onecall auth login shelf") || strings.Contains(status.Error.Message, "hidden") {
+		t.Errorf("%v", status.Error)
+	}
+	if wait := time.Until(status.Retry); wait < longestWait/2 {
+		t.Errorf("it is tried again in %v already", wait)
+	}
+	good := open(t, &Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123", "Accept": "text/x-mine"}})
+	await(t, good, steps.StateReady)
+	if got := do(t, good, "shelf.put", `{"name":"a"}`); got != `"put"` {
+		t.Errorf("it answers %s", got)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.seen {
+		if h.Get("Accept") == "text/x-mine" {
+			t.Error("a header of the protocol was replaced")
+		}
+	}
+}
+
+// Headers hold secrets: a redirect to another host does not get them.
+func TestHeadersStayAtTheirHost(t *testing.T) {
+	t.Parallel()
+	var leaked atomic.Bool
+	other := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked.Store(leaked.Load() || r.Header.Get("X-Key") != "")
+		http.Error(w, "no", http.StatusTeapot)
+	}))
+	url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other, http.StatusTemporaryRedirect)
+	}))
+	s := open(t, &Options{Name: "shelf", URL: url, Headers: map[string]string{"X-Key": "hidden123"}})
+	if status := await(t, s, steps.StateRetrying); status.Error.Code != fault.Unavailable {
+		t.Errorf("%v", status.Error)
+	}
+	if leaked.Load() {
+		t.Error("another host got the headers")
+	}
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	s := open(t, &Options{Name: "shelf", URL: "http://" + address + "/secret-path"})
+	status := await(t, s, steps.StateRetrying)
+	if status.Error.Code != fault.Unavailable || !strings.Contains(status.Error.Message, "refused") || strings.Contains(status.Error.Message, "secret-path") {
+		t.Errorf("%v", status.Error)
+	}
+	listener, err = net.Listen("tcp", address)
+	if err != nil {
+		t.Skip("the port was taken by another: ", err)
+	}
+	server := &http.Server{Handler: httpServer(goodServer(endOf(t)), nil)}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+	await(t, s, steps.StateReady) // its functions appear when it comes
+	if len(s.Functions()) == 0 {
+		t.Error("no functions")
+	}
+}
+
+// A server that has forgotten the session has not done the call: it is made in a new one.
+func TestSessionGone(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, nil)
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
+	await(t, s, steps.StateReady)
+	var once atomic.Bool
+	f.set(onlyOnce(&once, func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) }))
+	if got := do(t, s, "shelf.put", `{"name":"a"}`); got != `"put"` || !once.Load() {
+		t.Errorf("it answers %s", got)
+	}
+}
+
+func onlyOnce(once *atomic.Bool, answer func(w http.ResponseWriter, id string)) func(http.ResponseWriter, *http.Request, string) bool {
+	calls := onCalls(answer)
+	return func(w http.ResponseWriter, r *http.Request, body string) bool {
+		if gjson.Get(body, "method").Str != "tools/call" || once.Swap(true) {
+			return false
+		}
+		return calls(w, r, body)
+	}
+}
+
+// What goes wrong with one call is that call's own: the session goes on.
+func TestAnswersThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	answer := func(kind, format string) func(w http.ResponseWriter, id string) {
+		return func(w http.ResponseWriter, id string) {
+			w.Header().Set("Content-Type", kind)
+			fmt.Fprint(w, strings.ReplaceAll(format, "ID", id))
+		}
+	}
+	big := strings.Repeat("x", 2<<20)
+	status := func(code int, body string) func(w http.ResponseWriter, id string) {
+		return func(w http.ResponseWriter, id string) {
+			w.WriteHeader(code)
+			fmt.Fprint(w, strings.ReplaceAll(body, "ID", id))
+		}
+	}
+	tests := []struct {
+		name    string
+		answer  func(w http.ResponseWriter, id string)
+		code    fault.Code
+		outcome fault.Outcome
+		want    string
+	}{
+		{"too long", answer("application/json", `{"result":{"content":[{"type":"text","text":"`+big+`"}]},"id":ID,"jsonrpc":"2.0"}`), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
+		{"too long an event", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
+		{"no JSON", answer("application/json", `{"result":`), fault.FunctionFailed, fault.SentUnknown, "not JSON"},
+		{"HTML", answer("text/html", `<html>`), fault.FunctionFailed, fault.SentUnknown, "HTTP status 200"},
+		{"a stream that ends", answer("text/event-stream", ": nothing\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
+		{"a stream of garbage", answer("text/event-stream", "garbage\ndata: {\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
+		{"400", status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad header"}}`), fault.FunctionFailed, "", "bad header"},
+		{"413", status(413, "too large"), fault.FunctionFailed, "", "413"},
+		{"502", status(502, ""), fault.Unavailable, fault.SentUnknown, "Bad Gateway"},
+		{"429", status(429, ""), fault.Unavailable, fault.NotSent, "Too Many Requests"},
+		{"an error", answer("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"no such name","data":{"a": 1}}}`), fault.BadArguments, "", "no such name"},
+		{"another error", answer("application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"broken"}}`), fault.FunctionFailed, "", "broken (error -32000)"},
+		{"input", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create"}}}}`), fault.NotSupported, "", "further input"},
+		{"deep", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}}`), "", "", ""},
+	}
+	f := newFront(t, &sdk.StreamableHTTPOptions{})
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
+	await(t, s, steps.StateReady)
+	s.mu.Lock()
+	session := s.session
+	s.mu.Unlock()
+	for _, test := range tests {
+		f.set(onCalls(test.answer))
+		result, err := function(t, s, "shelf.put").Call(t.Context(), []byte(`{"name":"a"}`))
+		got, _ := fault.As(err)
+		switch {
+		case test.code == "" && err != nil:
+			t.Errorf("%s: %v", test.name, err)
+		case test.code != "" && (got == nil || got.Code != test.code || got.Outcome != test.outcome || !strings.Contains(got.Message, test.want)):
+			t.Errorf("%s: %.100s, %+v, want %s %q with %q", test.name, result, got, test.code, test.outcome, test.want)
+		}
+	}
+	f.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
+	do(t, s, "shelf.put", `{"name":"a"}`)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != session {
+		t.Error("the session was lost on the way")
+	}
+}
+
+func TestAnswerThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, nil)
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f)})
+	await(t, s, steps.StateReady)
+	f.set(onCalls(func(w http.ResponseWriter, _ string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, `{"jsonrpc"`)
+	}))
+	if got := fails(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable); got.Outcome != fault.SentUnknown {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Calls use the connections again that earlier ones have made.
+func TestConnectionsAreReused(t *testing.T) {
+	t.Parallel()
+	var opened atomic.Int32
+	server := httptest.NewUnstartedServer(httpServer(goodServer(nil), &sdk.StreamableHTTPOptions{Stateless: true}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	s := open(t, &Options{Name: "shelf", URL: server.URL})
+	t.Cleanup(server.CloseClientConnections)
+	await(t, s, steps.StateReady)
+	for range 1000 {
+		do(t, s, "shelf.get", `{"name":"a"}`)
+	}
+	if n := opened.Load(); n > 50 {
+		t.Errorf("%d connections for 1000 calls one after another", n)
+	}
+}
+
+func TestTransportErrors(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, &sdk.StreamableHTTPOptions{Stateless: true})
+	var failing atomic.Pointer[error]
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if err := failing.Load(); err != nil && *err != nil {
+			return nil, *err
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), HTTPClient: client})
+	for _, test := range []struct {
+		err     error
+		code    fault.Code
+		outcome fault.Outcome
+	}{
+		{&net.OpError{Op: "dial", Err: io.ErrNoProgress}, fault.Unavailable, fault.NotSent},
+		{&net.OpError{Op: "read", Err: io.ErrNoProgress}, fault.Unavailable, fault.SentUnknown},
+		{io.ErrUnexpectedEOF, fault.Unavailable, fault.SentUnknown},
+		{fault.New(fault.Denied, "the host is not allowed"), fault.Denied, fault.NotSent},
+	} {
+		await(t, s, steps.StateReady)
+		s.mu.Lock()
+		session := s.session
+		s.mu.Unlock()
+		failing.Store(&test.err)
+		if got := fails(t.Context(), t, s, "shelf.put", `{"name":"a"}`, test.code); got.Outcome != test.outcome {
+			t.Errorf("%v: outcome %q, want %q", test.err, got.Outcome, test.outcome)
+		}
+		failing.Store(nil)
+		if test.code == fault.Unavailable && test.outcome == fault.NotSent {
+			until(t, s, func() bool { // a server that cannot be reached is greeted anew
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.session != nil && s.session != session
+			})
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := function(t, s, "shelf.put").Call(ctx, []byte(`{"name":"a"}`)); fault.CodeOf(err) != fault.Cancelled {
+		t.Errorf("cancelled before: %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

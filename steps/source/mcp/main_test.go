@@ -1,0 +1,246 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// serverEnv names the server that the test binary plays instead of running tests.
+const serverEnv = "ONECALL_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(serverEnv); kind != "" {
+		play(kind)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// play is the main function of the servers that tests start as child processes.
+func play(kind string) {
+	if serve, ok := badServers[kind]; ok {
+		serve()
+		return
+	}
+	if serve, ok := lateServers[kind]; ok {
+		serve()
+		return
+	}
+	switch kind {
+	case "good":
+		_ = goodServer(nil).Run(context.Background(), &sdk.StdioTransport{})
+	case "slow": // longer than discoverPatience
+		time.Sleep(discoverPatience + discoverPatience/2)
+		_ = goodServer(nil).Run(context.Background(), &sdk.StdioTransport{})
+	case "full":
+		_ = fullServer().Run(context.Background(), &sdk.StdioTransport{})
+	default:
+		fmt.Fprintln(os.Stderr, "no such server")
+		os.Exit(3)
+	}
+}
+
+const nameSchema = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`
+
+// goodServer is a server of the SDK that does what tools do. stop ends the calls that wait.
+func goodServer(stop <-chan struct{}) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1.2"}, &sdk.ServerOptions{PageSize: 3})
+	yes := true
+	add := func(name string, annotations *sdk.ToolAnnotations, schema string, h func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error)) {
+		s.AddTool(&sdk.Tool{Name: name, Description: "Does " + name + ".", Annotations: annotations, InputSchema: json.RawMessage(schema)}, h)
+	}
+	reads := &sdk.ToolAnnotations{ReadOnlyHint: true}
+	add("get", reads, nameSchema, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if name := gjson.GetBytes(r.Params.Arguments, "name").String(); name != "none" && gjson.GetBytes(r.Params.Arguments, "name").Type == gjson.String {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "see structuredContent"}},
+				StructuredContent: json.RawMessage(`{"name":` + gjson.GetBytes(r.Params.Arguments, "name").Raw + `,"n":12345678901234567890,"x":1.50}`)}, nil
+		}
+		r1 := text("there is no such thing")
+		r1.IsError = true
+		return r1, nil
+	})
+	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text("put"), nil
+	})
+	add("remove", &sdk.ToolAnnotations{DestructiveHint: &yes}, nameSchema, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text("removed"), nil
+	})
+	add("echo", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(string(r.Params.Arguments)), nil
+	})
+	add("pid", reads, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(fmt.Sprint(os.Getpid())), nil
+	})
+	add("wait", nil, `{"type":"object"}`, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-stop: // without a session a server is not told of cancellations
+		}
+		return text("waited"), nil
+	})
+	add("die", nil, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		fmt.Fprintln(os.Stderr, "dying of tests")
+		os.Exit(7)
+		return nil, nil
+	})
+	fragile := func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		name := gjson.GetBytes(r.Params.Arguments, "name").Str
+		if log, err := os.OpenFile(name+".log", os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			_, _ = log.WriteString("called\n")
+			_ = log.Close()
+		}
+		if _, err := os.Stat(name); err == nil {
+			_ = os.Remove(name)
+			os.Exit(7)
+		}
+		return text("whole"), nil
+	}
+	add("fragile", reads, nameSchema, fragile)
+	add("fragile_plain", nil, nameSchema, fragile)
+	add("media", reads, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{
+			&sdk.TextContent{Text: `{"a": 1}`}, &sdk.ImageContent{Data: []byte("12345"), MIMEType: "image/png"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "a://t", MIMEType: "text/plain", Text: "hi"}},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "a://b", MIMEType: "application/pdf", Blob: []byte("1234567")}},
+			&sdk.ResourceLink{URI: "a://l", Name: "l"}}}, nil
+	})
+	add("tell", reads, `{"type":"object"}`, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		for i := range 3 {
+			if token := r.Params.GetProgressToken(); token != nil {
+				if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: float64(i), Total: 3, Message: "step"}); err != nil {
+					return nil, err
+				}
+			}
+		}
+		//nolint:staticcheck // servers still log
+		if err := r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "l", Data: map[string]int{"x": 1}}); err != nil {
+			return nil, err
+		}
+		return text("told"), nil
+	})
+	more := func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.AddTool(&sdk.Tool{Name: "added", Description: "New.", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("added"), nil })
+		s.RemoveTools("remove")
+		return text("more"), nil
+	}
+	add("more", nil, `{"type":"object"}`, more)
+	add("big", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return text(strings.Repeat("x", int(gjson.GetBytes(r.Params.Arguments, "bytes").Int()))), nil
+	})
+	return s
+}
+
+func text(t string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: t}}}
+}
+
+// httpServer serves a server over Streamable HTTP.
+func httpServer(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
+}
+
+// child are the options of a server that the test binary plays.
+func child(t testing.TB, kind string) *Options {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: kind}}
+}
+
+// open makes a source that is closed with the test.
+func open(t testing.TB, o *Options) *Source {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// patience is how long a test waits for what has to come; it fails long before on a machine that is not overloaded.
+const patience = 60 * time.Second
+
+// await waits until the source is in one of the states.
+func await(t testing.TB, s *Source, states ...steps.State) steps.Status {
+	t.Helper()
+	return until(t, s, func() bool {
+		for _, state := range states {
+			if s.Status().State == state {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// until waits until the condition holds, looking again at every change and now and then.
+func until(t testing.TB, s *Source, holds func() bool) steps.Status {
+	t.Helper()
+	changes := make(chan struct{}, 1)
+	s.Watch(func() {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	})
+	late := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-changes:
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the source does not get there: %+v", s.Status())
+		}
+	}
+	return s.Status()
+}
+
+func function(t testing.TB, s *Source, name string) *steps.Function {
+	t.Helper()
+	for _, fn := range s.Functions() {
+		if fn.Name == name {
+			return &fn
+		}
+	}
+	t.Fatalf("there is no function %s", name)
+	return nil
+}
+
+// do calls a function, which has to succeed.
+func do(t testing.TB, s *Source, name, args string) string {
+	t.Helper()
+	result, err := function(t, s, name).Call(t.Context(), []byte(args))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return string(result)
+}
+
+// fails calls a function, which has to fail with the code.
+func fails(ctx context.Context, t testing.TB, s *Source, name, args string, code fault.Code) *fault.Error {
+	t.Helper()
+	result, err := function(t, s, name).Call(ctx, []byte(args))
+	f, ok := fault.As(err)
+	if !ok || f.Code != code {
+		t.Fatalf("%s: %s, %v, want %s", name, result, err, code)
+	}
+	return f
+}

@@ -1,0 +1,218 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The host is a program that embeds the source: it starts a server with a child, says so, and waits to be killed.
+func init() {
+	badServers["host"] = func() {
+		exe, err := os.Executable()
+		if err != nil {
+			os.Exit(3)
+		}
+		s, err := New(&Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: "parent", "PIDS": os.Getenv("PIDS")}})
+		if err != nil {
+			os.Exit(3)
+		}
+		for s.Status().State != steps.StateReady {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	}
+}
+
+// pids are the processes that the server "parent" has written down.
+func pids(t *testing.T, file string) (found []int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, pid)
+	}
+	return found
+}
+
+// running tells whether the process is there, and is more than an entry in the table that nobody has removed.
+func running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+func gone(t *testing.T, all []int) {
+	t.Helper()
+	late := time.Now().Add(patience)
+	for _, pid := range all {
+		for running(pid) {
+			if time.Now().After(late) {
+				t.Fatalf("process %d is still there", pid)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// Children that heed neither the end of stdin nor SIGTERM end with onecall, also when it is killed.
+func TestKilledHost(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pids")
+	host := exec.CommandContext(t.Context(), exe)
+	host.Env = append(os.Environ(), serverEnv+"=host", "PIDS="+file)
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := out.Read(make([]byte, 16)); n == 0 {
+		t.Fatal(err)
+	}
+	all := pids(t, file)
+	if len(all) != 2 || !running(all[0]) || !running(all[1]) {
+		t.Fatalf("the processes %v are not there", all)
+	}
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	gone(t, all)
+}
+
+func TestCloseEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []string{"", "yes"} {
+		t.Run("leaves "+leaves, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pids")
+			o := child(t, "parent")
+			o.Env["PIDS"], o.Env["LEAVES"] = file, leaves
+			s := open(t, o)
+			await(t, s, steps.StateReady)
+			all := pids(t, file)
+			_ = s.Close()
+			for _, pid := range all {
+				if running(pid) {
+					t.Errorf("process %d is there after Close", pid)
+				}
+			}
+		})
+	}
+}
+
+func TestStubbornServer(t *testing.T) {
+	t.Parallel()
+	s := open(t, child(t, "stubborn"))
+	await(t, s, steps.StateReady)
+	pid := s.session.process.cmd.Process.Pid
+	_ = s.Close()
+	if running(pid) {
+		t.Error("it is there after Close")
+	}
+}
+
+// A guard that somebody has ended is replaced by the next child's.
+func TestGuardIsReplaced(t *testing.T) {
+	t.Parallel()
+	g := &guard{groups: map[int]bool{}}
+	start := func() *exec.Cmd {
+		if !g.open() {
+			t.Skip("there is no /bin/sh")
+		}
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = cmd.Wait() }()
+		g.watch(cmd.Process.Pid)
+		return cmd
+	}
+	first := start()
+	broken, _, err := os.Pipe() // as the end of a guard that is gone
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = g.pipe.Close()
+	g.pipe = broken
+	second := start()
+	_ = g.pipe.Close() // as the end of onecall
+	gone(t, []int{first.Process.Pid, second.Process.Pid})
+}
+
+// TestNothingLeaks makes many calls, and starts and stops many servers. ONECALL_TEST_LONG=1 makes it 100,000 calls.
+func TestNothingLeaks(t *testing.T) {
+	calls, cycles := 2500, 5
+	if os.Getenv("ONECALL_TEST_LONG") != "" {
+		calls, cycles = 100_000, 50
+	}
+	for _, name := range []string{"stdio", "http stateless", "http sessions"} {
+		t.Run(name, func(t *testing.T) {
+			o := transports[name](t)
+			o.MaxMessageBytes = 1 << 20
+			s := open(t, o)
+			await(t, s, steps.StateReady)
+			fn := function(t, s, "shelf.get")
+			call := func(n int) {
+				for i := range n {
+					ctx, cancel := context.WithCancel(t.Context())
+					if i%50 == 0 {
+						cancel()
+					}
+					if _, err := fn.Call(ctx, []byte(`{"name":"a"}`)); err != nil && i%50 != 0 {
+						t.Fatal(err)
+					}
+					cancel()
+				}
+			}
+			call(100)
+			before := counted()
+			call(calls)
+			settles(t, before)
+			s.mu.Lock()
+			n := s.session
+			s.mu.Unlock()
+			if n.calls != 0 || len(n.tap.exchanges) != 0 || len(n.tap.progress) != 0 {
+				t.Errorf("%d calls, %d exchanges, %d tokens are left", n.calls, len(n.tap.exchanges), len(n.tap.progress))
+			}
+			cycle := func() {
+				again := open(t, o)
+				await(t, again, steps.StateReady)
+				_ = again.Close()
+			}
+			cycle()
+			before = counted()
+			for range cycles {
+				cycle()
+			}
+			settles(t, before)
+		})
+	}
+}

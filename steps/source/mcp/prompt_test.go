@@ -1,0 +1,216 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// returnsSoon calls a function that would not return by itself, ends its context, and waits for it. The promise is 100
+// ms; what the machine is busy with may add to that, but not what the server could add, which is for ever.
+func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := call(ctx, []byte(args))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the call did not return when its context had ended")
+		return nil
+	}
+}
+
+func TestPromptWithDeafServer(t *testing.T) {
+	t.Parallel()
+	s, _ := bad(t, "deaf", nil)
+	await(t, s, steps.StateReady)
+	fn := function(t, s, "shelf.a")
+	if runtime.GOOS == "windows" {
+		t.Skip("pipes have no deadlines on Windows, and no promise is made")
+	}
+	if !fn.Prompt {
+		t.Fatal("no promise is made")
+	}
+	// One call fills the pipe and goes on to wait; others do not wait for it.
+	long, cancel := context.WithCancel(t.Context())
+	filling := make(chan struct{})
+	go func() {
+		defer close(filling)
+		_, _ = fn.Call(long, []byte(`{"a":"`+strings.Repeat("x", 4<<20)+`"}`))
+	}()
+	conn, _ := s.session.held.conn.(*stdioConn)
+	for len(conn.writing) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := returnsSoon(t.Context(), t, fn.Call, `{}`); fault.CodeOf(err) != fault.Timeout {
+		t.Error(err)
+	}
+	cancel()
+	<-filling
+	if err := returnsSoon(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 4<<20)+`"}`); fault.CodeOf(err) != fault.Timeout {
+		t.Error(err)
+	}
+}
+
+func TestPromptWithMuteServer(t *testing.T) {
+	t.Parallel()
+	stop := endOf(t)
+	f := newFront(t, nil)
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
+	await(t, s, steps.StateReady)
+	fn := function(t, s, "shelf.put")
+	if !fn.Prompt {
+		t.Error("no promise is made")
+	}
+	flush := func(w http.ResponseWriter) {
+		if flusher, ok := w.(http.Flusher); ok {
+			flusher.Flush()
+		}
+	}
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"nothing": func(http.ResponseWriter) {},
+		"headers": func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json"); flush(w) },
+		"half an error": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte("{"))
+			flush(w)
+		},
+		"half an error of the session": func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden); flush(w) },
+		"a stream":                     func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream"); flush(w) },
+	} {
+		f.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
+			if gjson.Get(body, "method").Str != "tools/call" {
+				return false
+			}
+			answer(w)
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
+			return true
+		})
+		if err := returnsSoon(t.Context(), t, fn.Call, `{"name":"a"}`); err == nil || fault.CodeOf(err) != fault.Timeout && name != "half an error" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A server that does not even read what it is sent.
+func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
+	t.Parallel()
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = deaf.Close() }()
+	var turned atomic.Bool
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if turned.Load() {
+			address = deaf.Addr().String()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	s := open(t, &Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
+	await(t, s, steps.StateReady)
+	fn := function(t, s, "shelf.echo")
+	turned.Store(true)
+	err = returnsSoon(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 16<<20)+`"}`)
+	if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout {
+		t.Error(err)
+	}
+}
+
+func TestPromptWithoutSession(t *testing.T) {
+	t.Parallel()
+	s, _ := bad(t, "silent", nil)
+	call := func(ctx context.Context, args []byte) ([]byte, error) {
+		return s.call(ctx, &tool{name: "a", function: "shelf.a"}, args)
+	}
+	err := returnsSoon(t.Context(), t, call, `{}`)
+	if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout || f.Outcome != fault.NotSent {
+		t.Error(err)
+	}
+}
+
+// A store that hangs holds up a call no longer than a server does. The work was done, and counts as done.
+func TestPromptWithKeep(t *testing.T) {
+	t.Parallel()
+	s := open(t, child(t, "good"))
+	await(t, s, steps.StateReady)
+	hang := make(chan struct{})
+	defer close(hang)
+	var tries atomic.Int32
+	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Keep: func(context.Context, []byte) (string, error) {
+		tries.Add(1)
+		<-hang
+		return "t", nil
+	}})
+	var result []byte
+	call := function(t, s, "shelf.media").Call
+	err := returnsSoon(ctx, t, func(ctx context.Context, args []byte) ([]byte, error) {
+		got, err := call(ctx, args)
+		result = got
+		return got, err
+	}, `{}`)
+	if err != nil || tries.Load() != 1 || strings.Count(string(result), `"kept":false`) != 2 {
+		t.Errorf("%s, %v after %d tries", result, err, tries.Load())
+	}
+}
+
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := 0
+	if !inTime(ctx, func() func() { return func() { got = 1 } }) || got != 1 {
+		t.Error("what was done in time is lost")
+	}
+	func() {
+		defer func() {
+			if v := recover(); v == nil {
+				t.Error("the panic did not reach the caller")
+			}
+		}()
+		inTime(ctx, func() func() { panic(errors.New("broken")) })
+	}()
+	cancel()
+	hang := make(chan struct{})
+	defer close(hang)
+	if inTime(ctx, func() func() { <-hang; return func() { got = 2 } }) || got != 1 {
+		t.Error("it waited, or took what came too late")
+	}
+	big := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", smallResult) + `"}]}`)
+	s := newSource(Options{Name: "s", Command: "x"})
+	if value, f, made := s.valueInTime(t.Context(), &tool{}, big); !made || f != nil || len(value) != smallResult+2 {
+		t.Errorf("%.20s, %v, %v", value, f, made)
+	}
+}
+
+type noLogin struct{ auth.OAuthHandler }
+
+// Nobody can promise for the tokens of a login.
+func TestNoPromiseWithALogin(t *testing.T) {
+	t.Parallel()
+	if newSource(Options{URL: "http://h", OAuth: noLogin{}}).prompt() || !newSource(Options{URL: "http://h"}).prompt() {
+		t.Error("prompt")
+	}
+}

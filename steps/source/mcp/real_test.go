@@ -1,0 +1,233 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// npm gives the options of a server of the npm registry, installed below the folder that ONECALL_TEST_NPM names.
+func npm(t *testing.T, script string, args ...string) *Options {
+	t.Helper()
+	folder := os.Getenv("ONECALL_TEST_NPM")
+	if folder == "" {
+		t.Skip("ONECALL_TEST_NPM does not name a folder with node_modules")
+	}
+	script = filepath.Join(folder, "node_modules", filepath.FromSlash(script))
+	if _, err := os.Stat(script); err != nil {
+		t.Skipf("not installed: %v", err)
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("there is no node")
+	}
+	return &Options{Name: "npm", Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}}
+}
+
+// ready opens a source on a real server, all of whose functions must fit a registry.
+func ready(t *testing.T, o *Options) *Source {
+	t.Helper()
+	s := open(t, o)
+	await(t, s, steps.StateReady)
+	registry, err := steps.NewRegistry(s.Functions(), nil)
+	if err != nil || registry.Len() == 0 {
+		t.Fatalf("the registry holds nothing: %v", err)
+	}
+	return s
+}
+
+func TestServerFilesystem(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := ready(t, npm(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder))
+	path := filepath.Join(folder, "a.txt")
+	do(t, s, "npm.write_file", `{"path":"`+path+`","content":"héllo"}`)
+	if got := do(t, s, "npm.read_text_file", `{"path":"`+path+`"}`); gjson.Get(got, "content").String() != "héllo" {
+		t.Errorf("read %s", got)
+	}
+	fails(t.Context(), t, s, "npm.read_text_file", `{"path":"/etc/passwd"}`, fault.FunctionFailed)
+	if spec := function(t, s, "npm.read_text_file"); spec.Effect != steps.Read {
+		t.Errorf("its effect is %v", spec.Effect)
+	}
+}
+
+func TestServerMemory(t *testing.T) {
+	t.Parallel()
+	o := npm(t, "@modelcontextprotocol/server-memory/dist/index.js")
+	o.Env["MEMORY_FILE_PATH"] = filepath.Join(t.TempDir(), "memory.json")
+	s := ready(t, o)
+	made := do(t, s, "npm.create_entities", `{"entities":[{"name":"a","entityType":"t","observations":["o"]}]}`)
+	if gjson.Get(made, "entities.0.name").Str != "a" {
+		t.Errorf("created %s", made)
+	}
+	if got := do(t, s, "npm.search_nodes", `{"query":"a"}`); gjson.Get(got, "entities.0.observations.0").Str != "o" {
+		t.Errorf("found %s", got)
+	}
+}
+
+func TestServerEverything(t *testing.T) {
+	t.Parallel()
+	s := ready(t, npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio"))
+	if got := do(t, s, "npm.echo", `{"message":"hi"}`); got != `"Echo: hi"` {
+		t.Errorf("echo %s", got)
+	}
+	image := do(t, s, "npm.get-tiny-image", `{}`)
+	if gjson.Get(image, "1.type").Str != "image" || gjson.Get(image, "1.size").Int() == 0 || gjson.Get(image, "1.data").Exists() {
+		t.Errorf("image %s", image)
+	}
+	told := 0
+	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Progress: func(context.Context, float64, float64, string) { told++ }})
+	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil || told != 3 {
+		t.Errorf("%v, %d times told of progress", err, told)
+	}
+}
+
+// A server that lists tools only to clients that can be asked, and asks in them.
+func TestServerEverythingInLink(t *testing.T) {
+	t.Parallel()
+	o := npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")
+	o.AsProxy = true
+	s := ready(t, o)
+	until(t, s, func() bool { // it lists them a moment after the greeting
+		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
+	})
+	c := newClient("ann", "2025-11-25")
+	c.Capabilities = proxied(true)
+	c.Ask = func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		c.note(method)
+		if method == "roots/list" {
+			return json.RawMessage(`{"roots":[]}`), nil
+		}
+		return json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled for ` + gjson.GetBytes(params, "maxTokens").Raw + `"}}`), nil
+	}
+	l := linkTo(t, s, &c.Peer)
+	if got := says(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
+		t.Errorf("sampled %s", got)
+	}
+	if _, err := function(t, s, "npm.trigger-sampling-request").Call(t.Context(), []byte(`{"prompt":"p","maxTokens":7}`)); err == nil {
+		t.Error("outside of a link it was sampled")
+	}
+	for _, one := range []string{"resources/list", "resources/templates/list", "prompts/list"} {
+		if got, err := l.Do(t.Context(), one, nil); err != nil || len(got) < 100 {
+			t.Errorf("%s: %s, %v", one, got, err)
+		}
+	}
+}
+
+func TestServerDesktopCommander(t *testing.T) {
+	t.Parallel()
+	o := npm(t, "@wonderwhy-er/desktop-commander/dist/index.js", "--no-onboarding")
+	s := ready(t, o)
+	path := filepath.Join(o.Env["HOME"], "a.txt")
+	do(t, s, "npm.write_file", `{"path":"`+path+`","content":"one two"}`)
+	if got := do(t, s, "npm.read_file", `{"path":"`+path+`"}`); !strings.Contains(got, "one two") {
+		t.Errorf("read %s", got)
+	}
+}
+
+// everything is the SDK's server for conformance tests, in ONECALL_TEST_BIN or PATH.
+func everything(t *testing.T) string {
+	t.Helper()
+	if folder := os.Getenv("ONECALL_TEST_BIN"); folder != "" {
+		if path, err := exec.LookPath(filepath.Join(folder, "everything-server")); err == nil {
+			return path
+		}
+	}
+	path, err := exec.LookPath("everything-server")
+	if err != nil {
+		t.Skip("everything-server of the Go SDK is neither in ONECALL_TEST_BIN nor in PATH")
+	}
+	return path
+}
+
+func TestServerOfConformance(t *testing.T) {
+	t.Parallel()
+	program := everything(t)
+	check := func(t *testing.T, o *Options) {
+		s := ready(t, o)
+		if got := do(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
+			t.Errorf("text %s", got)
+		}
+		if got := do(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" || gjson.Get(got, "size").Int() == 0 {
+			t.Errorf("image %s", got)
+		}
+		fails(t.Context(), t, s, "conformance.test_error_handling", `{}`, fault.FunctionFailed)
+	}
+	t.Run("stdio", func(t *testing.T) {
+		t.Parallel()
+		check(t, &Options{Name: "conformance", Command: program})
+	})
+	for _, stateless := range []string{"true", "false"} {
+		t.Run("http stateless="+stateless, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := listener.Addr().String()
+			_ = listener.Close()
+			server := exec.CommandContext(t.Context(), program, "-http", address, "-stateless="+stateless)
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = server.Wait() })
+			for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
+				if conn, err := net.Dial("tcp", address); err == nil {
+					_ = conn.Close()
+					break
+				}
+			}
+			o := &Options{Name: "conformance", URL: "http://" + address}
+			if stateless == "false" {
+				o.Protocol = protocol.Stateful
+			}
+			check(t, o)
+		})
+	}
+}
+
+// server-filesystem takes the roots of a client in the place of the directories that it was started with.
+func TestServerFilesystemInLink(t *testing.T) {
+	t.Parallel()
+	for _, chosen := range []bool{false, true} {
+		t.Run(fmt.Sprint("roots ", chosen), func(t *testing.T) {
+			t.Parallel()
+			folder, other := t.TempDir(), t.TempDir()
+			o := npm(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder)
+			o.AsProxy, o.Roots = true, chosen
+			s := ready(t, o)
+			c := newClient("ann", "2025-11-25")
+			c.Capabilities = proxied(true)
+			c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+				return json.RawMessage(`{"roots":[{"uri":"file://` + other + `"}]}`), nil
+			}
+			l := linkTo(t, s, &c.Peer)
+			directories := func() string { return says(t, l, "npm.list_allowed_directories", `{}`) }
+			if chosen {
+				until(t, s, func() bool { return strings.Contains(directories(), other) })
+				return
+			}
+			says(t, l, "npm.write_file", `{"path":"`+folder+`/a.txt","content":"a"}`)
+			if _, err := l.Do(t.Context(), "notifications/roots/list_changed", nil); err != nil {
+				t.Error(err)
+			}
+			says(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
+			if got := directories(); strings.Contains(got, other) || !strings.Contains(got, folder) {
+				t.Errorf("its directories: %s", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package mcp
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+const longSecret = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
+
+// partly tells whether a text shows a part of the long secret that would help to guess it.
+func partly(text string) bool {
+	for i := 0; i+leastSecret <= len(longSecret); i++ {
+		if strings.Contains(text, longSecret[i:i+leastSecret]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Wherever a text is cut, no part of a secret is left at the cut.
+func TestExcerptCutsNoSecret(t *testing.T) {
+	t.Parallel()
+	s := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret, "OTHER_KEY": "Fa-and-so-on"}})
+	for before := range 500 {
+		text := strings.Repeat("é", before/2) + strings.Repeat("-", before%2) + longSecret + strings.Repeat("-", 20*before) + longSecret
+		got := s.excerpt(text, maxQuoted)
+		if partly(got) || len(got) > maxQuoted+len(ellipsis) || strings.Contains(got, "\uFFFD") {
+			t.Fatalf("%d bytes before it: %q", before, got)
+		}
+	}
+	// Secrets that are taken out make room for what stands far behind them.
+	for before := range 40 {
+		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) || !strings.Contains(got, hidden) {
+			t.Fatalf("%d bytes before them: %q", before, got)
+		}
+	}
+}
+
+// What is told of a message that is none holds no part of a secret, where its beginning is cut.
+func TestWarningsCutNoSecret(t *testing.T) {
+	t.Parallel()
+	for before := maxQuoted - len(longSecret); before <= maxQuoted; before++ {
+		h := &heard{}
+		s := newSource(Options{Name: "s", Command: "x", Env: map[string]string{"TOKEN": longSecret}, MaxMessageBytes: 1 << 20, Warn: h.warn})
+		over := newTap(s)
+		line := strings.Repeat("-", before) + longSecret + strings.Repeat("-", 400)
+		c := &stdioPipe{tap: over}
+		c.odd([]byte(line), "odd")
+		c.garbage = maxGarbage
+		h.warn(fault.New(fault.Internal, "%v", c.garbled([]byte(line))))
+		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), over, nil, &s.options)
+		if _, err := io.ReadAll(b); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.all(); partly(got) || strings.Count(got, "---") < 3 {
+			t.Fatalf("%d bytes before it: %s", before, got)
+		}
+	}
+}
+
+// Stderr is read in pieces of any size, and its end is cut anywhere: no part of a secret is left.
+func TestStderrCutsNoSecret(t *testing.T) {
+	t.Parallel()
+	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret, "KEY": "line one!\nline two!"}})
+	rapid.Check(t, func(t *rapid.T) {
+		var text strings.Builder
+		for range rapid.IntRange(1, 30).Draw(t, "parts") {
+			text.WriteString(strings.Repeat("-", rapid.IntRange(0, 5000).Draw(t, "dashes")))
+			text.WriteString(rapid.SampledFrom([]string{longSecret, longSecret + "\n", "\n", "é\n", "line one!\nline two!\n", longSecret[:5] + longSecret}).Draw(t, "then"))
+		}
+		var p process
+		var lines []string
+		p.drain(&pieces{text: text.String(), size: rapid.IntRange(1, 9000).Draw(t, "piece")}, scrub, func(line string) { lines = append(lines, line) })
+		for _, got := range []string{strings.Join(lines, "\n"), p.stderr.text()} {
+			if partly(got) || strings.Contains(got, "line ") {
+				t.Fatalf("%q", got)
+			}
+		}
+		// Nothing else is lost.
+		want := ""
+		for line := range strings.Lines(text.String()) {
+			want += scrub.clean(line)
+		}
+		if got := strings.Join(lines, ""); strings.ReplaceAll(want, "\n", "") != got {
+			t.Fatalf("%d bytes, want %d", len(got), len(want))
+		}
+		if tail := p.stderr.text(); !strings.HasSuffix(want, tail) || len(tail) < min(len(want), maxTail-4) {
+			t.Fatalf("the tail of %d bytes is not the end of %d", len(tail), len(want))
+		}
+	})
+}
+
+// The buffer that stderr is read with ends at any place of a secret, and so does what is kept of it.
+func TestStderrAtTheEdges(t *testing.T) {
+	t.Parallel()
+	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret}})
+	for _, behind := range []int{0, 100, maxTail - 64, maxTail - 32, maxTail - 8} {
+		for before := maxLogLine - len(longSecret); before <= maxLogLine; before++ {
+			var p process
+			all := ""
+			text := strings.Repeat("-", before) + longSecret + strings.Repeat("-", behind)
+			p.drain(strings.NewReader(text), scrub, func(line string) { all += line })
+			if want := strings.Replace(text, longSecret, hidden, 1); all != want || partly(p.stderr.text()) || !strings.HasSuffix(want, p.stderr.text()) {
+				t.Fatalf("%d bytes before, %d behind: %q", before, behind, all)
+			}
+		}
+	}
+}
+
+func TestLongLinesOfStderr(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	s := newSource(Options{Name: "s", Command: "x", Log: func(line string) { lines = append(lines, line) }})
+	s.stderrLine(strings.Repeat("é", maxLogLine))
+	if len(lines) != 2 || len(lines[0]) != maxLogLine || strings.Join(lines, "") != strings.Repeat("é", maxLogLine) {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
+// Secrets that run into one another do not make the pending text grow.
+func TestStderrOfOneRepeatedSecret(t *testing.T) {
+	t.Parallel()
+	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": "aaaaaaaa"}})
+	var p process
+	longest, shown := 0, false
+	p.drain(strings.NewReader(strings.Repeat("a", 1<<20)), scrub, func(line string) {
+		longest, shown = max(longest, len(line)), shown || strings.Contains(line, "aaaaaaaa")
+	})
+	if longest == 0 || longest > 2*maxLogLine || shown {
+		t.Errorf("the longest line has %d bytes; shown: %v", longest, shown)
+	}
+}
+
+// The data of a JSON-RPC error holds no secret either.
+func TestErrorDataIsCleaned(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, nil)
+	s := open(t, &Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": longSecret}})
+	await(t, s, steps.StateReady)
+	f.set(onCalls(func(w http.ResponseWriter, id string) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, longSecret, longSecret)
+	}))
+	got := fails(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
+	if partly(got.Message) || partly(string(got.Body)) || gjson.GetBytes(got.Body, "key").Str != hidden {
+		t.Errorf("%s, %s", got.Message, got.Body)
+	}
+}

@@ -1,0 +1,401 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/stepstest"
+)
+
+// transports are the ways to the good server.
+var transports = map[string]func(t testing.TB) *Options{
+	"stdio": func(t testing.TB) *Options { return child(t, "good") },
+	"stdio 2025-11-25": func(t testing.TB) *Options {
+		o := child(t, "good")
+		o.Protocol = protocol.Stateful
+		return o
+	},
+	"http stateless": func(t testing.TB) *Options {
+		return &Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true}))}
+	},
+	"http json": func(t testing.TB) *Options {
+		return &Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
+	},
+	"http sessions": func(t testing.TB) *Options {
+		return &Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
+	},
+	"sse": func(t testing.TB) *Options {
+		server := goodServer(endOf(t))
+		return &Options{Name: "shelf", SSE: true, URL: listen(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server }, nil))}
+	},
+}
+
+// endOf is closed when the test ends, before the servers of listen are.
+func endOf(t testing.TB) <-chan struct{} {
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	return stop
+}
+
+// listen serves on loopback until the test ends.
+func listen(t testing.TB, h http.Handler) string {
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		go server.Close() // waits for handlers that another cleanup ends
+	})
+	return server.URL
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, options := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stepstest.Run(t, stepstest.Options{
+				New: func(t *testing.T) steps.Source {
+					s := open(t, options(t))
+					await(t, s, steps.StateReady)
+					return s
+				},
+				Args: map[string]string{"shelf.get": `{"name":"a"}`, "shelf.put": `{"name":"b"}`, "shelf.echo": `{"a":[1.50,{"b":"<&>"}]}`,
+					"shelf.media": `{}`},
+				Fails:          map[string][]string{"shelf.get": {`{"name":"none"}`}},
+				AssumedEffects: true,
+			})
+		})
+	}
+}
+
+func TestFeaturesOnEveryTransport(t *testing.T) {
+	t.Parallel()
+	for name, options := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, options(t))
+			if status := await(t, s, steps.StateReady); status.Version != "shelf 1.2" || status.Error != nil {
+				t.Errorf("status %+v", status)
+			}
+			if got, want := do(t, s, "shelf.get", `{"name":"é\u00e9"}`), `{"name":"é\u00e9","n":12345678901234567890,"x":1.50}`; got != want {
+				t.Errorf("the bytes of structuredContent changed: %s, want %s", got, want)
+			}
+			if got := do(t, s, "shelf.echo", `{"b":1.50,"a":12345678901234567890}`); got != `{"b":1.50,"a":12345678901234567890}` {
+				t.Errorf("the bytes of arguments changed: %s", got)
+			}
+			if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
+				t.Errorf("text became %s", got)
+			}
+			f := fails(t.Context(), t, s, "shelf.get", `{"name":"none"}`, fault.FunctionFailed)
+			if f.Message != "there is no such thing" || string(f.Body) != `"there is no such thing"` || f.Outcome != "" {
+				t.Errorf("isError became %+v", f)
+			}
+			checkMedia(t, s)
+			if name != "http json" { // which has no stream to send notes on
+				checkNotes(t, s)
+			}
+			checkCancel(t, s)
+			checkChangedList(t, s)
+		})
+	}
+}
+
+func checkMedia(t *testing.T, s *Source) {
+	t.Helper()
+	var kept []string
+	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Keep: func(_ context.Context, value []byte) (string, error) {
+		kept = append(kept, string(value))
+		if len(kept) == 2 {
+			return "", fault.New(fault.LimitExceeded, "full")
+		}
+		return "oc1_x", nil
+	}})
+	result, err := function(t, s, "shelf.media").Call(ctx, []byte(`{}`))
+	want := `[{"a": 1},{"type":"image","mimeType":"image/png","size":5,"continuation_token":"oc1_x"},` +
+		`{"type":"resource","uri":"a://t","mimeType":"text/plain","text":"hi"},` +
+		`{"type":"resource","uri":"a://b","mimeType":"application/pdf","size":7,"kept":false},`
+	if err != nil || !strings.HasPrefix(string(result), want) || gjson.GetBytes(result, "4.uri").Str != "a://l" {
+		t.Errorf("media became %s, %v, want %s", result, err, want)
+	}
+	if len(kept) != 2 || gjson.Get(kept[0], "data").Str != "MTIzNDU=" || gjson.Get(kept[1], "resource.blob").Str == "" {
+		t.Errorf("kept %q", kept)
+	}
+}
+
+// checkNotes wants the messages of a call at its own attendant, before it returns.
+func checkNotes(t *testing.T, s *Source) {
+	t.Helper()
+	var mu sync.Mutex
+	var done []float64
+	var logged []string
+	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{
+		Progress: func(_ context.Context, d, total float64, message string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if total == 3 && message == "step" {
+				done = append(done, d)
+			}
+		},
+		Log: func(_ context.Context, level, logger string, data []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			logged = append(logged, level+" "+logger+" "+string(data))
+		},
+	})
+	// The level of logs is set behind the start's back where it is set at all.
+	for late := time.Now().Add(patience); ; {
+		if _, err := function(t, s, "shelf.tell").Call(ctx, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		heard := len(logged) > 0
+		mu.Unlock()
+		if heard || time.Now().After(late) {
+			break
+		}
+		done = nil
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !s.options.SSE && !slices.Equal(done, []float64{0, 1, 2}) {
+		t.Errorf("progress %v", done)
+	}
+	if len(logged) == 0 || logged[0] != `warning l {"x":1}` {
+		t.Errorf("logs %q", logged)
+	}
+}
+
+func checkCancel(t *testing.T, s *Source) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if f := fails(ctx, t, s, "shelf.wait", `{}`, fault.Timeout); f.Outcome != fault.SentUnknown {
+		t.Errorf("a write that was left has outcome %q", f.Outcome)
+	}
+	ctx, abort := context.WithCancelCause(t.Context())
+	go abort(fault.New(fault.Busy, "given up"))
+	if f := fails(ctx, t, s, "shelf.wait", `{}`, fault.Busy); f.Message != "given up" || f.Outcome == "" {
+		t.Errorf("the cause of a cancellation became %+v", f)
+	}
+	if s.Status().State != steps.StateReady {
+		t.Errorf("a cancelled call ended the session: %+v", s.Status())
+	}
+}
+
+func checkChangedList(t *testing.T, s *Source) {
+	t.Helper()
+	do(t, s, "shelf.more", `{}`)
+	has := func(name string) bool {
+		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == name })
+	}
+	until(t, s, func() bool { return has("shelf.added") && !has("shelf.remove") })
+	if got := do(t, s, "shelf.added", `{}`); got != `"added"` {
+		t.Errorf("the new tool answers %s", got)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]*Options{
+		"nil": nil, "no name": {Command: "x"}, "a dot": {Name: "a.b", Command: "x"}, "neither": {Name: "a"},
+		"both": {Name: "a", Command: "x", URL: "http://h"}, "scheme": {Name: "a", URL: "ftp://h"}, "no host": {Name: "a", URL: "http://"},
+		"headers": {Name: "a", Command: "x", Headers: map[string]string{"A": "b"}}, "bad header": {Name: "a", URL: "http://h", Headers: map[string]string{"A b": "c"}},
+		"args": {Name: "a", URL: "http://h", Args: []string{"x"}}, "protocol": {Name: "a", Command: "x", Protocol: "2030-01-01"},
+		"negative": {Name: "a", Command: "x", IdleStop: -1}, "env": {Name: "a", Command: "x", Env: map[string]string{"A=": ""}},
+		"NUL": {Name: "a", Command: "x\x00"},
+	} {
+		if _, err := New(o); fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := New(&Options{Name: "a", URL: "http://u:hidden1@[::1"})
+	if err == nil || strings.Contains(err.Error(), "hidden1") {
+		t.Errorf("the error shows the url: %v", err)
+	}
+}
+
+func TestCrashInACall(t *testing.T) {
+	t.Parallel()
+	s := open(t, child(t, "good"))
+	await(t, s, steps.StateReady)
+	before := len(s.Functions())
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := function(t, s, "shelf.wait").Call(t.Context(), []byte(`{}`))
+		waiting <- err
+	}()
+	until(t, s, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.session != nil && s.session.calls == 1
+	})
+	f := fails(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
+	if f.Outcome != fault.SentUnknown {
+		t.Errorf("the call that killed the server has outcome %q", f.Outcome)
+	}
+	other, ok := fault.As(<-waiting)
+	if !ok || other.Code != fault.Unavailable || other.Outcome != fault.SentUnknown {
+		t.Errorf("the other call: %v", other)
+	}
+	if len(s.Functions()) != before {
+		t.Error("the functions of a crashed server are gone")
+	}
+	status := await(t, s, steps.StateRetrying)
+	if !strings.Contains(status.Error.Message, "exit status 7") || !strings.Contains(status.Error.Message, "dying of tests") {
+		t.Errorf("the error does not say why: %v", status.Error)
+	}
+	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
+		t.Errorf("after the crash: %s", got)
+	}
+}
+
+// TestReadAfterACrash: a call that only reads is sent again when its server has died of it, once.
+func TestReadAfterACrash(t *testing.T) {
+	t.Parallel()
+	s := open(t, child(t, "good"))
+	await(t, s, steps.StateReady)
+	mark := filepath.Join(t.TempDir(), "mark")
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args, _ := json.Marshal(map[string]string{"name": mark})
+	if got := do(t, s, "shelf.fragile", string(args)); got != `"whole"` {
+		t.Errorf("the read gives %s", got)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the server did not die")
+	}
+}
+
+// TestCrashByEffect: whether a call that a server died of is sent again follows from the configured effect, not from annotations.
+func TestCrashByEffect(t *testing.T) {
+	t.Parallel()
+	read, write, destroy := steps.Read, steps.Write, steps.Destroy
+	for name, c := range map[string]struct {
+		tool    string
+		effect  *steps.Effect
+		calls   int
+		outcome fault.Outcome // "": the call succeeds
+	}{
+		"read by annotation":      {"shelf.fragile", nil, 2, ""},
+		"declared write":          {"shelf.fragile", &write, 1, fault.SentUnknown},
+		"declared destroy":        {"shelf.fragile", &destroy, 1, fault.SentUnknown},
+		"write, as nobody says":   {"shelf.fragile_plain", nil, 1, fault.SentUnknown},
+		"declared read":           {"shelf.fragile_plain", &read, 2, ""},
+		"declared as it says too": {"shelf.fragile", &read, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, child(t, "good"))
+			await(t, s, steps.StateReady)
+			settings, faults := steps.NewSettings([]steps.Setting{{Pattern: c.tool, Effect: c.effect}})
+			if len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			fn, _ := settings.Apply(*function(t, s, c.tool))
+			r, err := steps.NewRegistry([]steps.Function{fn}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mark := filepath.Join(t.TempDir(), "mark")
+			for _, file := range []string{mark, mark + ".log"} {
+				if err := os.WriteFile(file, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args, _ := json.Marshal(map[string]string{"name": mark})
+			_, err = r.All()[0].Call(t.Context(), args)
+			if f, _ := fault.As(err); (f != nil) != (c.outcome != "") || f != nil && (f.Code != fault.Unavailable || f.Outcome != c.outcome ||
+				!strings.Contains(f.Message, "not known whether its work was done")) {
+				t.Errorf("the call ends with %+v, want %q", f, c.outcome)
+			}
+			if log, _ := os.ReadFile(mark + ".log"); strings.Count(string(log), "called") != c.calls {
+				t.Errorf("the server was called %q, want %d times", log, c.calls)
+			}
+		})
+	}
+}
+
+func TestCloseEndsCalls(t *testing.T) {
+	t.Parallel()
+	for name, options := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, options(t))
+			await(t, s, steps.StateReady)
+			fn := function(t, s, "shelf.wait")
+			waiting := make(chan error, 1)
+			go func() {
+				_, err := fn.Call(context.WithoutCancel(t.Context()), []byte(`{}`))
+				waiting <- err
+			}()
+			until(t, s, func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.session.calls == 1
+			})
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-waiting:
+				if fault.CodeOf(err) != fault.Unavailable {
+					t.Errorf("the call in flight: %v", err)
+				}
+			case <-time.After(patience):
+				t.Fatal("the call in flight hangs")
+			}
+			if f := fails(t.Context(), t, s, "shelf.put", `{}`, fault.Unavailable); f.Outcome != fault.NotSent {
+				t.Errorf("after Close: %+v", f)
+			}
+		})
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	s := open(t, child(t, "good"))
+	var mu sync.Mutex
+	running, calls := 0, 0
+	s.Watch(func() {
+		mu.Lock()
+		running++
+		if calls++; running > 1 {
+			t.Error("two at a time")
+		}
+		mu.Unlock()
+		time.Sleep(time.Millisecond)
+		mu.Lock()
+		running--
+		mu.Unlock()
+	})
+	called := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return calls > 0
+	}
+	late := time.Now().Add(patience)
+	for (s.Status().State != steps.StateReady || !called()) && time.Now().Before(late) {
+		time.Sleep(time.Millisecond)
+	}
+	_ = s.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	if calls == 0 || running != 0 {
+		t.Errorf("%d calls, %d running after Close", calls, running)
+	}
+}

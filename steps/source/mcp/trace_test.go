@@ -1,0 +1,46 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestTraceReachesServers: a call carries the trace of its step in _meta, in place of what the client of a link has said.
+func TestTraceReachesServers(t *testing.T) {
+	t.Parallel()
+	const (
+		ours   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		theirs = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+		said   = `{"_meta":{"traceparent":"` + theirs + `","tracestate":"t=1","mine":1}}`
+	)
+	eachTransport(t, func(t *testing.T, s *Source) {
+		l := linkTo(t, s, &newClient("ann", "2025-11-25").Peer)
+		traced := steps.WithTrace(t.Context(), ours, "o=1")
+		for _, c := range []struct {
+			name                string
+			ctx                 context.Context
+			parent, state, mine string
+		}{
+			{"no trace", t.Context(), "", "", ""},
+			{"a trace", traced, ours, "o=1", ""},
+			{"without a state", steps.WithTrace(t.Context(), ours, ""), ours, "", ""},
+			{"of the client", l.Call(t.Context(), json.RawMessage(said)), theirs, "t=1", "1"},
+			{"of both", l.Call(traced, json.RawMessage(said)), ours, "o=1", "1"},
+			{"of both, without a state", l.Call(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(said)), ours, "", "1"},
+		} {
+			var meta string
+			ctx := steps.WithAttendant(c.ctx, &steps.Attendant{Verbatim: func(result []byte) { meta = gjson.GetBytes(result, "content.0.text").Str }})
+			if _, err := function(t, s, "shelf.meta").Call(ctx, []byte(`{}`)); err != nil {
+				t.Fatal(err)
+			}
+			if p, s, m := gjson.Get(meta, "traceparent").String(), gjson.Get(meta, "tracestate").String(), gjson.Get(meta, "mine").Raw; p != c.parent || s != c.state || m != c.mine {
+				t.Errorf("%s: _meta %s", c.name, meta)
+			}
+		}
+	})
+}

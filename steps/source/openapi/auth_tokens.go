@@ -1,0 +1,154 @@
+package openapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+)
+
+// tokenTimeout is how long a token endpoint may take.
+const tokenTimeout = 30 * time.Second
+
+// tokens are the access tokens of one credential (RFC 6749, section 4.4), one for each set of scopes. They are fetched
+// when they are first needed, kept until shortly before they expire, and fetched once for all calls that wait.
+type tokens struct {
+	source string
+	config clientcredentials.Config // without scopes
+	client *http.Client             // sends through the source's Doer
+	ended  context.Context          // of the source
+	learnt func(secret string)      // told of each token, so that it is hidden
+
+	fetches singleflight.Group
+	mu      sync.Mutex
+	known   map[string]*oauth2.Token // by scopes
+}
+
+func (s *Source) newTokens(a *access) (*tokens, *fault.Error) {
+	c := a.credential
+	address := c.TokenURL
+	if address == "" {
+		address = s.resolve(a.scheme.tokenURL)
+	}
+	u, err := url.Parse(address)
+	switch {
+	case address == "":
+		return nil, fault.New(fault.BadRequest, "%s: the document names no token URL for %s: set tokenUrl", s.options.Name, a.name)
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil:
+		return nil, fault.New(fault.BadRequest, "%s: the token URL of %s is not a whole http(s) URL: set tokenUrl", s.options.Name, a.name)
+	case u.Scheme == "http" && c.TokenURL == "":
+		return nil, fault.New(fault.BadRequest, "%s: the document names a token URL for %s that is not https, and the client's secret would be "+
+			"sent in clear: set tokenUrl", s.options.Name, a.name)
+	case c.TokenURL == "" && !s.trusts(u):
+		return nil, fault.New(fault.BadRequest, "%s: only the document says that the client's secret for %s goes to %s: set tokenUrl "+
+			"to the token endpoint, if that is it", s.options.Name, a.name, egress.Host(u))
+	}
+	return &tokens{
+		source: s.options.Name,
+		config: clientcredentials.Config{ClientID: c.ClientID, ClientSecret: c.ClientSecret, TokenURL: address},
+		client: &http.Client{
+			Transport:     doerTransport{s.options.Client},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the Doer has followed what may be followed
+		},
+		ended: s.ended, learnt: s.secrets.add, known: map[string]*oauth2.Token{},
+	}, nil
+}
+
+// doerTransport lets a library that wants an *http.Client send through a Doer.
+type doerTransport struct{ Doer }
+
+// RoundTrip implements http.RoundTripper.
+func (t doerTransport) RoundTrip(request *http.Request) (*http.Response, error) { return t.Do(request) }
+
+// token gives a token that is valid now. Every error says that nothing was sent to the service itself.
+func (t *tokens) token(ctx context.Context, scopes []string) (string, error) {
+	key := strings.Join(scopes, " ")
+	t.mu.Lock()
+	known := t.known[key]
+	t.mu.Unlock()
+	if known.Valid() {
+		return known.AccessToken, nil
+	}
+	// The fetch is not the caller's: others may wait for it too when the caller has gone.
+	fetch := t.fetches.DoChan(key, func() (any, error) { return t.fetch(key, scopes) })
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case got := <-fetch:
+		if got.Err != nil {
+			return "", got.Err
+		}
+		return got.Val.(string), nil
+	}
+}
+
+func (t *tokens) fetch(key string, scopes []string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.ended, tokenTimeout)
+	defer cancel()
+	config := &t.config
+	if len(scopes) > 0 {
+		config = &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL, Scopes: scopes}
+	}
+	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, t.client))
+	if err != nil {
+		return "", t.failed(ctx, err)
+	}
+	t.learnt(token.AccessToken)
+	t.mu.Lock()
+	t.known[key] = token
+	t.mu.Unlock()
+	return token.AccessToken, nil
+}
+
+// forget drops a token that the service refuses, unless another has taken its place already.
+func (t *tokens) forget(scopes []string, refused string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if key := strings.Join(scopes, " "); t.known[key] != nil && t.known[key].AccessToken == refused {
+		delete(t.known, key)
+	}
+}
+
+// errorWord is the form of an error code of RFC 6749, section 5.2: a server that puts anything else in its place is not
+// quoted, since it may repeat what it was sent.
+var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+func (t *tokens) failed(ctx context.Context, err error) *fault.Error {
+	var refused *oauth2.RetrieveError
+	f := &fault.Error{Outcome: fault.NotSent}
+	host := ""
+	if u, parseErr := url.Parse(t.config.TokenURL); parseErr == nil {
+		host = egress.Host(u)
+	}
+	coded, ok := fault.As(err)
+	switch {
+	case ok:
+		f.Code, f.Message = coded.Code, coded.Message
+	case errors.As(err, &refused):
+		f.Code, f.Status = fault.FunctionFailed, refused.Response.StatusCode
+		f.Message = "it answered " + refused.Response.Status
+		if errorWord.MatchString(refused.ErrorCode) {
+			f.Message += ", " + refused.ErrorCode
+		}
+		f.Message += ": look at clientId, clientSecret and the scopes"
+	case ctx.Err() != nil && t.ended.Err() != nil:
+		f.Code, f.Message = fault.Unavailable, "the source is closed"
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Code, f.Message = fault.Timeout, "no answer in time"
+	default:
+		f.Code, f.Message = fault.Unavailable, "no token came from it"
+	}
+	f.Message = t.source + ": no access token from the token endpoint " + host + ": " + f.Message
+	return f
+}

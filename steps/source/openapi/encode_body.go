@@ -1,0 +1,276 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"mime"
+	"mime/multipart"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+)
+
+// bodyKind is how a body of some media type is made of arguments.
+type bodyKind uint8
+
+const (
+	binaryBody    bodyKind = iota // the argument is base64
+	textBody                      // the argument is the text
+	jsonBody                      // the argument or the members as they are
+	formBody                      // application/x-www-form-urlencoded
+	multipartBody                 // multipart/form-data
+)
+
+// bodyKindOf tells how a body of a media type is written, and the type to send: a range such as */* is no type.
+func bodyKindOf(mediaType string) (bodyKind, string) {
+	base, _, err := mime.ParseMediaType(mediaType)
+	if err != nil {
+		base, _, _ = strings.Cut(mediaType, ";")
+		base = strings.ToLower(strings.TrimSpace(base))
+	}
+	switch {
+	case base == "text/*":
+		return textBody, "text/plain; charset=utf-8"
+	case base == "" || strings.Contains(base, "*"):
+		return binaryBody, "application/octet-stream"
+	case httpbody.JSONType(base):
+		return jsonBody, mediaType
+	case base == "application/x-www-form-urlencoded":
+		return formBody, mediaType
+	case strings.HasPrefix(base, "multipart/"):
+		return multipartBody, mediaType
+	case httpbody.TextType(base):
+		return textBody, mediaType
+	}
+	return binaryBody, mediaType
+}
+
+// given is what the arguments say of the body.
+type given struct {
+	whole   jsontext.Value // of the one argument that is the body; nil: not given
+	members []pair         // by wire names, in the order of the arguments
+	args    []string       // the arguments' names of members
+}
+
+// encode makes the body; nil and "" where there is none. The bytes are its own: nothing of the arguments is kept.
+func (b *body) encode(g *given) (content []byte, contentType string, f *fault.Error) {
+	if g.whole == nil && len(g.members) == 0 && (b.arg != "" || !b.required) {
+		return nil, "", nil
+	}
+	kind, contentType := bodyKindOf(b.mediaType)
+	switch kind {
+	case jsonBody:
+		return b.json(g), contentType, nil
+	case formBody:
+		content, f = b.form(g)
+	case multipartBody:
+		return b.multipart(g, contentType)
+	case textBody:
+		content = []byte(plain(b.value(g)))
+	default:
+		var name string
+		content, name, f = file(b.arg, b.value(g))
+		_ = name // a body has no name
+	}
+	return content, contentType, f
+}
+
+// json joins the members as they are spelled: numbers, escapes and order of keys are the caller's.
+func (b *body) json(g *given) []byte {
+	if g.whole != nil {
+		return bytes.Clone(g.whole)
+	}
+	size := 2
+	for _, m := range g.members {
+		size += len(m.name) + len(m.value) + 4
+	}
+	out := append(make([]byte, 0, size), '{')
+	for i, m := range g.members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out, _ = jsontext.AppendQuote(out, m.name) // the error tells of invalid UTF-8, which is replaced
+		out = append(append(out, ':'), m.value...)
+	}
+	return append(out, '}')
+}
+
+// value is the body as one value.
+func (b *body) value(g *given) jsontext.Value {
+	if g.whole != nil {
+		return g.whole
+	}
+	return b.json(g)
+}
+
+// parts are the fields of a form: the members, or those of the one argument.
+func (b *body) parts(g *given) ([]pair, []string, *fault.Error) {
+	if g.whole == nil {
+		return g.members, g.args, nil
+	}
+	members, err := membersOf(g.whole)
+	if err != nil {
+		return nil, nil, badArgument(b.arg, "the body is a form: an object is needed")
+	}
+	args := make([]string, len(members))
+	for i := range args {
+		args[i] = b.arg
+	}
+	return members, args, nil
+}
+
+// formEscape writes a blank as "+", as HTML's forms do.
+func formEscape(written) func(string) string { return url.QueryEscape }
+
+func (b *body) form(g *given) ([]byte, *fault.Error) {
+	if g.whole.Kind() == '"' {
+		return []byte(plain(g.whole)), nil
+	}
+	parts, args, f := b.parts(g)
+	if f != nil {
+		return nil, f
+	}
+	var out []byte
+	for i, m := range parts {
+		how, described := b.fields[m.name]
+		p := parameter{arg: args[i], name: m.name, style: how.style, explode: how.explode || !described, mediaType: how.mediaType}
+		if p.mediaType != "" && (!httpbody.JSONType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
+			p.mediaType = ""
+		}
+		text, f := p.pairsText(m.value, formEscape)
+		switch {
+		case f != nil:
+			return nil, f
+		case text == "":
+			continue
+		case len(out) > 0:
+			out = append(out, '&')
+		}
+		out = append(out, text...)
+	}
+	if out == nil {
+		out = []byte{}
+	}
+	return out, nil
+}
+
+// multipart writes one part a member, and one part an element of an array (OpenAPI 3.0.4, section 4.8.14.4).
+func (b *body) multipart(g *given, contentType string) ([]byte, string, *fault.Error) {
+	parts, args, f := b.parts(g)
+	if f != nil {
+		return nil, "", f
+	}
+	var out bytes.Buffer
+	writer := multipart.NewWriter(&out)
+	for i, m := range parts {
+		values := []jsontext.Value{m.value}
+		how := b.fields[m.name]
+		if m.value.Kind() == '[' && !httpbody.JSONType(how.mediaType) {
+			var err error
+			if values, err = elementsOf(m.value); err != nil {
+				return nil, "", badArgument(args[i], "the value is not JSON")
+			}
+		}
+		for _, value := range values {
+			if f := writePart(writer, args[i], m.name, how, value); f != nil {
+				return nil, "", f
+			}
+		}
+	}
+	if err := writer.Close(); err != nil {
+		return nil, "", fault.New(fault.Internal, "the body could not be made")
+	}
+	base, _, _ := strings.Cut(contentType, ";")
+	return out.Bytes(), strings.TrimSpace(base) + "; boundary=" + writer.Boundary(), nil
+}
+
+// writePart writes one part: a file, JSON, or plain text.
+func writePart(writer *multipart.Writer, arg, name string, how field, value jsontext.Value) *fault.Error {
+	if value.Kind() == 'n' {
+		return nil
+	}
+	content, fileName, partType := []byte(nil), "", how.mediaType
+	switch {
+	case how.binary:
+		var f *fault.Error
+		if content, fileName, f = file(arg, value); f != nil {
+			return f
+		}
+		if fileName == "" {
+			fileName = name
+		}
+		if partType == "" || strings.ContainsAny(partType, "*,") {
+			partType = "application/octet-stream"
+		}
+	case value.Kind() == '{' || value.Kind() == '[' || httpbody.JSONType(how.mediaType):
+		content, partType = value, "application/json"
+	default:
+		content = []byte(plain(value))
+	}
+	header := textproto.MIMEHeader{}
+	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted.Replace(name))
+	if fileName != "" {
+		disposition += fmt.Sprintf(`; filename="%s"`, quoted.Replace(fileName))
+	}
+	header.Set("Content-Disposition", disposition)
+	if partType != "" && !strings.ContainsAny(partType, "\r\n") {
+		header.Set("Content-Type", partType)
+	}
+	part, err := writer.CreatePart(header)
+	if err == nil {
+		_, err = part.Write(content)
+	}
+	if err != nil {
+		return fault.New(fault.Internal, "the body could not be made")
+	}
+	return nil
+}
+
+// quoted escapes names in a Content-Disposition as browsers do (WHATWG HTML, multipart/form-data encoding).
+var quoted = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
+
+// file reads a file's content from an argument: base64 text, or {"name","data"} with data in base64.
+func file(arg string, value jsontext.Value) (content []byte, name string, f *fault.Error) {
+	encoded := value
+	if value.Kind() == '{' {
+		encoded = nil
+		members, err := membersOf(value)
+		if err != nil {
+			return nil, "", badArgument(arg, "the value is not JSON")
+		}
+		for _, m := range members {
+			switch {
+			case m.name == "name" && m.value.Kind() == '"':
+				name = plain(m.value)
+			case m.name == "data":
+				encoded = m.value
+			}
+		}
+	}
+	if encoded.Kind() != '"' {
+		return nil, "", badArgument(arg, `a file is given as base64 text, or as {"name","data"} with data in base64`)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return nil, "", badArgument(arg, "the name of a file cannot hold control characters")
+	}
+	content, err := decodeBase64(plain(encoded))
+	if err != nil {
+		return nil, "", badArgument(arg, "the data is not base64 (RFC 4648): encode the bytes of the file")
+	}
+	return content, name, nil
+}
+
+// decodeBase64 reads both alphabets of RFC 4648, with or without padding.
+func decodeBase64(text string) ([]byte, error) {
+	text = strings.TrimRight(text, "=")
+	if strings.ContainsAny(text, "-_") {
+		return base64.RawURLEncoding.DecodeString(text)
+	}
+	return base64.RawStdEncoding.DecodeString(text)
+}

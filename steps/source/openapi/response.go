@@ -1,0 +1,63 @@
+package openapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// read gives the result of a response. A status of 300 and over is function_failed with the status and the body; so is a
+// body that says it is JSON and is not, since its text would be taken for a value.
+func (c *call) read(request *http.Request, response *http.Response) ([]byte, error) {
+	if response.StatusCode >= 300 {
+		return nil, c.refusal(request, response)
+	}
+	data, whole, err := httpbody.Read(response.Body, c.source.options.MaxBodyBytes)
+	if err != nil {
+		return nil, c.failed(request, err)
+	}
+	if !whole {
+		return nil, c.answered(request, fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
+			c.name, c.source.options.MaxBodyBytes))
+	}
+	result, ok := httpbody.Value(response.Header, data, true)
+	if !ok {
+		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d with a body that is not the JSON that its content type promises",
+			c.name, c.op.place, response.StatusCode)
+		f.Status, f.Body = response.StatusCode, c.source.secrets.hide(httpbody.Excerpt(response.Header, data))
+		return nil, c.answered(request, f)
+	}
+	if tell := steps.AttendantOf(request.Context()).Status; tell != nil {
+		tell(response.StatusCode)
+	}
+	return c.source.secrets.hide(result), nil
+}
+
+// answered marks the fault of a success whose body cannot be used.
+func (c *call) answered(request *http.Request, f *fault.Error) *fault.Error {
+	if httpbody.Writes(request) {
+		f.Outcome = fault.Applied
+	}
+	return f
+}
+
+// refusal is the error of a status that is no success.
+func (c *call) refusal(request *http.Request, response *http.Response) *fault.Error {
+	f := httpbody.Refusal(request, response, true)
+	f.Message = c.name + " (" + c.op.place + ") " + f.Message
+	f.Body = c.source.secrets.hide(f.Body)
+	switch {
+	case response.StatusCode < 400:
+		f.Message += ", a redirect that is not followed"
+	case response.StatusCode == http.StatusUnauthorized && len(c.plan.wanting) > 0:
+		f.Message += ": it needs a credential that is not configured, auth." + strings.Join(c.plan.wanting, " or auth.")
+	case response.StatusCode == http.StatusUnauthorized && len(c.plan.accesses) > 0:
+		f.Message += ": look at the credential auth." + c.plan.accesses[0].name
+	case response.StatusCode == http.StatusUnauthorized:
+		f.Message += ": the document names no credential for it; set one in headers"
+	}
+	return f
+}

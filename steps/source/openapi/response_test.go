@@ -1,0 +1,213 @@
+package openapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+)
+
+// answered calls an operation that the handler answers.
+func answered(t *testing.T, method string, o Options, handler http.HandlerFunc) (string, error) {
+	t.Helper()
+	o.Client, o.BaseURL = wire{handler}, "https://api.example.com"
+	s := sourceOf(t, o, &document{operations: []operation{guarded(method, requirement{"bearer": nil}, requirement{"queryKey": nil})}, schemes: allSchemes})
+	return callOf(t, s, "op", `{}`)
+}
+
+func answer(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		if contentType != "" {
+			w.Header().Set("Content-Type", contentType)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status                  int
+		contentType, body, want string
+	}{
+		{200, "application/json", `{"b":12345678901234567890, "a":1.10,"a":"\u00e9"}`, `{"b":12345678901234567890,"a":1.10,"a":"\u00e9"}`},
+		{201, "application/problem+json; charset=utf-8", ` 7 `, `7`},
+		{200, "application/json", "\ufeff\"x\"", `"x"`},
+		{200, "application/json; charset=iso-8859-1", "\"\xe9\"", `"é"`},
+		{204, "", "", `null`},
+		{200, "application/json", "", `null`},
+		{200, "application/json", " \n", `null`},
+		{200, "text/plain", `{"a": 1}`, `{"a":1}`},
+		{200, "text/plain", `{"a": 1`, `"{\"a\": 1"`},
+		{200, "text/plain", `7`, `"7"`},
+		{200, "", `hello <b>`, `"hello <b>"`},
+		{200, "image/png", "\x89PNG\x00", `{"binary":true,"type":"image/png","size":5}`},
+	} {
+		got, err := answered(t, "GET", Options{}, answer(test.status, test.contentType, test.body))
+		if err != nil || got != test.want {
+			t.Errorf("%d %s %q: %s, want %s (%v)", test.status, test.contentType, test.body, got, test.want, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	bearer := Options{Auth: map[string]Credential{"bearer": {Value: "a-bearer-value"}}}
+	for _, test := range []struct {
+		name                 string
+		method               string
+		o                    Options
+		handler              http.HandlerFunc
+		status               int
+		body, says, saysWhat string
+		outcome              fault.Outcome
+	}{
+		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)", "404 Not Found", ""},
+		{"text", "POST", bearer, answer(500, "text/html", "<h1>no"), 500, `"<h1>no"`, "500 Internal Server Error", "", fault.SentUnknown},
+		{"a gateway, of a read", "GET", bearer, answer(504, "", ""), 504, `null`, "504", "", ""},
+		{"a gateway, of a write", "POST", bearer, answer(502, "", ""), 502, `null`, "502", "", fault.SentUnknown},
+		{"no body", "GET", bearer, answer(429, "", ""), 429, `null`, "429", "", ""},
+		{"broken JSON", "GET", bearer, answer(422, "application/json", `{"a`), 422, `"{\"a"`, "422", "", ""},
+		{"without a credential", "GET", Options{}, answer(401, "", ""), 401, `null`, "auth.bearer (http bearer)", "auth.queryKey (the query api key)", ""},
+		{"with a wrong one", "GET", bearer, answer(401, "", ""), 401, `null`, "auth.bearer", "", ""},
+		{"a redirect", "GET", bearer, answer(302, "", ""), 302, `null`, "redirect", "", ""},
+		{"JSON that is none", "GET", bearer, answer(200, "application/json", `{"a":`), 200, `"{\"a\":"`, "not the JSON", "", ""},
+		{"JSON that is none, of a write", "POST", bearer, answer(201, "application/json", `oops`), 201, `"oops"`, "not the JSON", "", fault.Applied},
+		{"a credential given back", "GET", bearer, answer(400, "application/json", `{"got":"Bearer a-bearer-value"}`), 400, `{"got":"Bearer [redacted]"}`, "400", "", ""},
+	} {
+		_, err := answered(t, test.method, test.o, test.handler)
+		f, _ := fault.As(err)
+		if f == nil || f.Code != fault.FunctionFailed || f.Status != test.status || string(f.Body) != test.body || f.Outcome != test.outcome ||
+			!strings.Contains(f.Message, test.says) || !strings.Contains(f.Message, test.saysWhat) {
+			t.Errorf("%s: %v, %+v", test.name, err, f)
+		}
+	}
+}
+
+func TestLongErrorBodies(t *testing.T) {
+	t.Parallel()
+	_, err := answered(t, "GET", Options{}, answer(500, "application/json", `"`+strings.Repeat("é", 1<<20)))
+	f, _ := fault.As(err)
+	var text string
+	if f == nil || json.Unmarshal(f.Body, &text) != nil || len(text) > httpbody.MaxErrorBody+3 || !strings.HasSuffix(text, "é…") {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// TestSecretsInResults: a service that repeats what it was sent does not tell the caller.
+func TestSecretsInResults(t *testing.T) {
+	t.Parallel()
+	const plain, quoted, digits = "a-bearer-value", `with"quote\and<more>`, "1234567890123"
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"auth":%q,"x":%q,"n":99%s99,"version":%q}`, r.Header.Get("Authorization"), r.Header.Get("X-Secret"), digits, r.Header.Get("X-Version"))
+	}
+	o := Options{Auth: map[string]Credential{"bearer": {Value: plain}, "queryKey": {Value: digits}}, Headers: map[string]string{"X-Secret": quoted, "X-Version": "2022-11-28"}}
+	got, err := answered(t, "GET", o, echo)
+	if err != nil || !json.Valid([]byte(got)) {
+		t.Fatal(got, err)
+	}
+	if want := `{"auth":"Bearer [redacted]","x":"[redacted]","n":99999999999999999,"version":"2022-11-28"}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	words := Options{Auth: map[string]Credential{"basic": {Username: "u", Password: "password"}}}
+	if got, _ := answered(t, "GET", words, answer(200, "application/json", `{"password":1}`)); got != `{"password":1}` {
+		t.Errorf("a common word is hidden: %s", got)
+	}
+}
+
+// TestBrokenConnections is about a server on a socket, called with the client of net/http.
+func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/close":
+			conn, _, _ := w.(http.Hijacker).Hijack()
+			conn.Close()
+		case "/half":
+			w.Header().Set("Content-Length", "1000")
+			fmt.Fprint(w, `{"a":`)
+		case "/endless":
+			for {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		case "/never":
+			fmt.Fprint(w, " ")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + listener.Addr().String()
+	listener.Close()
+	const key = "a-key-that-is-secret"
+	for _, test := range []struct {
+		base, path, method string
+		limit              time.Duration
+		code               fault.Code
+		outcome            fault.Outcome
+	}{
+		{server.URL, "/close", "POST", time.Minute, fault.Unavailable, fault.SentUnknown},
+		{server.URL, "/close", "GET", time.Minute, fault.Unavailable, ""},
+		{server.URL, "/half", "POST", time.Minute, fault.Unavailable, fault.SentUnknown},
+		{server.URL, "/endless", "GET", time.Minute, fault.LimitExceeded, ""},
+		{server.URL, "/endless", "DELETE", time.Minute, fault.LimitExceeded, fault.Applied},
+		{server.URL, "/never", "GET", 50 * time.Millisecond, fault.Timeout, ""},
+		{server.URL, "/never", "PATCH", 50 * time.Millisecond, fault.Timeout, fault.SentUnknown},
+		{nobody, "/", "POST", time.Minute, fault.Unavailable, fault.NotSent},
+		{nobody, "/", "GET", time.Minute, fault.Unavailable, fault.NotSent},
+	} {
+		op := guarded(test.method, requirement{"queryKey": nil})
+		op.path = test.path
+		client := &http.Client{Transport: &http.Transport{}}
+		s := sourceOf(t, Options{Client: client, BaseURL: test.base, MaxBodyBytes: 1 << 20, Auth: map[string]Credential{"queryKey": {Value: key}}},
+			&document{operations: []operation{op}, schemes: allSchemes})
+		ctx, cancel := context.WithTimeout(t.Context(), test.limit)
+		_, err := s.Functions()[0].Call(ctx, []byte(`{}`))
+		cancel()
+		client.CloseIdleConnections()
+		f, _ := fault.As(err)
+		if f == nil || f.Code != test.code || f.Outcome != test.outcome || !strings.Contains(f.Message, "api.op") || strings.Contains(f.Message, key) {
+			t.Errorf("%s %s: %+v, want %s %s", test.method, test.path, f, test.code, test.outcome)
+		}
+	}
+}
+
+// TestCallsEnd: a call ends with its context, and without a deadline after two minutes.
+func TestCallsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silent := doerFunc(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, fmt.Errorf("gone: %w", r.Context().Err())
+		})
+		s := sourceOf(t, Options{Client: silent, BaseURL: "https://api.example.com"}, &document{operations: []operation{guarded("GET")}})
+		start := time.Now()
+		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Timeout || time.Since(start) != callTimeout {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := s.Functions()[0].Call(ctx, []byte(`{}`)); fault.CodeOf(err) != fault.Cancelled {
+			t.Error(err)
+		}
+	})
+}

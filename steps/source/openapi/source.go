@@ -1,0 +1,331 @@
+// Package openapi makes functions of the operations of an OpenAPI document (3.0, 3.1, and Swagger 2.0): each gets a
+// name, one flat schema for its parameters and its body, and a call that puts the arguments where the document says.
+// What an argument holds is data: it cannot change the host, the scheme, or the segments of the path.
+package openapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Doer sends requests; an *http.Client is one. Retries, redirects, limits of rate and the rules of which hosts may be
+// called are its concern. It decides by the method whether a request may be sent again, and has GetBody for it.
+type Doer interface {
+	Do(request *http.Request) (*http.Response, error)
+}
+
+// Options configure New.
+type Options struct {
+	Name string // the source's, first part of the functions' names: letters, digits, "_" and "-"
+	Spec string // path of a file, or an http(s) URL
+
+	// BaseURL is where the service is; "": the first server of each operation that is a whole http(s) URL, or becomes one
+	// relative to the URL in Spec. Credentials (Auth, and Headers but those known to be harmless) go to the origin of
+	// BaseURL, else to that of Spec: to no host that only the document names.
+	BaseURL string
+
+	// Headers are added to every call, over what its arguments say. Values are secrets: they are never shown.
+	Headers map[string]string
+	// Auth holds credentials by the names of the document's security schemes; the key "default" or "" where the document
+	// has one scheme only.
+	Auth map[string]Credential
+
+	Include, Exclude []string // patterns of resource.action; nil: all, none
+
+	// Concurrency is how many calls are under way at once. Others wait, and callers (share.From) get their places in turn.
+	// 0: no bound.
+	Concurrency int
+
+	Client       Doer          // needed
+	StartTimeout time.Duration // of one attempt to load a document from a URL; 0: 30 s
+	MaxBodyBytes int64         // of one response, decompressed; 0: 64 MiB; -1: unlimited
+
+	// Warn gets at most one fault about operations that are left out, and one about schemas that were changed, each time
+	// the document is loaded (bad_request), and one with another code when a document that was loaded from a URL cannot be
+	// loaded again. nil: nobody listens. It is called by one goroutine at a time: by New for a file, else by one of the
+	// source's.
+	Warn func(*fault.Error)
+}
+
+const (
+	defaultStartTimeout = 30 * time.Second
+	defaultMaxBodyBytes = steps.DefaultMaxResultBytes
+	maxSpecBytes        = 128 << 20
+	maxNamed            = 20 // operations that a warning names
+)
+
+// Source offers the operations of one document. It implements steps.Live.
+type Source struct {
+	options Options
+	spec    *url.URL // nil: a file
+	base    *url.URL // of the options; nil: of the document
+	private bool     // Headers hold what may be a credential
+	secrets *secrets
+	places  *admit.Places   // of calls under way
+	ended   context.Context // done after Close
+	end     context.CancelFunc
+	refresh chan struct{} // asks for the document at once
+
+	mu     sync.Mutex
+	loaded loaded
+	status steps.Status
+	watch  watcher
+}
+
+// loaded is what a document gave.
+type loaded struct {
+	functions        []steps.Function
+	version          string
+	skipped, changed []string
+}
+
+var sourceName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// New makes the source. A file is loaded before it returns. A document at a URL is loaded in the background, with back-off
+// while that fails, and again every five minutes and at Refresh: a changed document replaces the functions, and one that
+// can no longer be loaded leaves them as they are. Status reports the state. Codes: bad_request for options, documents and credentials that
+// cannot be used, with At where it is one of the options; unavailable for a file that cannot be read. The caller closes
+// the source.
+func New(o *Options) (*Source, error) {
+	s, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.spec != nil {
+		s.status.State = steps.StateStarting
+		s.fetchInBackground()
+		return s, nil
+	}
+	text, err := readSpec(s.options.Spec)
+	if err == nil {
+		s.loaded, err = s.build(text)
+	}
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	s.status = steps.Status{State: steps.StateReady, Version: s.loaded.version}
+	return s, nil
+}
+
+// prepare makes the source without its document.
+func prepare(o *Options) (*Source, error) {
+	s := &Source{refresh: make(chan struct{}, 1)}
+	if o != nil {
+		s.options = *o
+		s.options.Headers, s.options.Auth = maps.Clone(o.Headers), maps.Clone(o.Auth)
+	}
+	s.options.StartTimeout = cmp.Or(max(s.options.StartTimeout, 0), defaultStartTimeout)
+	s.options.MaxBodyBytes = cmp.Or(s.options.MaxBodyBytes, defaultMaxBodyBytes)
+	if s.options.Warn == nil {
+		s.options.Warn = func(*fault.Error) {}
+	}
+	if f := s.checkOptions(); f != nil {
+		return nil, f
+	}
+	s.places = admit.NewPlaces(s.options.Name, s.options.Concurrency)
+	s.secrets = newSecrets(&s.options)
+	s.ended, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+func (s *Source) checkOptions() *fault.Error {
+	o := &s.options
+	bad := func(at, format string, args ...any) *fault.Error {
+		f := fault.New(fault.BadRequest, format, args...)
+		f.At = at
+		return f
+	}
+	switch {
+	case !sourceName.MatchString(o.Name):
+		return bad("/name", "a source needs a name of letters, digits, _ and -")
+	case o.Client == nil:
+		return bad("", "%s: there is no client to call the service with", o.Name)
+	case o.Concurrency < 0:
+		return bad("/concurrency", "%s: concurrency must not be negative", o.Name)
+	case o.Spec == "":
+		return bad("/spec", "%s: name the OpenAPI document in spec, by a path or a URL", o.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		s.private = s.private || !egress.SafeHeader(name)
+		if !httpguts.ValidHeaderFieldName(name) || ownHeaders[http.CanonicalHeaderKey(name)] {
+			return bad(fault.Key("/headers", name), "%s: a header of this name cannot be set", o.Name)
+		}
+		if !httpguts.ValidHeaderFieldValue(o.Headers[name]) {
+			return bad(fault.Key("/headers", name), "%s: the value of this header holds line breaks or other control characters", o.Name)
+		}
+	}
+	if o.BaseURL != "" {
+		var problem string
+		if s.base, problem = serviceURL(o.BaseURL); problem != "" {
+			return bad("/baseUrl", "%s: baseUrl %s", o.Name, problem)
+		}
+	}
+	if scheme, _, found := strings.Cut(o.Spec, "://"); found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
+		u, err := url.Parse(o.Spec)
+		if err != nil || u.Host == "" {
+			return bad("/spec", "%s: spec is not a whole URL: write https://host/path", o.Name)
+		}
+		s.spec = u
+	}
+	return nil
+}
+
+// serviceURL reads the URL of a service; the problem where it cannot be one, to stand after the name of what it is of.
+func serviceURL(text string) (u *url.URL, problem string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, "is not a whole http(s) URL: write https://host/path"
+	case u.User != nil:
+		return nil, "holds a user: give credentials in auth or headers"
+	case strings.ContainsAny(text, "?#{}"):
+		return nil, "holds a query, a fragment or a variable: leave it out"
+	}
+	return u, ""
+}
+
+// readSpec reads a document from a file.
+func readSpec(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s cannot be read: look at its path", path)}
+	case !info.Mode().IsRegular():
+		return nil, &fault.Error{Code: fault.BadRequest, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s is not a file", path)}
+	case info.Size() > maxSpecBytes:
+		return nil, tooLong(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s cannot be read", path)}
+	}
+	return text, nil
+}
+
+func tooLong(spec string) *fault.Error {
+	f := fault.New(fault.LimitExceeded, "the OpenAPI document %s is longer than %d bytes", spec, maxSpecBytes)
+	f.At = "/spec"
+	return f
+}
+
+// external reads what a document in a file refers to beside it. Nothing outside its folder can be reached.
+func (s *Source) external() func(ref string) ([]byte, error) {
+	if s.spec != nil {
+		return nil
+	}
+	folder := filepath.Dir(s.options.Spec)
+	return func(ref string) ([]byte, error) {
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = root.Close() }()
+		info, err := root.Stat(filepath.FromSlash(ref))
+		if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSpecBytes) {
+			return nil, tooLong(ref)
+		}
+		return root.ReadFile(filepath.FromSlash(ref))
+	}
+}
+
+// build makes functions of a document, and tells what could not be made.
+func (s *Source) build(text []byte) (loaded, error) {
+	headers := map[string]bool{}
+	for name := range s.options.Headers {
+		headers[http.CanonicalHeaderKey(name)] = true
+	}
+	doc, err := load(text, &loadOptions{include: s.options.Include, exclude: s.options.Exclude, external: s.external(), source: s.options.Name, headers: headers})
+	if err != nil {
+		return loaded{}, err
+	}
+	return s.assemble(doc)
+}
+
+// assemble makes functions of operations.
+func (s *Source) assemble(doc *document) (loaded, error) {
+	found, f := s.accesses(doc)
+	if f != nil {
+		return loaded{}, f
+	}
+	l := loaded{version: strings.TrimSpace(doc.title + " " + doc.version)}
+	for _, skipped := range doc.skipped {
+		l.skipped = append(l.skipped, skipped.place+": "+skipped.reason)
+	}
+	homes := homes{source: s}
+	for i := range doc.operations {
+		op := &doc.operations[i]
+		p := planFor(op, doc, found)
+		base, reason := homes.find(op, len(p.accesses) > 0 || s.private)
+		if reason != "" {
+			l.skipped = append(l.skipped, op.place+": "+reason)
+			continue
+		}
+		c, reason := newCall(s, op, base, p)
+		if reason != "" {
+			l.skipped = append(l.skipped, op.place+": "+reason)
+			continue
+		}
+		l.functions = append(l.functions, c.function())
+	}
+	if f := homes.fault(); f != nil {
+		return loaded{}, f
+	}
+	for _, n := range doc.notes {
+		l.changed = append(l.changed, s.options.Name+"."+n.function+": "+n.what)
+	}
+	s.warn("operations are left out", l.skipped)
+	s.warn("functions do not check their arguments or results wholly as the document has it", l.changed)
+	return l, nil
+}
+
+// warn tells of a kind of thing once, with the first of what it befell.
+func (s *Source) warn(what string, of []string) {
+	if len(of) == 0 {
+		return
+	}
+	named := strings.Join(of[:min(len(of), maxNamed)], "; ")
+	if len(of) > maxNamed {
+		named += fmt.Sprintf("; and %d more", len(of)-maxNamed)
+	}
+	s.options.Warn(fault.New(fault.BadRequest, "%s: %d %s: %s", s.options.Name, len(of), what, named))
+}
+
+// Functions returns those of the document as it was loaded last; none before.
+func (s *Source) Functions() []steps.Function {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.loaded.functions)
+}
+
+// Skipped are the operations that became no function, each as "GET /path: reason".
+func (s *Source) Skipped() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.loaded.skipped)
+}
+
+// Changed are the functions whose schemas were changed so that they can be checked, each as "name: what".
+func (s *Source) Changed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.loaded.changed)
+}

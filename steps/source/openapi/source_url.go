@@ -1,0 +1,194 @@
+package openapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// The back-off between attempts to load a document. lastRetry is also how often a document that is there is loaded again.
+const firstRetry, lastRetry = time.Second, 5 * time.Minute
+
+// watcher calls who watches a source, once at a time, and no more after it was stopped.
+type watcher struct {
+	mu      sync.Mutex
+	changed func()
+	stopped bool
+}
+
+func (w *watcher) set(changed func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed = changed
+}
+
+func (w *watcher) call() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.changed != nil && !w.stopped {
+		w.changed()
+	}
+}
+
+func (w *watcher) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+}
+
+// Status tells how the source stands. One made of a file is always ready.
+func (s *Source) Status() steps.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// Watch implements steps.Live. changed must not call Watch or Close.
+func (s *Source) Watch(changed func()) { s.watch.set(changed) }
+
+// Close ends the loading; calls after it fail with unavailable. It does not wait for calls that are under way.
+func (s *Source) Close() error {
+	s.end()
+	s.watch.stop()
+	return nil
+}
+
+// set changes the status and tells the watcher.
+func (s *Source) set(status steps.Status, l *loaded) {
+	s.mu.Lock()
+	s.status = status
+	if l != nil {
+		s.loaded = *l
+	}
+	s.mu.Unlock()
+	s.watch.call()
+}
+
+// fetchInBackground loads the document from its URL, and again until Close.
+func (s *Source) fetchInBackground() {
+	// The first attempt is late when its time is over, whatever it does then.
+	late := time.AfterFunc(s.options.StartTimeout, func() {
+		f := fault.New(fault.Timeout, "%s: the OpenAPI document did not come from %s in time", s.options.Name, egress.Host(s.spec))
+		s.mu.Lock()
+		starting := s.status.State == steps.StateStarting
+		if starting {
+			s.status = steps.Status{State: steps.StateRetrying, Error: f, Retry: time.Now()}
+		}
+		s.mu.Unlock()
+		if starting {
+			s.watch.call()
+		}
+	})
+	go func() {
+		defer late.Stop()
+		var served [sha256.Size]byte // the digest of the text that the functions are made of
+		lost := false                // it was reported that the text cannot be loaded again
+		for wait := firstRetry; s.ended.Err() == nil; {
+			pause := lastRetry
+			l, digest, err := s.fetchAndBuild(served)
+			switch ready := s.Status().State == steps.StateReady; {
+			case s.ended.Err() != nil:
+				return
+			case err == nil:
+				if digest != served {
+					s.set(steps.Status{State: steps.StateReady, Version: l.version}, &l)
+				}
+				served, lost, wait = digest, false, firstRetry
+			case ready:
+				if !lost {
+					s.options.Warn(s.stale(err))
+				}
+				lost = true
+			default:
+				f, _ := fault.As(err)
+				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt meets it again
+					s.set(steps.Status{State: steps.StateFailed, Error: f}, nil)
+					return
+				}
+				pause = wait/2 + rand.N(wait/2+1)
+				wait = min(2*wait, lastRetry)
+				s.set(steps.Status{State: steps.StateRetrying, Error: f, Retry: time.Now().Add(pause)}, nil)
+			}
+			select {
+			case <-s.ended.Done():
+			case <-s.refresh:
+			case <-time.After(pause):
+			}
+		}
+	}()
+}
+
+// Refresh loads a document at a URL again now, instead of at the next attempt. It returns at once.
+func (s *Source) Refresh() {
+	select {
+	case s.refresh <- struct{}{}:
+	default: // it is about to be loaded
+	}
+}
+
+// stale is the fault of a document that cannot be loaded again. Its code is never bad_request.
+func (s *Source) stale(err error) *fault.Error {
+	f, _ := fault.As(err)
+	return &fault.Error{Code: fault.Unavailable, Err: err,
+		Message: s.options.Name + ": the functions stay as they are, because their document cannot be loaded again: " + f.Message}
+}
+
+// fetchAndBuild makes one attempt; a text whose digest is served is not built again. Every error is coded.
+func (s *Source) fetchAndBuild(served [sha256.Size]byte) (l loaded, digest [sha256.Size]byte, err error) {
+	text, err := s.fetch()
+	if err != nil {
+		return loaded{}, digest, err
+	}
+	if digest = sha256.Sum256(text); digest == served {
+		return loaded{}, digest, nil
+	}
+	l, err = s.build(text)
+	return l, digest, err
+}
+
+// fetch gets the document. The headers and credentials of calls are not sent: they are the service's.
+func (s *Source) fetch() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(s.ended, s.options.StartTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.options.Spec, http.NoBody)
+	if err != nil {
+		return nil, &fault.Error{Code: fault.BadRequest, Message: s.options.Name + ": spec is not a URL", At: "/spec", Err: err}
+	}
+	request.Header.Set("Accept", "application/json, application/yaml, */*;q=0.8")
+	response, err := s.options.Client.Do(request)
+	if err != nil {
+		return nil, s.notFetched(request, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		f := fault.New(fault.Unavailable, "%s: the OpenAPI document at %s is answered with %s", s.options.Name, egress.Host(s.spec), httpbody.StatusText(response.StatusCode))
+		f.Status = response.StatusCode
+		return nil, f
+	}
+	text, whole, err := httpbody.Read(response.Body, maxSpecBytes)
+	switch {
+	case err != nil:
+		return nil, s.notFetched(request, err)
+	case !whole:
+		return nil, tooLong("at " + egress.Host(s.spec))
+	}
+	return text, nil
+}
+
+func (s *Source) notFetched(request *http.Request, err error) *fault.Error {
+	f := *egress.Failure(request, err)
+	if errors.Is(request.Context().Err(), context.DeadlineExceeded) {
+		f.Code = fault.Timeout
+	}
+	f.Message = s.options.Name + ": the OpenAPI document could not be had: " + f.Message
+	return &f
+}

@@ -1,12 +1,10 @@
 package telemetry
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
@@ -16,100 +14,44 @@ import (
 // nothing else is configured.
 var longAfter = [...]time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}
 
-const (
-	// lookEvery is how often the requests under way are looked at: a line is that much late at most.
-	lookEvery = 5 * time.Second
-	// mostLong bounds the lines of one look: those of the oldest.
-	mostLong = 20
-)
-
-// underway are the requests under way. They are in several lists, as what all requests write to is slow; and there is one timer
-// for them all, while there are any.
-type underway struct {
-	lists [16]struct {
-		mu    sync.Mutex
-		first *request
-		_     [48]byte // two lists share no line of a processor's cache
-	}
-	timed atomic.Bool // the timer runs
+// longWatch is the timer that tells of a request which runs long. The zero value has not begun.
+type longWatch struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	told  int // how often it was told of
+	over  bool
 }
 
-// enter takes note of a request that begins.
-func (t *Telemetry) enter(r *request) {
-	t.running.Add(1)
-	if !t.tellsLong {
-		return
-	}
-	l := &t.underway.lists[r.list]
-	l.mu.Lock()
-	r.after = l.first
-	if r.after != nil {
-		r.after.before = r
-	}
-	l.first = r
-	l.mu.Unlock()
-	t.time()
-}
-
-// leave takes note of its end.
-func (t *Telemetry) leave(r *request) {
-	t.running.Add(-1)
-	if !t.tellsLong {
-		return
-	}
-	l := &t.underway.lists[r.list]
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r.before == nil {
-		l.first = r.after
-	} else {
-		r.before.after = r.after
-	}
-	if r.after != nil {
-		r.after.before = r.before
-	}
-	r.before, r.after = nil, nil
-}
-
-// time has the requests under way looked at in a while, where nothing has yet.
-func (t *Telemetry) time() {
-	if u := &t.underway; !u.timed.Load() && u.timed.CompareAndSwap(false, true) {
-		time.AfterFunc(lookEvery, t.look)
+// watch has the request told of at the next of these ages.
+func (r *request) watch() {
+	w := &r.long
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over && w.told < len(longAfter) {
+		w.timer = time.AfterFunc(longAfter[w.told]-time.Since(r.about.Started), r.runsLong)
 	}
 }
 
-// look tells of the requests that run long, and comes again while any is under way.
-func (t *Telemetry) look() {
-	t.tellLong(time.Now())
-	t.underway.timed.Store(false)
-	if t.running.Load() > 0 { // looked at after timed is false: who begins now sees that, or is seen
-		t.time()
+func (r *request) runsLong() {
+	w := &r.long
+	w.mu.Lock()
+	over := w.over
+	w.told++
+	w.mu.Unlock()
+	if !over {
+		r.t.logLong(r, time.Now())
+		r.watch()
 	}
 }
 
-// tellLong has a line for each request that has become so old since it was looked at before.
-func (t *Telemetry) tellLong(now time.Time) {
-	var long []*request
-	for i := range t.underway.lists {
-		l := &t.underway.lists[i]
-		l.mu.Lock()
-		for r := l.first; r != nil; r = r.after {
-			before := r.told
-			for age := now.Sub(r.about.Started); r.told < len(longAfter) && age >= longAfter[r.told]; {
-				r.told++
-			}
-			if r.told > before {
-				long = append(long, r)
-			}
-		}
-		l.mu.Unlock()
-	}
-	slices.SortFunc(long, func(a, b *request) int { return a.about.Started.Compare(b.about.Started) })
-	for _, r := range long[:min(len(long), mostLong)] {
-		t.logLong(r, now)
-	}
-	if others := len(long) - mostLong; others > 0 {
-		t.log.Warn("more requests are running long", "others", others)
+// unwatch ends it.
+func (r *request) unwatch() {
+	w := &r.long
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	if w.timer != nil {
+		w.timer.Stop()
 	}
 }
 
@@ -189,6 +131,3 @@ func (r *request) compared(s *step, took time.Duration) {
 		}
 	}
 }
-
-// tellsLong tells whether anybody reads that a request runs long.
-func tellsLong(log *slog.Logger) bool { return log.Enabled(context.Background(), slog.LevelWarn) }

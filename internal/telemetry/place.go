@@ -51,9 +51,7 @@ type request struct {
 	running [mostRunning]atomic.Pointer[step] // steps that run a function
 	slowest atomic.Pointer[slowest]
 
-	list          int      // of those under way, that it is in
-	before, after *request // in that list, whose lock guards them and told
-	told          int      // how often it was told that it runs long
+	long longWatch
 }
 
 // Value implements context.Context.
@@ -66,7 +64,8 @@ func (r *request) Value(key any) any {
 
 func (r *request) end(e *chain.Ended) {
 	t := r.t
-	t.leave(r)
+	t.running.Add(-1)
+	r.unwatch()
 	t.metrics.request(r, e)
 	endRequest(r, e)
 	t.logRequest(r, e)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 type Options struct {
 	// Log gets a line for each request at its end: at the level info; warn where what onecall depends on was unavailable or too
 	// slow, error for a defect, with its cause. At the level debug it gets a line for each step too. A request that runs for 30 s,
-	// then 1, 2 and 4 minutes, is a warning, up to 5 s later. What is wrong with a store is an error. nil: nothing is logged.
+	// then 1, 2 and 4 minutes, is a warning. What is wrong with a store is an error. nil: nothing is logged.
 	Log *slog.Logger
 	// Scrub takes secrets out of what is logged of errors, before it is cut; nil: there are none. Many goroutines call it at once.
 	Scrub func(text string) string
@@ -45,8 +44,7 @@ type Telemetry struct {
 	running atomic.Int64
 	stores  storeLog
 
-	underway  underway
-	tellsLong bool
+	tellsLong bool // somebody reads that a request runs long
 
 	tracer trace.Tracer // nil: there are no traces
 	stop   func(context.Context) error
@@ -67,7 +65,7 @@ func New(o *Options) (*Telemetry, error) {
 	} else {
 		t.log = slog.New(LogHandler(t.log.Handler()))
 	}
-	t.tellsLong = tellsLong(t.log)
+	t.tellsLong = t.log.Enabled(context.Background(), slog.LevelWarn)
 	t.metrics = newMetrics(o, &t.running)
 	var err error
 	t.tracer, t.stop, err = startTraces(o.Version, &reporter{log: t.log, scrub: t.scrub, metrics: t.metrics})
@@ -123,8 +121,10 @@ func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Con
 		r.chain = newID()
 	}
 	r.Context, r.span = t.beginRequest(ctx, r)
-	r.list = rand.IntN(len(t.underway.lists))
-	t.enter(r)
+	t.running.Add(1)
+	if t.tellsLong {
+		r.watch()
+	}
 	return r, r.end
 }
 

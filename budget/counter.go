@@ -7,8 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// DefaultEncoding is the encoding of a counter that names none.
-const DefaultEncoding = "o200k_base"
+// encodingName is the one encoding that there is.
+const encodingName = "o200k_base"
 
 // longestToken is the length in bytes of the longest token of o200k_base.
 const longestToken = 128
@@ -37,9 +37,9 @@ type Counter interface {
 // factor and rounded up, for models whose vocabulary is not public: 0 means 1; at least 0.001 and at most 1,000, to the
 // sixth decimal, else bad_request. The vocabulary is loaded with the first count.
 func NewCounter(encoding string, factor float64) (Counter, error) {
-	if encoding != "" && encoding != DefaultEncoding {
-		e := fault.New(fault.BadRequest, "The encoding %q is not known. Use %s.", encoding, DefaultEncoding)
-		e.At, e.Available = "/encoding", []string{DefaultEncoding}
+	if encoding != "" && encoding != encodingName {
+		e := fault.New(fault.BadRequest, "The encoding %q is not known. Use %s.", encoding, encodingName)
+		e.At, e.Available = "/encoding", []string{encodingName}
 		return nil, e
 	}
 	if factor == 0 {
@@ -56,7 +56,7 @@ func NewCounter(encoding string, factor float64) (Counter, error) {
 // o200k is the counter of the encoding o200k_base.
 type o200k struct{ factor int } // in millionths
 
-func (c *o200k) Encoding() string { return DefaultEncoding }
+func (c *o200k) Encoding() string { return encodingName }
 
 func (c *o200k) Count(text []byte, limit int) int {
 	if limit < 0 || limit > math.MaxInt/millionth {

@@ -11,32 +11,32 @@ import (
 
 // The modes of a fetch.
 const (
-	ModeSummary   = "summary"
-	ModePaginated = "paginated"
-	ModeFiltered  = "filtered"
-	ModeQuery     = "query"
-	ModeFull      = "full"
+	modeSummary   = "summary"
+	modePaginated = "paginated"
+	modeFiltered  = "filtered"
+	modeQuery     = "query"
+	modeFull      = "full"
 )
 
-// Modes returns all modes, in the order in which they are offered.
-func Modes() []string {
-	return []string{ModeSummary, ModePaginated, ModeFiltered, ModeQuery, ModeFull}
+// modes gives all modes, in the order in which they are offered.
+func modes() []string {
+	return []string{modeSummary, modePaginated, modeFiltered, modeQuery, modeFull}
 }
 
 // modes are those that suit a value and can give something of it.
 func (o outline) modes() []string {
-	return slices.DeleteFunc(Modes(), func(mode string) bool {
-		return !o.suits(mode) || mode == ModeFull && o.neverWhole != nil && o.neverWhole()
+	return slices.DeleteFunc(modes(), func(mode string) bool {
+		return !o.suits(mode) || mode == modeFull && o.neverWhole != nil && o.neverWhole()
 	})
 }
 
 func (o outline) suits(mode string) bool {
 	switch mode {
-	case ModeSummary:
+	case modeSummary:
 		return o.kind == object || o.kind == array || o.kind == text
-	case ModePaginated:
+	case modePaginated:
 		return o.paged != nil
-	case ModeFiltered:
+	case modeFiltered:
 		return o.kind == object || o.objects
 	}
 	return true
@@ -60,7 +60,7 @@ func (r *Results) outline(w *work, value []byte) outline {
 type Fetch struct {
 	Token string
 
-	// Mode is one of Modes. "" means the mode to which the other fields belong; without any, full where that fits, else
+	// Mode is one of summary, paginated, filtered, query and full. "" means the mode to which the other fields belong; without any, full where that fits, else
 	// summary.
 	Mode string
 
@@ -141,17 +141,17 @@ func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query)
 		return answer{}, err
 	}
 	switch f.Mode {
-	case ModeSummary:
+	case modeSummary:
 		return r.orProbe(w, summarize(o), fits, nil)
-	case ModePaginated:
+	case modePaginated:
 		return r.paginate(f, o, fits)
-	case ModeFiltered:
+	case modeFiltered:
 		result, err := filter(w, o, f.FilterKeys)
 		if err != nil {
 			return answer{}, err
 		}
 		return r.orProbe(w, result, fits, compact)
-	case ModeQuery:
+	case modeQuery:
 		if query == nil {
 			return answer{}, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
 		}
@@ -192,30 +192,30 @@ func compact(value []byte) []byte {
 func (f Fetch) impliedMode(o outline, fits Fits) string {
 	switch {
 	case f.PageSet || f.PageSizeSet:
-		return ModePaginated
+		return modePaginated
 	case len(f.FilterKeys) > 0:
-		return ModeFiltered
+		return modeFiltered
 	case f.Query != "":
-		return ModeQuery
-	case !fits(o.value) && o.suits(ModeSummary):
-		return ModeSummary
+		return modeQuery
+	case !fits(o.value) && o.suits(modeSummary):
+		return modeSummary
 	}
-	return ModeFull
+	return modeFull
 }
 
 // check refuses a mode that is unknown or does not suit the value, and fields that are missing or out of place.
 func (f Fetch) check(o outline) error {
-	if !slices.Contains(Modes(), f.Mode) {
+	if !slices.Contains(modes(), f.Mode) {
 		return badMode(o, "The mode %q is not known.", f.Mode)
 	}
 	fields := []struct {
 		mode, at string
 		set      bool
 	}{
-		{ModePaginated, "/page", f.PageSet},
-		{ModePaginated, "/page_size", f.PageSizeSet},
-		{ModeFiltered, "/filter_keys", len(f.FilterKeys) > 0},
-		{ModeQuery, "/query", f.Query != ""},
+		{modePaginated, "/page", f.PageSet},
+		{modePaginated, "/page_size", f.PageSizeSet},
+		{modeFiltered, "/filter_keys", len(f.FilterKeys) > 0},
+		{modeQuery, "/query", f.Query != ""},
 	}
 	for _, field := range fields {
 		if field.set && field.mode != f.Mode {
@@ -229,11 +229,11 @@ func (f Fetch) check(o outline) error {
 		return badPage("/page_size", "The page_size must be at least 1, not %d.", f.PageSize)
 	case !o.suits(f.Mode):
 		return f.unsuitable(o)
-	case f.Mode == ModeFiltered && len(f.FilterKeys) == 0:
+	case f.Mode == modeFiltered && len(f.FilterKeys) == 0:
 		return badField("/filter_keys", "The mode filtered needs filter_keys, a list of keys or dotted paths.")
 	case len(f.FilterKeys) > maxFilterKeys:
 		return badField("/filter_keys", "There are %d filter_keys and at most %d are accepted. Use the mode query.", len(f.FilterKeys), maxFilterKeys)
-	case f.Mode == ModeQuery && strings.TrimSpace(f.Query) == "":
+	case f.Mode == modeQuery && strings.TrimSpace(f.Query) == "":
 		return badField("/query", "The mode query needs a query: a path such as $result.name, or an expression over $result.")
 	}
 	return nil
@@ -242,16 +242,16 @@ func (f Fetch) check(o outline) error {
 // unsuitable tells why a mode does not suit the value.
 func (f Fetch) unsuitable(o outline) error {
 	switch {
-	case f.Mode == ModePaginated && o.kind == object && len(o.arrays) == 0:
+	case f.Mode == modePaginated && o.kind == object && len(o.arrays) == 0:
 		remedy := "Use query for a part of it."
 		if key := o.longestText(); key != "" {
 			remedy = "Use query $result[" + string(encode(key)) + "] for its longest text: where that does not fit, the answer has a token of its own, by which it is paginated."
 		}
 		return badMode(o, "The mode paginated needs an array or text, and this object holds no array. %s", remedy)
-	case f.Mode == ModePaginated && o.kind == object:
+	case f.Mode == modePaginated && o.kind == object:
 		return badMode(o, "The mode paginated needs one array, and this object holds several: %s. Use query to take one, such as $result[%s].",
 			braces(slices.Values(o.arrays), maxShape), encode(o.arrays[0]))
-	case f.Mode == ModeFiltered:
+	case f.Mode == modeFiltered:
 		return badMode(o, "The mode filtered needs an object or an array of objects, and the result is %s.", kindNames[o.kind])
 	}
 	return badMode(o, "The mode %s does not suit a result that is %s.", f.Mode, kindNames[o.kind])
@@ -268,7 +268,7 @@ func (r *Results) fullRefused(f Fetch, o outline) error {
 	if f.Limit > 0 {
 		of += " of " + thousands(f.Limit)
 	}
-	others := slices.DeleteFunc(o.modes(), func(m string) bool { return m == ModeFull })
+	others := slices.DeleteFunc(o.modes(), func(m string) bool { return m == modeFull })
 	e := fault.New(fault.LimitExceeded, "The whole result costs %s%s tokens (%s bytes), which with its envelope is more than %s. Use %s.",
 		about, thousands(r.tokens(o.value)), thousands(len(o.value)), of, strings.Join(others, ", "))
 	e.At, e.Available = "/mode", others

@@ -60,7 +60,7 @@ type Driver interface {
 	Close() error
 }
 
-// Bound is how many bytes a driver keeps at most by an option of its own: 0 is DefaultMaxBytes, -1 is no bound
+// Bound is how many bytes a driver keeps at most by an option of its own: 0 is 1 GiB, -1 is no bound
 // (math.MaxInt64), and below that is bad_request.
 func Bound(maxBytes int64) (int64, error) {
 	switch {
@@ -69,7 +69,7 @@ func Bound(maxBytes int64) (int64, error) {
 	case maxBytes == -1:
 		return math.MaxInt64, nil
 	case maxBytes == 0:
-		return DefaultMaxBytes, nil
+		return defaultMaxBytes, nil
 	}
 	return maxBytes, nil
 }
@@ -124,10 +124,12 @@ type ResultsOptions struct {
 
 // Defaults of ResultsOptions.
 const (
-	DefaultTTL      = 5 * time.Minute
-	DefaultMaxTTL   = time.Hour
-	DefaultMaxBytes = 1 << 30
-	DefaultPageSize = 20
+	defaultTTL      = 5 * time.Minute
+	defaultMaxBytes = 1 << 30
+	defaultPageSize = 20
+
+	// DefaultMaxTTL is how long a result is kept at most, however often it is fetched.
+	DefaultMaxTTL = time.Hour
 )
 
 // Results keeps large results for their owners and answers fetches. It is safe for concurrent use.
@@ -151,16 +153,16 @@ func NewResults(d Driver, o *ResultsOptions) (*Results, error) {
 // complete fills gaps with defaults and refuses what is out of range.
 func (o *ResultsOptions) complete() error {
 	if o.TTL == 0 {
-		o.TTL = DefaultTTL
+		o.TTL = defaultTTL
 	}
 	if o.MaxTTL == 0 {
 		o.MaxTTL = max(DefaultMaxTTL, o.TTL)
 	}
 	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
+		o.MaxBytes = defaultMaxBytes
 	}
 	if o.PageSize == 0 {
-		o.PageSize = DefaultPageSize
+		o.PageSize = defaultPageSize
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -19,11 +19,11 @@ func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
 	t.Parallel()
 	large := `[` + strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000) + `{"id":2}]`
 	for name, f := range map[string]budget.Fetch{
-		"summary":   {Mode: budget.ModeSummary},
-		"pages":     {Mode: budget.ModePaginated},
-		"filtered":  {Mode: budget.ModeFiltered, FilterKeys: []string{"id"}},
-		"query":     {Mode: budget.ModeQuery, Query: "x"},
-		"full":      {Mode: budget.ModeFull},
+		"summary":   {Mode: "summary"},
+		"pages":     {Mode: "paginated"},
+		"filtered":  {Mode: "filtered", FilterKeys: []string{"id"}},
+		"query":     {Mode: "query", Query: "x"},
+		"full":      {Mode: "full"},
 		"no mode":   {},
 		"described": {},
 	} {
@@ -114,7 +114,7 @@ func TestLargeWorkLooksUp(t *testing.T) {
 	}
 	mode := func(m string) budget.Fetch { return budget.Fetch{Mode: m} }
 	filter := func(key string) budget.Fetch {
-		return budget.Fetch{Mode: budget.ModeFiltered, FilterKeys: []string{key}}
+		return budget.Fetch{Mode: "filtered", FilterKeys: []string{key}}
 	}
 	for name, test := range map[string]struct {
 		value string
@@ -122,11 +122,11 @@ func TestLargeWorkLooksUp(t *testing.T) {
 		walks float64      // over the n values, at least
 		fails fault.Code
 	}{
-		"summary":                 {texts, mode(budget.ModeSummary), 1, ""},
-		"summary of an object":    {`{"a":` + texts + `}`, mode(budget.ModeSummary), 1, ""},
-		"summary of text":         {`"` + strings.Repeat(long+`\n`, n) + `"`, mode(budget.ModeSummary), 1, ""},
-		"summary of many keys":    {`{"a":1` + keys.String() + `}`, mode(budget.ModeSummary), 1, ""},
-		"full":                    {texts, mode(budget.ModeFull), 1, fault.LimitExceeded},
+		"summary":                 {texts, mode("summary"), 1, ""},
+		"summary of an object":    {`{"a":` + texts + `}`, mode("summary"), 1, ""},
+		"summary of text":         {`"` + strings.Repeat(long+`\n`, n) + `"`, mode("summary"), 1, ""},
+		"summary of many keys":    {`{"a":1` + keys.String() + `}`, mode("summary"), 1, ""},
+		"full":                    {texts, mode("full"), 1, fault.LimitExceeded},
 		"described":               {texts, budget.Fetch{}, 1, ""},
 		"described as an object":  {`{"a":` + texts + `}`, budget.Fetch{}, 1, ""},
 		"first page":              {texts, page(1, 20), 1, ""},
@@ -198,7 +198,7 @@ func TestNoTurnWhileTheStoreIsAsked(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			fits := func(b []byte) bool { return len(b) < 1000 }
-			f := budget.Fetch{Token: token, Mode: budget.ModeFiltered, FilterKeys: []string{"id"}}
+			f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
 			_, err := r.Answer(admit.With(t.Context(), shares.Of("me", 0)), "me", f, fits, nil)
 			done <- err
 		}()
@@ -236,7 +236,7 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 		t.Errorf("another's: %v, held %v", err, held)
 	}
 	fits := func(b []byte) bool { return len(b) < 1000 }
-	f := budget.Fetch{Token: token, Mode: budget.ModeFiltered, FilterKeys: []string{"id"}}
+	f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
 	if _, err := holding.Answer(t.Context(), "me", f, fits, nil); err != nil || len(held) != 2 || held[0] != len(large) || held[1] < 1000 || held[1] >= len(large) {
 		t.Errorf("%v, held %v of %d", err, held, len(large))
 	}

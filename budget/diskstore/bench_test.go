@@ -101,7 +101,7 @@ func BenchmarkPages(b *testing.B) {
 			}
 			for b.Loop() {
 				for i := range 21 {
-					f := budget.Fetch{Token: token, Mode: budget.ModePaginated, Page: 1 + i*2000, PageSet: true}
+					f := budget.Fetch{Token: token, Mode: "paginated", Page: 1 + i*2000, PageSet: true}
 					page, err := results.Answer(context.Background(), "o", f, nil, nil)
 					if err != nil || len(page) < 500 {
 						b.Fatalf("%s, %v", page, err)

@@ -80,7 +80,7 @@ func BenchmarkEvict(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if left := server.Client(b).HLen(context.Background(), redisstore.DefaultPrefix+"sizes").Val(); left > 10 {
+	if left := server.Client(b).HLen(context.Background(), ownPrefix+"sizes").Val(); left > 10 {
 		b.Fatalf("%d results are left", left)
 	}
 	b.ReportMetric(float64(n), "evicted/op")

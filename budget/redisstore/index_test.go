@@ -47,7 +47,7 @@ func TestLeastUsedGiveWay(t *testing.T) {
 		if _, err := s.Get(t.Context(), fmt.Sprint(i), nil); err != nil {
 			t.Fatalf("result %d is gone as soon as it was kept: %v", i, err)
 		}
-		if err := checkIndex(t.Context(), client, redisstore.DefaultPrefix, 20_000); err != nil {
+		if err := checkIndex(t.Context(), client, ownPrefix, 20_000); err != nil {
 			t.Fatalf("after %d: %v", i, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestLeastUsedGiveWay(t *testing.T) {
 	if _, err := s.Get(t.Context(), "alone", nil); err != nil {
 		t.Errorf("the new one gave way to older ones: %v", err)
 	}
-	if n := client.HLen(t.Context(), redisstore.DefaultPrefix+"sizes").Val(); n > 4 {
+	if n := client.HLen(t.Context(), ownPrefix+"sizes").Val(); n > 4 {
 		t.Errorf("%d results are left beside a value of nearly all room", n)
 	}
 	if err := s.Put(t.Context(), "too large", entry(now, incompressible(20_000))); fault.CodeOf(err) != fault.LimitExceeded {
@@ -256,19 +256,19 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 			put(t, s, fmt.Sprint(owner, i), owned(owner, incompressible(size-512-headerAndOwner)))
 		}
 	}
-	if n := client.HLen(t.Context(), redisstore.DefaultPrefix+"sizes").Val(); n != owners*each+1 {
+	if n := client.HLen(t.Context(), ownPrefix+"sizes").Val(); n != owners*each+1 {
 		t.Fatalf("%d are kept: the test proves nothing", n)
 	}
 	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, "large", owned(owners, incompressible(most/2-10_000)))
-	if err := checkIndex(t.Context(), client, redisstore.DefaultPrefix, most); err != nil {
+	if err := checkIndex(t.Context(), client, ownPrefix, most); err != nil {
 		t.Error(err)
 	}
 	var left []int
 	for owner := range owners {
-		left = append(left, int(client.ZCard(t.Context(), fmt.Sprintf("%sof:%d", redisstore.DefaultPrefix, owner)).Val()))
+		left = append(left, int(client.ZCard(t.Context(), fmt.Sprintf("%sof:%d", ownPrefix, owner)).Val()))
 	}
 	if least, greatest := slices.Min(left), slices.Max(left); least < each/2-5 || greatest > each/2+5 {
 		t.Errorf("of %d each are left %v", each, left)
@@ -280,6 +280,9 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 		t.Errorf("%s turns (%v) for half of %d", calls, err, owners*each)
 	}
 }
+
+// ownPrefix begins the keys of a store that is given no prefix.
+const ownPrefix = "onecall:results:"
 
 // headerAndOwner are the bytes of an entry before its value, of an owner of two letters.
 const headerAndOwner = 41

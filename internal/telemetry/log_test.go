@@ -211,7 +211,7 @@ func TestLogHandler(t *testing.T) {
 func TestCallersTrace(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
-	ctx := telemetry.WithParent(context.Background(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "")
+	ctx := telemetry.WithCall(context.Background(), "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "")
 	b.run(ctx, `{"steps":[{"fn":"bare"}]}`)
 	if line := b.out.of(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
 		t.Error(line.Raw)
@@ -219,7 +219,7 @@ func TestCallersTrace(t *testing.T) {
 	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n", strings.Repeat("0", 1<<20)} {
 		b := start(t, slog.LevelInfo, telemetry.Options{})
-		b.run(telemetry.WithParent(context.Background(), bad, "a=b"), `{"steps":[{"fn":"bare"}]}`)
+		b.run(telemetry.WithCall(context.Background(), "", bad, "a=b"), `{"steps":[{"fn":"bare"}]}`)
 		if line := b.out.of(t, "request")[0]; line.Get("trace_id").Exists() {
 			t.Errorf("%.60q: %s", bad, line.Raw)
 		}
@@ -245,7 +245,7 @@ func FuzzParent(f *testing.F) {
 	f.Add("00-", "=,")
 	f.Fuzz(func(t *testing.T, parent, state string) {
 		b := start(t, slog.LevelInfo, telemetry.Options{})
-		if answer := b.run(telemetry.WithParent(context.Background(), parent, state), `{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
+		if answer := b.run(telemetry.WithCall(context.Background(), "", parent, state), `{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
 			t.Fatalf("%s", answer.JSON)
 		}
 		if len(b.out.of(t, "request")) != 1 {

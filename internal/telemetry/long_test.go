@@ -27,7 +27,7 @@ func TestLong(t *testing.T) {
 			b.engine.Run(context.Background(), []byte(`{"name":"hog","steps":[{"fn":"bare"},{"chain":{"steps":[{"fn":"bare"}]}},{"fn":"slow.get","args":{"ms":250000,"id":"$0","of":"$1","key":"`+secret+`"}},{"fn":"slow.get","forEach":"1..9","args":{"ms":10}},{"fn":"slow.get","args":{"ms":10,"of":"$3"}},{"fn":"bare","when":"$4 == 1"},{"fn":"test.echo","args":{"of":"$2"}}]}`), &chain.Caller{ID: "token:ci"})
 		})
 		running.Go(func() {
-			b.engine.Call(telemetry.WithTool(context.Background(), "slow_get"), &chain.Call{Function: "slow.get", Args: []byte(`{"ms":31000}`)}, &chain.Caller{ID: "token:ops"})
+			b.engine.Call(telemetry.WithCall(context.Background(), "slow_get", "", ""), &chain.Call{Function: "slow.get", Args: []byte(`{"ms":31000}`)}, &chain.Caller{ID: "token:ops"})
 		})
 		running.Go(func() { b.run(context.Background(), `{"steps":[{"fn":"slow.get","args":{"ms":29000}}]}`) })
 		running.Wait()

@@ -28,8 +28,8 @@ func TestSpans(t *testing.T) {
 	s := newSink(t)
 	traced(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20"+secret, "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	b := start(t, slog.LevelInfo, telemetry.Options{Version: "1.2.3"})
-	ctx := telemetry.WithParent(context.Background(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=x")
-	b.run(telemetry.WithTool(ctx, "chain"), mixed)
+	ctx := telemetry.WithCall(context.Background(), "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=x")
+	b.run(telemetry.WithCall(ctx, "chain", "", ""), mixed)
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestTracesAreOff(t *testing.T) {
 			}
 			traced(t, s, set...)
 			b := start(t, slog.LevelInfo, telemetry.Options{})
-			b.run(telemetry.WithParent(context.Background(), parent+test.flags, ""), `{"steps":[{"fn":"bare"}]}`)
+			b.run(telemetry.WithCall(context.Background(), "", parent+test.flags, ""), `{"steps":[{"fn":"bare"}]}`)
 			if err := b.Close(context.Background()); err != nil {
 				t.Fatal(err)
 			}

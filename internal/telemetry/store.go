@@ -11,10 +11,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Stored counts and times an operation of a store that is neither a budget.Driver nor Sessions. store and operation are words of
+// stored counts and times an operation of a store. store and operation are words of
 // the code, never those of a caller; err is what it ended with, nil where it went well. Where the store itself failed
 // (unavailable, internal, an error without a code), that is logged with the cause, for each store and code once in 10 s at most.
-func (t *Telemetry) Stored(ctx context.Context, store, operation string, took time.Duration, err error) {
+func (t *Telemetry) stored(ctx context.Context, store, operation string, took time.Duration, err error) {
 	code := storeCode(err)
 	t.metrics.stored.WithLabelValues(store, operation, code).Inc()
 	t.metrics.storeDuration.WithLabelValues(store, operation).Observe(took.Seconds())
@@ -90,7 +90,7 @@ func storeCode(err error) string {
 }
 
 // Driver gives a store of results whose operations are counted and timed; store is its name among the metrics, a word of the
-// code. What it answers, its errors included, comes back as it is. Where the store fails that is logged as by Stored.
+// code. What it answers, its errors included, comes back as it is. Where the store fails that is logged as by stored.
 func (t *Telemetry) Driver(store string, d budget.Driver) budget.Driver {
 	return &driver{Driver: d, t: t, store: store}
 }
@@ -102,7 +102,7 @@ type driver struct {
 }
 
 func (d *driver) note(ctx context.Context, operation string, started time.Time, err error) {
-	d.t.Stored(ctx, d.store, operation, time.Since(started), err)
+	d.t.stored(ctx, d.store, operation, time.Since(started), err)
 }
 
 // Put implements budget.Driver.

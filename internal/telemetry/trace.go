@@ -19,26 +19,16 @@ import (
 // maxSpans is the most steps of a request that have spans: an inline chain in a forEach may have a million.
 const maxSpans = 1000
 
-// WithParent gives a context whose requests are part of their caller's trace. The values are those of W3C Trace Context, as
-// they come in the headers `traceparent` and `tracestate` of HTTP or in the members of those names in MCP's `_meta`. Where
-// traceparent is not valid, it is ctx. Whether the request is traced is for OTEL_TRACES_SAMPLER to say, which by default follows the
-// caller.
-func WithParent(ctx context.Context, traceparent, tracestate string) context.Context {
-	if traceparent == "" {
-		return ctx
-	}
-	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
-}
-
-// WithCall gives a context for a call of a tool over MCP whose client is part of a trace: WithTool and WithParent.
-func WithCall(ctx context.Context, tool, traceparent, tracestate string) context.Context {
-	return WithTool(WithParent(ctx, traceparent, tracestate), tool)
-}
-
 type toolKey struct{}
 
-// WithTool gives a context whose requests came as a call of this tool over MCP. Its name must be that of a tool that there is.
-func WithTool(ctx context.Context, tool string) context.Context {
+// WithCall gives a context for a call of a tool over MCP, whose name must be that of a tool that there is, and whose client may be
+// part of a trace. The values are those of W3C Trace Context, as they come in the headers `traceparent` and `tracestate` of HTTP or in
+// the members of those names in MCP's `_meta`; one that is not valid is ignored. Whether the request is traced is for
+// OTEL_TRACES_SAMPLER to say, which by default follows the caller.
+func WithCall(ctx context.Context, tool, traceparent, tracestate string) context.Context {
+	if traceparent != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
+	}
 	return context.WithValue(ctx, toolKey{}, tool)
 }
 

@@ -77,7 +77,7 @@ func TestUpstreamTrace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx := telemetry.WithParent(context.Background(), clientParent+test.flag, "vendor=x")
+			ctx := telemetry.WithCall(context.Background(), "", clientParent+test.flag, "vendor=x")
 			answer := e.Run(ctx, []byte(`{"lite":true,"steps":[{"fn":"up.trace"},{"fn":"up.trace"},{"chain":{"steps":[{"fn":"up.trace"}]}}],"return":["$0","$1","$2"]}`), nil)
 			if err := b.Close(context.Background()); err != nil || !answer.OK {
 				t.Fatal(err, string(answer.JSON))

@@ -37,8 +37,8 @@ func ParseMode(word string) (Mode, error) {
 	return Off, f
 }
 
-// DefaultMaxSubjects is how many subjects a session remembers where Options say nothing.
-const DefaultMaxSubjects = 4096
+// defaultMaxSubjects is how many subjects a session remembers where Options say nothing.
+const defaultMaxSubjects = 4096
 
 // maxRungs bounds a ladder: more are no order that a reader keeps in mind.
 const maxRungs = 100
@@ -54,7 +54,7 @@ type Options struct {
 	Partial bool
 
 	// MaxSubjects bounds what a session remembers; the subject that was not called for longest is forgotten first, and
-	// begins at the foot of the ladder again. 0: DefaultMaxSubjects.
+	// begins at the foot of the ladder again. 0: 4,096.
 	MaxSubjects int
 
 	// Log gets each call that Warn mode lets pass, at the level of warnings and without its subject: a caller may be told of
@@ -78,7 +78,7 @@ type Ladder struct {
 func New(o *Options) (*Ladder, []*fault.Error) {
 	l := &Ladder{
 		enforce: o.Mode == Enforce, closed: o.Mode == Enforce && !o.Partial,
-		subject: o.Subject, written: o.Rungs, max: cmp.Or(o.MaxSubjects, DefaultMaxSubjects), log: o.Log,
+		subject: o.Subject, written: o.Rungs, max: cmp.Or(o.MaxSubjects, defaultMaxSubjects), log: o.Log,
 	}
 	var faults []*fault.Error
 	wrong := func(at, format string, args ...any) {

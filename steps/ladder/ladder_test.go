@@ -496,7 +496,7 @@ func BenchmarkFound(b *testing.B) {
 	result := []byte(`[` + strings.Repeat(`{"symbolId":"abcdefgh","name":"something","text":"`+strings.Repeat("x", 100)+`"},`, 6000) + `1]`)
 	b.SetBytes(int64(len(result)))
 	for b.Loop() {
-		if n := len(found(result, "symbolid", DefaultMaxSubjects)); n != DefaultMaxSubjects {
+		if n := len(found(result, "symbolid", defaultMaxSubjects)); n != defaultMaxSubjects {
 			b.Fatal(n)
 		}
 	}

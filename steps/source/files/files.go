@@ -19,8 +19,8 @@ import (
 
 // The values of Options that are taken where a field is zero.
 const (
-	DefaultMaxFileBytes   = 16 << 20
-	DefaultMaxResultBytes = 32 << 20
+	defaultMaxFileBytes   = 16 << 20
+	defaultMaxResultBytes = 32 << 20
 )
 
 // Options tell which files the functions see and how much they hold in memory. nil and the zero value work.
@@ -28,10 +28,10 @@ type Options struct {
 	// Root is the folder below which all files lie. "" means ".", the working directory.
 	Root string
 	// MaxFileBytes is the most of one file that is held in memory: fs.cat reads a larger file only by head, tail or from
-	// and to, and fs.grep gives up a file at a line that is longer. 0 means DefaultMaxFileBytes, least 1024.
+	// and to, and fs.grep gives up a file at a line that is longer. 0 means 16 MiB, least 1024.
 	MaxFileBytes int64
 	// MaxResultBytes bounds one page of fs.grep, its text and some bytes more for each line; a page that reaches it ends
-	// there and tells where the next begins. 0 means DefaultMaxResultBytes, least 1024.
+	// there and tells where the next begins. 0 means 32 MiB, least 1024.
 	MaxResultBytes int64
 }
 
@@ -54,10 +54,10 @@ func New(o *Options) (*Source, error) {
 	}
 	s := &Source{maxFileBytes: o.MaxFileBytes, maxResultBytes: o.MaxResultBytes}
 	if s.maxFileBytes == 0 {
-		s.maxFileBytes = DefaultMaxFileBytes
+		s.maxFileBytes = defaultMaxFileBytes
 	}
 	if s.maxResultBytes == 0 {
-		s.maxResultBytes = DefaultMaxResultBytes
+		s.maxResultBytes = defaultMaxResultBytes
 	}
 	if s.maxFileBytes < least || s.maxResultBytes < least {
 		return nil, fault.New(fault.BadRequest, "the file functions need bounds of at least %d bytes", least)

@@ -89,7 +89,10 @@ func (s *Store) find(ctx context.Context, id string) (found, error) {
 		f.Created, f.Expires = f.Created.Add(shift), time.UnixMilli(expires.Val().Milliseconds()).Add(shift)
 		return nil
 	})
-	return f, err
+	if err != nil {
+		return found{}, err // the operation may still write to f
+	}
+	return f, nil
 }
 
 // read reads the value of an entry that begins so, and has so many bytes.

@@ -53,8 +53,8 @@ type Options struct {
 	MaxBytes int64
 
 	// Timeout is how long an operation may take, the wait for a connection included; default 2 s, at least 1
-	// millisecond. One on a value above 64 KiB may take longer, up to 15 times as long, while the server is never silent for
-	// Timeout. Clocks that differ by less count as equal.
+	// millisecond. For a value above 64 KiB the server must answer a ping within Timeout, and has 15 times as long for the
+	// value. Clocks that differ by less count as equal.
 	Timeout time.Duration
 
 	// Compress is the size in bytes from which on a value is compressed; default 4 MiB, -1 for never.

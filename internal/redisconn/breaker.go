@@ -3,71 +3,65 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
-// rest is how long nobody asks a server that gave no answer in time.
+// rest is how long a server that did not answer in time is left alone.
 const rest = 500 * time.Millisecond
 
-// breaker spares operations the wait for a server that does not answer: after one that waited in vain others fail at once,
-// with its error, until one that tries every now and then has an answer. A server that refuses, or is not there, costs no
-// wait, and is asked each time. The zero value lets all pass.
+// breaker saves operations the wait for a server that hangs. After an operation that timed out, others fail at once with its
+// error; each half second one brief operation tries the server again. A server that refuses, or cannot be reached, costs no
+// wait, and is asked each time.
 type breaker struct {
-	mu     sync.Mutex
-	err    error // nil: the server answers, as far as is known
-	until  time.Time
-	trying bool
+	circuit *gobreaker.CircuitBreaker[struct{}]
+	last    atomic.Pointer[error] // of the last operation that timed out
 }
 
-// broken is the error of an operation that should not even wait for a connection.
-func (b *breaker) broken() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err != nil && (b.trying || time.Now().Before(b.until)) {
-		return b.err
+func newBreaker() *breaker {
+	return &breaker{circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:      rest,
+		ReadyToTrip:  func(gobreaker.Counts) bool { return true },
+		IsSuccessful: func(err error) bool { return !isLate(err) },
+		// That a caller left, or closed the client, says nothing about the server.
+		IsExcluded: func(err error) bool {
+			return !isLate(err) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed))
+		},
+	})}
+}
+
+// refuses returns the error of an operation that should not even wait for a connection. A long operation never tries the server,
+// as all others would wait for it.
+func (b *breaker) refuses(brief bool) error {
+	if state := b.circuit.State(); state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && !brief {
+		return *b.last.Load()
 	}
 	return nil
 }
 
-// isOpen tells whether the server did not answer when it was asked last.
-func (b *breaker) isOpen() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err != nil
-}
-
-// enter begins an operation, or fails it; trial: others fail meanwhile, so only one that is brief may be that.
-func (b *breaker) enter(brief bool) (trial bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		return false, nil
+// run runs an operation, or fails it.
+func (b *breaker) run(operation func() error) error {
+	_, err := b.circuit.Execute(func() (struct{}, error) {
+		err := operation()
+		if isLate(err) {
+			b.last.Store(&err) // before the circuit opens
+		}
+		return struct{}{}, err
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return *b.last.Load()
 	}
-	if b.trying || !brief || time.Now().Before(b.until) {
-		return false, b.err
-	}
-	b.trying = true
-	return true, nil
-}
-
-// leave ends an operation that had begun, with its error for its caller: that a caller left, or closed the client, tells nothing
-// of the server. Its error says so, and not its context, whose end the connection may have noticed first.
-func (b *breaker) leave(trial bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.trying = b.trying && !trial
-	var late *lateError
-	switch {
-	case errors.As(err, &late):
-		b.err, b.until = err, time.Now().Add(rest)
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrClosed):
-	default:
-		b.err = nil
-	}
+	return err
 }
 
 // lateError is that a server did not answer in time.
 type lateError struct{ said string }
 
 func (e *lateError) Error() string { return e.said }
+
+func isLate(err error) bool {
+	var late *lateError
+	return errors.As(err, &late)
+}

@@ -11,57 +11,66 @@ import (
 )
 
 // TestBreaker: after an operation that had no answer in time others fail at once with its error; every half second one tries,
-// and the first answer ends that, whatever it is. Only a brief operation tries, and that a caller left is no answer.
+// and its answer ends that, whatever it is. Only a brief operation tries, and that a caller left is no answer.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var b breaker
-		passes := func(want bool) (trial bool) {
-			t.Helper()
-			waits := b.broken() == nil
-			trial, err := b.enter(true)
-			if (err == nil) != want || waits != want || !want && fault.CodeOf(err) != fault.Unavailable {
-				t.Fatalf("passes: %t, %t (%v), want %t", waits, err == nil, err, want)
-			}
-			return trial
-		}
+		b := newBreaker()
 		late := &fault.Error{Code: fault.Unavailable, Err: &lateError{"late"}}
-		for _, err := range []error{nil, &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}, ErrClosed} {
-			passes(true)
-			b.leave(passes(true), err)
+		passes := func(answer error) {
+			t.Helper()
+			ran := false
+			waits := b.refuses(true) == nil
+			err := b.run(func() error { ran = true; return answer })
+			if !waits || !ran || !errors.Is(err, answer) {
+				t.Fatalf("it may wait: %t, it ran: %t: %v, want %v", waits, ran, err, answer)
+			}
 		}
-		passes(true) // two are under way when the server falls silent
-		b.leave(passes(true), late)
+		fails := func() {
+			t.Helper()
+			if err := b.run(func() error { t.Error("it ran"); return nil }); !errors.Is(err, late) {
+				t.Fatalf("%v, want the error of the one that was late", err)
+			}
+		}
+		answers := []error{nil, &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}, ErrClosed}
+		left := []error{context.Canceled, context.DeadlineExceeded, ErrClosed}
+		for _, err := range append(answers, left...) {
+			passes(err)
+		}
+		passes(late)
 		for range 3 {
-			passes(false)
-			time.Sleep(rest - 1)
-			passes(false)
+			fails()
+			time.Sleep(rest)
+			if fails(); !errors.Is(b.refuses(true), late) {
+				t.Error("an operation waits for a connection")
+			}
 			time.Sleep(time.Nanosecond)
-			if !passes(true) {
-				t.Fatal("the one that passes is no trial")
+			if !errors.Is(b.refuses(false), late) {
+				t.Error("a long operation tries the server")
 			}
-			passes(false)
-			time.Sleep(time.Hour)
-			passes(false)
-			b.leave(true, late)
-		}
-		time.Sleep(rest)
-		if _, err := b.enter(false); err == nil || !b.isOpen() {
-			t.Error("a long operation tries the server")
-		}
-		for _, err := range []error{context.Canceled, context.DeadlineExceeded, ErrClosed} { // it left before there was an answer
-			b.leave(passes(true), err)
-			if !b.isOpen() {
-				t.Errorf("%v tells that the server answers", err)
+			err := b.run(func() error {
+				fails()
+				time.Sleep(time.Hour)
+				fails()
+				return late
+			})
+			if !errors.Is(err, late) {
+				t.Errorf("the one that tries: %v", err)
 			}
 		}
-		b.leave(passes(true), &fault.Error{Code: fault.Unavailable, Err: errors.New("has no memory left")})
-		if passes(true) {
-			t.Error("a server that answers is still tried")
+		time.Sleep(rest + 1)
+		for _, err := range left { // there was no answer before it left, so the next one tries
+			passes(err)
+			if !errors.Is(b.refuses(false), late) {
+				t.Errorf("%v says that the server answers", err)
+			}
 		}
-		b.leave(false, late)
-		passes(false)
-		b.leave(false, nil) // one that was under way all the time
-		passes(true)
+		passes(answers[1])
+		for range 2 {
+			if err := b.refuses(false); err != nil {
+				t.Errorf("a server that answers is still tried: %v", err)
+			}
+			passes(nil)
+		}
 	})
 }

@@ -1,6 +1,6 @@
-// Package redisconn is how this module talks to a Redis or Valkey server (Redis 7.0, Valkey 7.2 or later): connections that
-// give up on a server that is silent, operations that end with their context, and coded errors that tell what is wrong
-// without a word of the URL's secrets.
+// Package redisconn is how this module talks to a Redis or Valkey server (Redis 7.0, Valkey 7.2 or later): operations that end
+// with their context and give up on a server that hangs, and coded errors that say what is wrong without a word of the URL's
+// secrets.
 //
 // A client connects when it is used: a server that is not there fails the operations made meanwhile and nothing else, and
 // is used again as soon as it is back.
@@ -44,11 +44,10 @@ type Options struct {
 	// Prefix begins every key of the server that is used; at most 200 bytes.
 	Prefix string
 
-	// Timeout is how long an operation may wait for a connection and for the first byte of the answer, in all; and how long the
-	// server may be silent then. At least 1 millisecond.
+	// Timeout is how long an operation may wait for a connection, and how long a brief one may last. At least 1 millisecond.
 	Timeout time.Duration
 
-	// Longest is the most that an operation lasts in all; 0: 15 times Timeout, for values that take their time. See Brief.
+	// Longest is how long a long operation may last; 0: 15 times Timeout. See Do.
 	Longest time.Duration
 
 	// TLS is what rediss:// uses, for a server whose certificate the system does not trust, or one that wants a certificate
@@ -61,12 +60,10 @@ type Client struct {
 	o       Options
 	address string // as errors name it
 	server  *redis.Client
-	places  chan struct{} // those of operations that have, or may have, a connection
-	breaker breaker
-
-	mu     sync.RWMutex
-	closed bool
-	users  sync.WaitGroup // operations, which may go on after their callers left
+	breaker *breaker
+	places  chan struct{} // one for each operation that may have a connection, also after its caller left
+	closed  chan struct{}
+	close   func()
 }
 
 // quiet keeps the library from writing to stderr on its own: what goes wrong is told by the operation that it went wrong in.
@@ -75,7 +72,7 @@ var quiet = sync.OnceFunc(logging.Disable)
 // New makes a client without a look at the server. Options that are out of range, and a URL that cannot be used, are
 // bad_request.
 func New(o *Options) (*Client, error) {
-	c := &Client{o: *o, places: make(chan struct{}, pooled)}
+	c := &Client{o: *o, breaker: newBreaker(), places: make(chan struct{}, pooled), closed: make(chan struct{})}
 	if c.o.Longest == 0 {
 		c.o.Longest = longest * c.o.Timeout
 	}
@@ -94,135 +91,104 @@ func New(o *Options) (*Client, error) {
 	quiet()
 	c.address = settings.Addr
 	c.server = redis.NewClient(settings)
+	c.close = sync.OnceFunc(func() {
+		close(c.closed)
+		_ = c.server.Close() // of connections, which cannot be used any more either way
+		for range pooled {   // whatever is still under way has failed, and ends now
+			c.places <- struct{}{}
+		}
+	})
 	return c, nil
 }
 
 // Key is the key of the server with that name, which Prefix begins.
 func (c *Client) Key(name string) string { return c.o.Prefix + name }
 
-// Do runs an operation on the server, unless the context has ended or the client is closed. It leaves with the context; the
-// operation ends by itself then, and as the server may send meanwhile what it was asked for, that may be later: ended, which
-// may be nil, is called once when nothing of the operation is left, also where it never began. One whose connection the server
-// had closed is run again: every operation must be such that it may be run twice. After one that had no answer within its
-// time, others fail at once, but for one each half second that tries whether the server answers again.
+// Do runs a long operation on the server: one that moves large values. The server must answer a ping within Timeout before it;
+// a server that hangs in the middle of the operation is noticed after Longest.
+//
+// Do returns as soon as the context ends. The operation itself ends with the context's deadline, but goes on after a
+// cancellation: ended is called once when nothing of it is left, also if it never began. An operation whose connection the
+// server had closed is run again, so it must be safe to run twice.
 //
 // The errors: those of the context; ErrClosed; redis.Nil and coded errors as the operation gave them; anything else is
 // unavailable, and its cause (Err) says what is wrong with which server: that is for logs, and not for callers.
 func (c *Client) Do(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error, ended func()) error {
-	if ended == nil {
-		ended = func() {}
-	}
-	if c.breaker.isOpen() { // others wait for what tries the server, so that is never a long operation
-		if err := c.Brief(ctx, ping); err != nil {
-			ended()
+	return c.leave(ctx, ended, func(brief context.Context) error {
+		if err := c.attempt(ctx, brief, c.o.Timeout, ping); err != nil {
 			return err
 		}
-	}
-	return c.within(ctx, c.o.Longest, operation, ended)
+		long, cancel := context.WithTimeout(ctx, c.o.Longest)
+		defer cancel()
+		return c.attempt(ctx, long, c.o.Longest, operation)
+	})
 }
 
-// Brief is Do for an operation on little, whose whole answer is there within Timeout.
+// Brief is Do for an operation that is over within Timeout.
 func (c *Client) Brief(ctx context.Context, operation func(ctx context.Context, server *redis.Client) error) error {
-	return c.within(ctx, c.o.Timeout, operation, func() {})
+	return c.leave(ctx, func() {}, func(brief context.Context) error { return c.attempt(ctx, brief, c.o.Timeout, operation) })
 }
 
-// within is Do for an operation that lasts no longer than that.
-func (c *Client) within(ctx context.Context, longest time.Duration, operation func(ctx context.Context, server *redis.Client) error, ended func()) error {
-	begun := false
-	defer func() {
-		if !begun {
-			ended()
-		}
-	}()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !c.enter() {
-		return ErrClosed
-	}
-	limited, cancel := context.WithTimeout(ctx, longest)
-	first := &patient{limited, time.Now().Add(c.o.Timeout)}
-	trial, err := c.begin(limited, longest <= c.o.Timeout)
-	if err != nil {
-		cancel()
-		c.users.Done()
-		return c.fault(ctx, limited, longest, err)
+func ping(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() }
+
+// leave runs an operation, and returns before its end if the context ends: the library notices a deadline, but no cancellation.
+func (c *Client) leave(ctx context.Context, ended func(), operation func(brief context.Context) error) error {
+	if ctx.Err() != nil {
+		ended()
+		return ctx.Err()
 	}
 	done := make(chan error, 1)
-	var once sync.Once
-	end := func(err error) error {
-		err = c.fault(ctx, limited, longest, err)
-		once.Do(func() { c.breaker.leave(trial, err) })
-		return err
-	}
-	begun = true
 	go func() {
-		var err error
-		defer func() {
-			if p := recover(); p != nil { // a length that no memory has, in what is not the server's protocol
-				err = errNonsense
-			}
-			ended()
-			done <- end(err)
-			<-c.places
-			cancel()
-			c.users.Done()
-		}()
-		err = c.again(first, func() error { return operation(first, c.server) })
+		err := c.admit(ctx, operation)
+		ended()
+		done <- err
 	}()
 	select {
 	case err := <-done:
 		return err
-	case <-limited.Done():
-		select {
-		case err := <-done: // which is why limited ended
-			return err
-		default:
-			return end(limited.Err())
-		}
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // errNoPlace is that all connections were in use.
 var errNoPlace = errors.New("no connection was free")
 
-// begin waits for a place among the operations, unless the server is known not to answer: also when that is known only at
-// the end of the wait. A brief one may be a trial.
-func (c *Client) begin(ctx context.Context, brief bool) (trial bool, err error) {
-	if err := c.breaker.broken(); err != nil {
-		return false, err
+// admit runs an operation when a connection is free, unless the server is known to hang. The operation's context ends within
+// Timeout, with the wait for the connection.
+func (c *Client) admit(ctx context.Context, operation func(brief context.Context) error) error {
+	brief, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	if c.isClosed() {
+		return ErrClosed
+	}
+	if err := c.breaker.refuses(true); err != nil {
+		return err
 	}
 	select {
 	case c.places <- struct{}{}:
-	default:
-		patience := time.NewTimer(c.o.Timeout)
-		defer patience.Stop()
-		select {
-		case c.places <- struct{}{}:
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-patience.C:
-			return false, errNoPlace
-		}
+		defer func() { <-c.places }()
+		return operation(brief)
+	case <-c.closed:
+	case <-brief.Done():
 	}
-	if trial, err = c.breaker.enter(brief); err != nil {
-		<-c.places
-	}
-	return trial, err
+	return c.fault(ctx, brief, c.o.Timeout, errNoPlace)
 }
 
-// patient is the context of an operation as the library sees it: its deadline is that of the first byte of the answer. A
-// connection on which bytes come goes on beyond it, see conn.
-type patient struct {
-	context.Context
-	first time.Time
-}
-
-func (p *patient) Deadline() (time.Time, bool) {
-	if end, ok := p.Context.Deadline(); ok && end.Before(p.first) {
-		return end, true
+// attempt runs an operation within a context that ends with the caller's, or after bound.
+func (c *Client) attempt(ctx, within context.Context, bound time.Duration, operation func(ctx context.Context, server *redis.Client) error) error {
+	if err := c.breaker.refuses(bound <= c.o.Timeout); err != nil {
+		return err
 	}
-	return p.first, true
+	return c.breaker.run(func() (err error) {
+		defer func() {
+			if recover() != nil { // a length that no memory has, in what is not the server's protocol
+				err = errNonsense
+			}
+			err = c.fault(ctx, within, bound, err)
+		}()
+		return c.again(within, func() error { return operation(within, c.server) })
+	})
 }
 
 // again makes an attempt, and another where the server had closed the connection: the pool may hold as many of those as it has
@@ -235,20 +201,13 @@ func (c *Client) again(ctx context.Context, attempt func() error) error {
 	return err
 }
 
-// enter counts one more operation, unless the client is closed.
-func (c *Client) enter() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if !c.closed {
-		c.users.Add(1)
-	}
-	return !c.closed
-}
-
 func (c *Client) isClosed() bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.closed
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // Transaction does commands together, or none. Its error is that of the first command that was refused, not that the
@@ -266,23 +225,6 @@ func Transaction(ctx context.Context, server *redis.Client, commands func(tx red
 	return err
 }
 
-// Ping tells whether the server can be used, with the error that an operation would have.
-func (c *Client) Ping(ctx context.Context) error {
-	return c.Do(ctx, ping, nil)
-}
-
-func ping(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() }
-
 // Close ends the operations that are under way with ErrClosed, waits for what they left behind, and closes the connections.
 // A second Close does nothing.
-func (c *Client) Close() {
-	c.mu.Lock()
-	before := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if before {
-		return
-	}
-	_ = c.server.Close() // of connections, which cannot be used any more either way
-	c.users.Wait()
-}
+func (c *Client) Close() { c.close() }

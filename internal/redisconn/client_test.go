@@ -33,6 +33,11 @@ func open(t *testing.T, o redisconn.Options) *redisconn.Client {
 	return c
 }
 
+// ping asks a server for a sign of life, as an operation that may be long.
+func ping(ctx context.Context, c *redisconn.Client) error {
+	return c.Do(ctx, func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() }, func() {})
+}
+
 // Errors name what the server is for, and tell nothing of the URL.
 func TestOptions(t *testing.T) {
 	t.Parallel()
@@ -75,7 +80,7 @@ func TestErrors(t *testing.T) {
 		"panic":   {func(context.Context, *redis.Client) error { panic("s3cr3t") }, nil, "does not answer as Redis does"},
 		"strange": {func(context.Context, *redis.Client) error { return errors.New("s3cr3t") }, nil, "does not answer as Redis does"},
 	} {
-		err := c.Do(t.Context(), test.operation, nil)
+		err := c.Do(t.Context(), test.operation, func() {})
 		switch {
 		case test.words == "" && !errors.Is(err, test.is):
 			t.Errorf("%s: %v, want %v", name, err, test.is)
@@ -110,7 +115,7 @@ func TestAskedOnce(t *testing.T) {
 		}
 	})
 	c := open(t, redisconn.Options{URL: "redis://" + loading.Address()})
-	if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "is still reading its data") {
+	if err := ping(t.Context(), c); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "is still reading its data") {
 		t.Errorf("%v: %s", err, cause(err))
 	}
 	if n := asked.Load(); n != 1 {
@@ -147,7 +152,7 @@ func TestTransaction(t *testing.T) {
 			tx.Set(ctx, "k", "v", 0)
 			tx.Do(ctx, "NOSUCHCOMMAND")
 		})
-	}, nil)
+	}, func() {})
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "lacks a command") {
 		t.Errorf("%v, want that a command is lacking", err)
 	}
@@ -156,39 +161,30 @@ func TestTransaction(t *testing.T) {
 	}
 }
 
-// An operation lasts no longer than Longest, also where the server is never silent for long; what ended it is named.
-func TestLongest(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	trickle := redistest.Forward(t, server.Address(), 4, 100*time.Millisecond)
-	for longest, want := range map[time.Duration]fault.Code{2 * time.Second: fault.Unavailable, 0: ""} {
-		c := open(t, redisconn.Options{URL: "redis://" + trickle.Address(), Timeout: 2 * time.Second, Longest: longest})
-		began := time.Now()
-		if err := c.Ping(t.Context()); fault.CodeOf(err) != want || err != nil && !strings.HasSuffix(cause(err), "did not answer within 2s") {
-			t.Errorf("at the most %v: %v, want %q", longest, err, want)
-		}
-		if took := time.Since(began); longest == 0 && took < 2*time.Second {
-			t.Errorf("it took %v: the test proves nothing", took)
-		}
-	}
-}
-
-// The bound that ended an operation is named: how long the server was silent, or how long all of it took.
+// A long operation may last longer than Timeout, and no longer than Longest; the bound that ended it is named.
 func TestBounds(t *testing.T) {
 	t.Parallel()
+	server := redistest.Start(t)
+	if err := server.Client(t).Set(t.Context(), "large", make([]byte, 1<<20), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slow := redistest.Forward(t, server.Address(), 32<<10, 100*time.Millisecond)
 	silent := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	trickle := redistest.NewProxy(t, func(c net.Conn) {
-		for text := "+"; ; text = "x" {
-			if _, err := io.WriteString(c, text); err != nil {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-	for address, want := range map[string]string{silent.Address(): "1s", trickle.Address(): "2.5s"} {
-		c := open(t, redisconn.Options{URL: "redis://" + address, Timeout: time.Second, Longest: 2500 * time.Millisecond})
-		if err := c.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+want) {
-			t.Errorf("%v: %s, want that it names %s", err, cause(err), want)
+	for _, test := range []struct {
+		address string
+		longest time.Duration
+		named   string
+	}{{slow.Address(), 0, ""}, {slow.Address(), 2500 * time.Millisecond, "2.5s"}, {silent.Address(), time.Hour, "2s"}} {
+		c := open(t, redisconn.Options{URL: "redis://" + test.address, Timeout: 2 * time.Second, Longest: test.longest})
+		began := time.Now()
+		err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, func() {})
+		switch took := time.Since(began); {
+		case test.named == "" && err != nil:
+			t.Errorf("within %v: %v (%s)", test.longest, err, cause(err))
+		case test.named == "" && took < 2*time.Second:
+			t.Errorf("it took %v: the test proves nothing", took)
+		case test.named != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+test.named)):
+			t.Errorf("%v: %s, want that it names %s", err, cause(err), test.named)
 		}
 	}
 }
@@ -204,7 +200,7 @@ func TestLeaveAndClose(t *testing.T) {
 	c := open(t, redisconn.Options{URL: "redis://" + hanging.Address(), Timeout: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if err := c.Ping(ctx); !errors.Is(err, context.Canceled) {
+	if err := ping(ctx, c); !errors.Is(err, context.Canceled) {
 		t.Errorf("Ping: %v, want what ended its context", err)
 	}
 	var all sync.WaitGroup
@@ -215,7 +211,7 @@ func TestLeaveAndClose(t *testing.T) {
 				running.Add(1)
 				defer running.Add(-1)
 				return s.Ping(ctx).Err()
-			}, nil)
+			}, func() {})
 			if !errors.Is(err, redisconn.ErrClosed) {
 				t.Errorf("an operation under way: %v, want ErrClosed", err)
 			}
@@ -228,7 +224,7 @@ func TestLeaveAndClose(t *testing.T) {
 	}
 	all.Wait()
 	c.Close()
-	if err := c.Ping(t.Context()); !errors.Is(err, redisconn.ErrClosed) {
+	if err := ping(t.Context(), c); !errors.Is(err, redisconn.ErrClosed) {
 		t.Errorf("Ping after Close: %v, want ErrClosed", err)
 	}
 }

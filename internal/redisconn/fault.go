@@ -25,9 +25,9 @@ func gone(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// fault is the error of an operation for its caller; limited is what it had of the caller's context, longest at most. What is
-// wrong with the server, and where it is, is for who runs it: it is the cause of the error, and not in its message.
-func (c *Client) fault(ctx, limited context.Context, longest time.Duration, err error) error {
+// fault is the error of an operation for its caller, whose context is ctx; the operation had limited, which ends after bound.
+// What is wrong with the server, and where it is, is for operators: the cause of the error says it, and its message does not.
+func (c *Client) fault(ctx, limited context.Context, bound time.Duration, err error) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return err
 	}
@@ -46,7 +46,7 @@ func (c *Client) fault(ctx, limited context.Context, longest time.Duration, err 
 	f := fault.New(fault.Unavailable, "The %s cannot be reached now: try again in a few seconds.", c.o.Name)
 	within := c.o.Timeout
 	if end, ok := limited.Deadline(); ok && !time.Now().Before(end) {
-		within = longest
+		within = bound
 	}
 	said := fmt.Sprintf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) // err may hold what the server wrote
 	if f.Err = errors.New(said); late(err) {

@@ -32,7 +32,7 @@ func TestHangs(t *testing.T) {
 		return s.Set(ctx, "k", "v", 0).Err()
 	}
 	long := func(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
-		return c.Do(ctx, operation, nil)
+		return c.Do(ctx, operation, func() {})
 	}
 	if err := c.Brief(t.Context(), get); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestTrialIsBrief(t *testing.T) {
 		var err error
 		defer func() { read <- err }()
 		redistest.Within(t, "the server to be used again", func() bool {
-			err = c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, nil)
+			err = c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, func() {})
 			return err == nil || t.Context().Err() != nil
 		})
 	}()
@@ -135,7 +135,7 @@ func TestEnded(t *testing.T) {
 						there.Done()
 						<-t.Context().Done()
 						return nil
-					}, nil)
+					}, func() {})
 				}()
 			}
 			there.Wait()

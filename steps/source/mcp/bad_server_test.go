@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	ossignal "os/signal"
@@ -207,6 +208,22 @@ var badServers = map[string]func(){
 			time.Sleep(time.Hour)
 		}
 	},
+	"heeds": func() { // it ends at the end of its stdin alone, or at SIGTERM alone; its child at the end of its stdin
+		if os.Getenv("HEEDS") == "eof" {
+			ossignal.Ignore(syscall.SIGTERM)
+		}
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), serverEnv+"=reader")
+		if _, err := child.StdinPipe(); err != nil || child.Start() != nil {
+			os.Exit(5)
+		}
+		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
+		raw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		if os.Getenv("HEEDS") != "eof" {
+			time.Sleep(time.Hour)
+		}
+	},
+	"reader": func() { _, _ = io.Copy(io.Discard, os.Stdin) },
 	"sleeper": func() {
 		ossignal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		time.Sleep(time.Hour)

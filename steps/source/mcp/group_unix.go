@@ -11,15 +11,12 @@ import (
 // group is a child with all it has started and that has not left its process group.
 type group struct{ id int }
 
-// startGroup starts cmd as the leader of a process group of its own, watched by the guard.
+// startGroup starts cmd as the leader of a process group of its own.
 func startGroup(cmd *exec.Cmd) (group, error) {
-	guarded := theGuard.open()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := startTied(cmd, guarded); err != nil {
-		theGuard.drop()
+	if err := startTied(cmd); err != nil {
 		return group{}, err
 	}
-	theGuard.watch(cmd.Process.Pid)
 	return group{cmd.Process.Pid}, nil
 }
 
@@ -29,16 +26,16 @@ func (g group) kill()      { _ = syscall.Kill(-g.id, syscall.SIGKILL) }
 // groupPoll is how often it is looked whether a group is gone.
 const groupPoll = 5 * time.Millisecond
 
-// end ends what is left of the group after its leader, and releases it.
+// end ends what is left of the group after its leader.
 func (g group) end(grace time.Duration) {
-	if !g.goneWithin(0) {
-		g.terminate()
-		if !g.goneWithin(grace) {
-			g.kill()
-			g.goneWithin(grace)
-		}
+	if g.goneWithin(0) {
+		return
 	}
-	theGuard.release(g.id)
+	g.terminate()
+	if !g.goneWithin(grace) {
+		g.kill()
+		g.goneWithin(grace)
+	}
 }
 
 // goneWithin waits until no process of the group is left.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,7 +25,7 @@ func init() {
 		if err != nil {
 			os.Exit(3)
 		}
-		s, err := New(&Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: "parent", "PIDS": os.Getenv("PIDS")}})
+		s, err := New(&Options{Name: "shelf", Command: exe, Env: map[string]string{serverEnv: "heeds", "PIDS": os.Getenv("PIDS"), "HEEDS": os.Getenv("HEEDS")}})
 		if err != nil {
 			os.Exit(3)
 		}
@@ -75,16 +76,29 @@ func gone(t *testing.T, all []int) {
 	}
 }
 
-// Children that heed neither the end of stdin nor SIGTERM end with onecall, also when it is killed.
+// TestKilledHost: a child that ends at the end of its stdin, or at SIGTERM, ends with onecall, also when onecall is killed; what
+// that child has started sees the same. Only Linux sends the signal.
 func TestKilledHost(t *testing.T) {
 	t.Parallel()
+	for _, heeds := range []string{"eof", "term"} {
+		t.Run(heeds, func(t *testing.T) {
+			t.Parallel()
+			if heeds == "term" && runtime.GOOS != "linux" {
+				t.Skip("here a child is not told by a signal")
+			}
+			killHost(t, heeds)
+		})
+	}
+}
+
+func killHost(t *testing.T, heeds string) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "pids")
 	host := exec.CommandContext(t.Context(), exe)
-	host.Env = append(os.Environ(), serverEnv+"=host", "PIDS="+file)
+	host.Env = append(os.Environ(), serverEnv+"=host", "PIDS="+file, "HEEDS="+heeds)
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -136,35 +150,6 @@ func TestStubbornServer(t *testing.T) {
 	if running(pid) {
 		t.Error("it is there after Close")
 	}
-}
-
-// A guard that somebody has ended is replaced by the next child's.
-func TestGuardIsReplaced(t *testing.T) {
-	t.Parallel()
-	g := &guard{groups: map[int]bool{}}
-	start := func() *exec.Cmd {
-		if !g.open() {
-			t.Skip("there is no /bin/sh")
-		}
-		cmd := exec.Command("sleep", "1000")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		go func() { _ = cmd.Wait() }()
-		g.watch(cmd.Process.Pid)
-		return cmd
-	}
-	first := start()
-	broken, _, err := os.Pipe() // as the end of a guard that is gone
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = g.pipe.Close()
-	g.pipe = broken
-	second := start()
-	_ = g.pipe.Close() // as the end of onecall
-	gone(t, []int{first.Process.Pid, second.Process.Pid})
 }
 
 // TestNothingLeaks makes many calls, and starts and stops many servers. ONECALL_TEST_LONG=1 makes it 100,000 calls.

@@ -7,9 +7,9 @@
 // that their bytes reach references as the server wrote them. Sampling, elicitation and roots are not offered to servers,
 // but in a Link: a session with the server that belongs to one MCP client, and that hands on all that MCP has.
 //
-// A child process ends with the source, and with onecall however that dies, together with all it has started in its process
-// group. A process that leaves the group (setsid, a daemon) is not followed: it sees the ends of its pipes, and must end
-// by itself.
+// A child process ends with the source, together with all it has started in its process group. A process that leaves the
+// group (setsid, a daemon) is not followed: it sees the ends of its pipes, and must end by itself. So must all of them if
+// onecall is killed, but on Linux the child gets SIGTERM then.
 package mcp
 
 import (

@@ -7,36 +7,23 @@ import (
 	"syscall"
 )
 
-// startTied starts cmd so that the kernel signals it when onecall dies (prctl(2), PR_SET_PDEATHSIG): kindly where the
-// guard sees to the rest, for good where there is no guard.
-func startTied(cmd *exec.Cmd, guarded bool) error {
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if guarded {
-		cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
-	}
-	return onLastingThread(cmd.Start)
-}
-
-type starting struct {
-	start func() error
-	done  chan error
-}
-
-// lastingThread runs starts on a thread that lives as long as onecall does: the signal is tied to the thread that has
-// started the child, and Go may end any other.
-var lastingThread = sync.OnceValue(func() chan<- starting {
-	starts := make(chan starting)
+// starts takes functions that start children. They run on one thread that lives as long as onecall
+// does: the kernel sends the signal when the thread that started the child ends, and Go may end any other thread.
+var starts = sync.OnceValue(func() chan<- func() {
+	all := make(chan func())
 	go func() {
 		runtime.LockOSThread()
-		for s := range starts {
-			s.done <- s.start()
+		for start := range all {
+			start()
 		}
 	}()
-	return starts
+	return all
 })
 
-func onLastingThread(start func() error) error {
-	s := starting{start, make(chan error, 1)}
-	lastingThread() <- s
-	return <-s.done
+// startTied starts cmd so that it gets SIGTERM when onecall dies, also when onecall is killed (prctl(2), PR_SET_PDEATHSIG).
+func startTied(cmd *exec.Cmd) error {
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
+	done := make(chan error, 1)
+	starts() <- func() { done <- cmd.Start() }
+	return <-done
 }

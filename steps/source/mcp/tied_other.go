@@ -4,5 +4,5 @@ package mcp
 
 import "os/exec"
 
-// startTied starts cmd. Only the guard and the end of its stdin tell it that onecall has died.
-func startTied(cmd *exec.Cmd, _ bool) error { return cmd.Start() }
+// startTied starts cmd. If onecall is killed, the end of its stdin is all that tells the child.
+func startTied(cmd *exec.Cmd) error { return cmd.Start() }

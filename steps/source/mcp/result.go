@@ -153,7 +153,7 @@ func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
 	if len(body) == 0 || string(body) == "null" {
 		body = content(result.Get("content"), func(string) string { return "" })
 	}
-	if compact, err := steps.Compact([]byte(s.scrub.replacer.Replace(string(body)))); err == nil && len(compact) <= maxBody {
+	if compact, err := steps.Compact(s.scrub.JSON(body)); err == nil && len(compact) <= maxBody {
 		f.Body = compact
 	}
 	return f

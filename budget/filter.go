@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxFilterKeys is the most filter_keys of a fetch, maxDepth the depth in the value to which they reach: each level is
@@ -49,8 +50,8 @@ type wish struct {
 func inTheArray(w *work, value []byte, arrayKey string, paths []string) []wish {
 	var wanted []wish
 	own := make(map[string]bool)
-	for key := range members(value) {
-		if own[decodeString(key)] = true; !w.goesOn() {
+	for key := range rawjson.Members(value) {
+		if own[rawjson.Unquote(string(key))] = true; !w.goesOn() {
 			break
 		}
 	}
@@ -90,7 +91,7 @@ func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
 		return false
 	}
 	f.out = append(f.out, '[')
-	for start, end := range elements(v) {
+	for start, end := range rawjson.Elements(v) {
 		if !f.work.goesOn() {
 			return false
 		}
@@ -106,7 +107,7 @@ func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
 func (f *filtering) object(v []byte, wanted []wish, depth int) (any bool) {
 	f.out = append(f.out, '{')
 	var below []wish
-	for rawKey, member := range members(v) {
+	for rawKey, member := range rawjson.Members(v) {
 		if !f.work.goesOn() {
 			return false
 		}
@@ -136,9 +137,9 @@ func (f *filtering) object(v []byte, wanted []wish, depth int) (any bool) {
 
 // match tells whether a wish ends with this key, and appends to below what is left of those that go on under it.
 func (f *filtering) match(rawKey []byte, wanted, below []wish) (whole bool, _ []wish) {
-	key := unquoted(rawKey)
+	key := rawjson.Inside(rawKey)
 	if bytes.IndexByte(key, '\\') >= 0 {
-		key = []byte(decodeString(rawKey))
+		key = []byte(rawjson.Unquote(string(rawKey)))
 	}
 	for _, w := range wanted {
 		n := len(key)
@@ -168,16 +169,16 @@ func keyNotFound(o outline, i int, path string) error {
 	e := fault.New(fault.BadRequest, "The key %q is nowhere in the result. Name keys that are there, or use the mode query.", shown)
 	e.At = fault.Index("/filter_keys", i)
 	collect := func(v []byte) {
-		for key := range members(v) {
+		for key := range rawjson.Members(v) {
 			if len(e.Available) == maxKeysTold {
 				return
 			}
-			name, _ := cutText([]byte(decodeString(key)), summaryCut)
+			name, _ := cutText([]byte(rawjson.Unquote(string(key))), summaryCut)
 			e.Available = append(e.Available, string(name))
 		}
 	}
 	collect(o.value)
-	for start, end := range elements(o.paged) {
+	for start, end := range rawjson.Elements(o.paged) {
 		if !o.work.goesOn() {
 			break
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxWeighed is the most items of a page that are weighed one by one to find out what fits.
@@ -165,10 +167,10 @@ type sequence struct {
 }
 
 func sequenceOf(o outline) sequence {
-	s := sequence{work: o.work, source: unquoted(o.paged), lines: o.kind == text, total: o.count}
+	s := sequence{work: o.work, source: rawjson.Inside(o.paged), lines: o.kind == text, total: o.count}
 	if o.kind == object {
 		s.total = 0
-		for range elements(o.paged) {
+		for range rawjson.Elements(o.paged) {
 			if s.total++; !o.work.goesOn() {
 				break
 			}
@@ -182,7 +184,7 @@ func (s sequence) bounds(source []byte) iter.Seq2[int, int] {
 	if s.lines {
 		return lines(source)
 	}
-	return values(source)
+	return rawjson.Values(source)
 }
 
 // from is a sequence that is walked from an item on: nothing is asked of it that stands before.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxShape is the most characters of a shape.
@@ -43,7 +45,7 @@ func outlineOf(w *work, value []byte) outline {
 	case text:
 		o.paged = value
 		o.count = 0
-		for range lines(unquoted(value)) {
+		for range lines(rawjson.Inside(value)) {
 			if o.count++; !w.goesOn() {
 				break
 			}
@@ -55,7 +57,7 @@ func outlineOf(w *work, value []byte) outline {
 func (o *outline) ofArray() {
 	o.paged = o.value
 	o.count = 0
-	for start, end := range elements(o.value) {
+	for start, end := range rawjson.Elements(o.value) {
 		k := kindOf(o.value[start:end])
 		if o.count == 0 {
 			o.items, o.first = k, o.value[start:end]
@@ -71,7 +73,7 @@ func (o *outline) ofArray() {
 
 func (o *outline) ofObject() {
 	o.count = 0
-	for key, member := range members(o.value) {
+	for key, member := range rawjson.Members(o.value) {
 		if o.count++; !o.work.goesOn() {
 			break
 		}
@@ -79,7 +81,7 @@ func (o *outline) ofObject() {
 			continue
 		}
 		if o.paged = member; len(o.arrays) < maxArrays {
-			o.arrays = append(o.arrays, decodeString(key))
+			o.arrays = append(o.arrays, rawjson.Unquote(string(key)))
 		}
 	}
 	if len(o.arrays) != 1 {
@@ -90,12 +92,12 @@ func (o *outline) ofObject() {
 // longestText is the key of an object's longest text of several lines, "" where there is none.
 func (o outline) longestText() (key string) {
 	longest := 0
-	for name, member := range members(o.value) {
+	for name, member := range rawjson.Members(o.value) {
 		if !o.work.goesOn() {
 			break
 		}
 		if kindOf(member) == text && len(member) > longest && bytes.Contains(member, []byte(`\n`)) {
-			key, longest = decodeString(name), len(member)
+			key, longest = rawjson.Unquote(string(name)), len(member)
 		}
 	}
 	return key
@@ -132,8 +134,8 @@ var itemNames = map[kind]string{array: " arrays", text: " strings", number: " nu
 // keyNames gives the keys of an object.
 func keyNames(value []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for key := range members(value) {
-			if !yield(decodeString(key)) {
+		for key := range rawjson.Members(value) {
+			if !yield(rawjson.Unquote(string(key))) {
 				return
 			}
 		}
@@ -143,11 +145,11 @@ func keyNames(value []byte) iter.Seq[string] {
 // memberNames gives the keys of an object, those of arrays with the number of elements.
 func (o outline) memberNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for key, member := range members(o.value) {
-			name := decodeString(key)
+		for key, member := range rawjson.Members(o.value) {
+			name := rawjson.Unquote(string(key))
 			if kindOf(member) == array {
 				n := 0
-				for range elements(member) {
+				for range rawjson.Elements(member) {
 					if n++; !o.work.goesOn() {
 						return
 					}

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/onecall-mcp/onecall/internal/rawjson"
+
 // How much of a value a summary shows.
 const (
 	summaryKeys  = 10
@@ -23,7 +25,7 @@ func summarize(o outline) []byte {
 	switch o.kind {
 	case object:
 		s = appendFirst(s, '{', '}', summaryKeys, func(yield func([]byte) bool) {
-			for key, member := range members(o.value) {
+			for key, member := range rawjson.Members(o.value) {
 				if !yield(append(append(shorten(key), ':'), shorten(member)...)) {
 					return
 				}
@@ -31,14 +33,14 @@ func summarize(o outline) []byte {
 		})
 	case array:
 		s = appendFirst(s, '[', ']', summaryItems, func(yield func([]byte) bool) {
-			for start, end := range elements(o.value) {
+			for start, end := range rawjson.Elements(o.value) {
 				if !yield(shorten(o.value[start:end])) {
 					return
 				}
 			}
 		})
 	case text:
-		body := unquoted(o.value)
+		body := rawjson.Inside(o.value)
 		s = appendFirst(s, '[', ']', summaryItems, func(yield func([]byte) bool) {
 			for start, end := range lines(body) {
 				if !yield(shorten(quoted(body[start:end]))) {
@@ -74,7 +76,7 @@ func shorten(value []byte) []byte {
 		head, _ := cutText(value, summaryCut)
 		return encode(string(head) + "…")
 	}
-	head, cut := cutBody(unquoted(value), summaryCut)
+	head, cut := cutBody(rawjson.Inside(value), summaryCut)
 	if !cut {
 		return append([]byte(nil), value...)
 	}

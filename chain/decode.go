@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 const (
@@ -47,7 +48,9 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 	if int64(len(text)) > maxBytes {
 		return nil, fault.New(fault.LimitExceeded, "the request has more than %d bytes (limits.maxRequestBytes)", maxBytes)
 	}
-	if f := checkDepth(text); f != nil {
+	if _, deep := rawjson.Outline(text, maxJSONDepth); deep >= 0 {
+		f := fault.New(fault.BadJSON, "nested deeper than %d levels", maxJSONDepth)
+		f.Line, f.Column = position(text, deep)
 		return nil, f
 	}
 	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true), jsontext.AllowInvalidUTF8(false))
@@ -66,32 +69,6 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 	}
 	f.Err = err
 	return nil, f
-}
-
-// checkDepth refuses a text that nests deeper than maxJSONDepth, before anything walks it.
-func checkDepth(text []byte) *fault.Error {
-	depth, inString := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inString:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxJSONDepth {
-				f := fault.New(fault.BadJSON, "nested deeper than %d levels", maxJSONDepth)
-				f.Line, f.Column = position(text, i)
-				return f
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
 }
 
 // findToken finds a continuation token at the top of the arguments or in `params`, and the object that holds it.

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // decode reads valid compact JSON into the values that expressions work on: nil, bool, int, float64, string, []any and
@@ -121,25 +122,18 @@ func (d *decoder) remember(v reflect.Value, start int) {
 
 func (d *decoder) string() string {
 	start := d.pos
-	d.pos = stringEnd(d.raw, start)
-	if raw := d.raw[start:d.pos]; strings.IndexByte(raw, '\\') >= 0 {
+	d.pos = rawjson.StringEnd(d.raw, start)
+	raw := d.raw[start:d.pos]
+	if strings.IndexByte(raw, '\\') >= 0 {
 		d.cost += 3 * len(raw)
-		return unquote(raw)
 	}
-	return d.raw[start+1 : d.pos-1]
-}
-
-func decodeString(raw string) string {
-	if strings.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1]
-	}
-	return unquote(raw)
+	return rawjson.Unquote(raw)
 }
 
 func decodeScalar(raw string) any {
 	switch raw[0] {
 	case '"':
-		return decodeString(raw)
+		return rawjson.Unquote(raw)
 	case 't':
 		return true
 	case 'f':

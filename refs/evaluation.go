@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // Bounds of one evaluation.
@@ -269,7 +270,7 @@ func (e *evaluation) root(l *lookup) (string, error) {
 	case err != nil:
 		return "", err
 	case len(raw) > 0:
-		return view(raw), nil
+		return rawjson.View(raw), nil
 	case e.scope.Lenient:
 		return "null", nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // refused are the functions of expr-lang that cannot be bounded, with what to do instead.
@@ -210,7 +211,7 @@ func keyOrder(raw string, n int) []string {
 	names := make([]string, 0, n)
 	seen := make(map[string]bool, n)
 	gjson.Result{Type: gjson.JSON, Raw: raw}.ForEach(func(key, _ gjson.Result) bool {
-		if name := decodeString(key.Raw); !seen[name] {
+		if name := rawjson.Unquote(key.Raw); !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}

@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // resolve appends the value of b; at is the place that an error names.
@@ -38,12 +38,12 @@ func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, er
 	w := b.walker
 	w.limit = start + s.maxBytes()
 	w.forgiving = s.Lenient && b.root == RootStep && s.Steps[b.number].Status == "failed"
-	dst, _, gone := w.append(dst, view(raw), 0, len(w.segments))
+	dst, _, gone := w.append(dst, rawjson.View(raw), 0, len(w.segments))
 	switch {
 	case gone != nil && b.fallback != "" && gone.kind <= isNull:
 		return append(dst[:start], b.fallback...), nil
 	case gone != nil:
-		err := b.missing(view(raw), gone)
+		err := b.missing(rawjson.View(raw), gone)
 		err.At = at
 		return dst[:start], err
 	case b.fallback != "" && string(dst[start:]) == "null":
@@ -51,10 +51,6 @@ func (b *bound) resolve(work *work, dst []byte, s *Scope, at string) ([]byte, er
 	}
 	return dst, nil
 }
-
-// view reads raw as a string without a copy; raw is never written to, and no part of the string outlives the call
-// that made it.
-func view(raw []byte) string { return unsafe.String(unsafe.SliceData(raw), len(raw)) }
 
 // walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no
 // other part of gjson's path language can be reached, and the first of duplicate keys wins.

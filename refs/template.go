@@ -2,12 +2,12 @@ package refs
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxNesting bounds the depth of a template's value.
@@ -136,7 +136,7 @@ func (c *templateCompiler) compile() *fault.Error {
 		case ' ', '\t', '\r', '\n':
 			continue
 		case '"':
-			end := stringEnd(c.source, i)
+			end := rawjson.StringEnd(c.source, i)
 			c.token(c.source[i:end])
 			i = end - 1
 			continue
@@ -162,16 +162,6 @@ func (c *templateCompiler) compile() *fault.Error {
 	return nil
 }
 
-// stringEnd gives the offset behind the string that begins at i.
-func stringEnd(json string, i int) int {
-	for i++; json[i] != '"'; i++ {
-		if json[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
-}
-
 // token compiles one string: a key as it stands, a value with its references.
 func (c *templateCompiler) token(raw string) {
 	if n := len(c.open); n > 0 && c.open[n-1].object && !c.open[n-1].valueDue {
@@ -183,7 +173,7 @@ func (c *templateCompiler) token(raw string) {
 		c.literal(raw)
 		return
 	}
-	text := unquote(raw)
+	text := rawjson.Unquote(raw)
 	if text[0] == '$' && (len(text) == 1 || text[1] != '$' && text[1] != '{') {
 		c.whole(text)
 		return
@@ -196,22 +186,12 @@ func (c *templateCompiler) literal(raw string) {
 	c.value = append(c.value, raw...)
 }
 
-// unquote gives the text of a valid JSON string.
-func unquote(raw string) string {
-	if strings.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1]
-	}
-	var s string
-	_ = json.Unmarshal([]byte(raw), &s) // cannot fail
-	return s
-}
-
 // at is the JSON Pointer of the value read.
 func (c *templateCompiler) at() string {
 	at := c.place.At
 	for _, o := range c.open {
 		if o.object {
-			at = fault.Key(at, unquote(o.key))
+			at = fault.Key(at, rawjson.Unquote(o.key))
 		} else {
 			at = fault.Index(at, o.index)
 		}

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxDepth bounds the nesting of JSON: every later walk over it may recurse. That of results is a little less, so that
@@ -30,9 +30,9 @@ func Compact(value []byte) ([]byte, error) {
 }
 
 func compactJSON(value []byte, most int) ([]byte, *fault.Error) {
-	blanks, deep := outline(value, most)
+	blanks, deep := rawjson.Outline(value, most)
 	switch {
-	case deep:
+	case deep >= 0:
 		return nil, fault.New(fault.BadJSON, "nested more than %d deep", most)
 	case !utf8.Valid(value):
 		return nil, fault.New(fault.BadJSON, "not valid UTF-8")
@@ -41,62 +41,7 @@ func compactJSON(value []byte, most int) ([]byte, *fault.Error) {
 	case blanks == 0:
 		return value, nil
 	}
-	compact := make([]byte, 0, len(value)-blanks)
-	for i := 0; i < len(value); {
-		switch value[i] {
-		case ' ', '\t', '\n', '\r':
-			i++
-		case '"':
-			end := stringEnd(value, i)
-			compact = append(compact, value[i:end]...)
-			i = end
-		default:
-			compact = append(compact, value[i])
-			i++
-		}
-	}
-	return compact, nil
-}
-
-// outline counts the blanks between tokens and looks at the depth, before anything recurses over the value. It must
-// cope with what is not JSON.
-func outline(value []byte, most int) (blanks int, deep bool) {
-	depth := 0
-	for i := 0; i < len(value); i++ {
-		switch value[i] {
-		case '"':
-			i = stringEnd(value, i) - 1
-		case '{', '[':
-			if depth++; depth > most {
-				return 0, true
-			}
-		case '}', ']':
-			depth--
-		case ' ', '\t', '\n', '\r':
-			blanks++
-		}
-	}
-	return blanks, false
-}
-
-// stringEnd returns the index after the string that begins with the quote at start; the end of b when it is not closed.
-func stringEnd(b []byte, start int) int {
-	i := start + 1
-	for {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		quote := i + n
-		escapes := 0
-		for quote-1-escapes >= i && b[quote-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return quote + 1
-		}
-		i = quote + 1
-	}
+	return rawjson.AppendCompact(make([]byte, 0, len(value)-blanks), value), nil
 }
 
 func syntaxFault(value []byte) *fault.Error {
@@ -188,19 +133,9 @@ func (d *decoder) array() (any, *fault.Error) {
 }
 
 func (d *decoder) text() string {
-	end := stringEnd(d.b, d.i)
-	raw := d.b[d.i:end]
-	d.i = end
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
-	}
-	if bytes.Contains(raw, []byte(`\ud`)) || bytes.Contains(raw, []byte(`\uD`)) {
-		var text string // gjson makes one character of two lone surrogates
-		if err := json.Unmarshal(raw, &text); err == nil {
-			return text
-		}
-	}
-	return gjson.ParseBytes(raw).Str
+	start := d.i
+	d.i = rawjson.StringEnd(d.b, start)
+	return rawjson.Unquote(string(d.b[start:d.i]))
 }
 
 func (d *decoder) number() (any, *fault.Error) {

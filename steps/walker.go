@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // typeSet is a set of JSON Schema types. That of "number" holds "integer" too.
@@ -98,7 +100,7 @@ func innerSchemas(schema []byte) []span {
 			if id, ok := bytes.CutPrefix(schema[i:], keyword); ok && id[0] != '#' && id[0] != '"' {
 				open[len(open)-1].id = true
 			}
-			i = stringEnd(schema, i) - 1
+			i = rawjson.StringEnd(schema, i) - 1
 		case '{', '[':
 			open = append(open, object{start: i})
 		case '}', ']':

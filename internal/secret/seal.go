@@ -2,16 +2,16 @@ package secret
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // Seal makes digests that stand for secrets: equal secrets have equal digests under the same salt, and nobody finds the
@@ -63,30 +63,27 @@ func (s *Seal) Hide(value []byte, secrets []string) []byte {
 	if len(forms) == 0 || len(value) == 0 || !gjson.ValidBytes(value) {
 		return value
 	}
-	var out []byte
-	for i := 0; i < len(value); {
-		end := i + 1
-		switch c := value[i]; {
+	return rewrite(value, func(token []byte, isKey bool) []byte {
+		switch c := token[0]; {
 		case c == '"':
-			end = stringEnd(value, i)
-			isKey := end < len(value) && value[end] == ':'
-			out = append(out, s.hideString(value[i:end], forms, isKey)...)
-			i = end
-			continue
-		case c == '-' || c >= '0' && c <= '9':
-			for end < len(value) && strings.IndexByte("+-.eE0123456789", value[end]) >= 0 {
-				end++
-			}
-			if slices.Contains(forms, string(value[i:end])) {
-				out = append(out, mark(s.digest(append([]byte("#"), value[i:end]...)))...)
-				i = end
-				continue
-			}
+			return s.hideString(token, forms, isKey)
+		case (c == '-' || c >= '0' && c <= '9') && slices.Contains(forms, string(token)):
+			return mark(s.digest(append([]byte("#"), token...)))
 		}
-		out = append(out, value[i:end]...)
-		i = end
+		return token
+	})
+}
+
+// rewrite copies a JSON value with what change makes of each string, key, number and literal.
+func rewrite(value []byte, change func(token []byte, isKey bool) []byte) []byte {
+	var out []byte
+	last := 0
+	for start, end := range rawjson.Scalars(value) {
+		out = append(out, value[last:start]...)
+		out = append(out, change(value[start:end], end < len(value) && value[end] == ':')...)
+		last = end
 	}
-	return out
+	return append(out, value[last:]...)
 }
 
 // hideString hides the forms in a JSON string. What stands in it with needless escapes is found too, and loses them.
@@ -98,7 +95,7 @@ func (s *Seal) hideString(raw []byte, forms []string, isKey bool) []byte {
 	shown := s.hideText(inside, forms, true)
 	if plain := gjson.Parse(`"` + shown + `"`).Str; strings.Contains(shown, `\`) {
 		if hidden := s.hideText(plain, forms, false); hidden != plain {
-			shown = escaped(hidden, false)
+			shown = escaped(hidden)
 		}
 	}
 	return []byte(`"` + shown + `"`)
@@ -151,49 +148,20 @@ func (s *Seal) RestoreText(text string, secrets []string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// Secrets that are short, or that are words, are found in data by chance.
-const (
-	leastFound = 8
-	leastWord  = 16
-)
-
 // quotedMark is the text before a digest within a string, in which nothing is looked for.
 const quotedMark = `{\"secret\":\"`
 
-// formsOf are the spellings of secrets that are looked for, the longest first.
+// formsOf returns the spellings of secrets that are looked for, the longest first.
 func formsOf(secrets []string) []string {
 	var forms []string
-	for _, text := range secrets {
-		for _, part := range parts(text) {
-			word := !strings.ContainsFunc(part, func(r rune) bool { return !unicode.IsLetter(r) })
-			if len(part) < leastFound || word && len(part) < leastWord {
-				continue
-			}
-			for _, form := range spellings(part) {
-				if len(form) >= leastFound && !strings.Contains(quotedMark, form) {
-					forms = append(forms, form)
-				}
+	for _, part := range Unusual(secrets...) {
+		for _, form := range spellings(part, minUnusual) {
+			if !strings.Contains(quotedMark, form) {
+				forms = append(forms, form)
 			}
 		}
 	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return slices.Compact(forms)
-}
-
-// parts are a secret, what follows its scheme (Bearer, Basic), and the user and password that Basic encodes.
-func parts(text string) []string {
-	all := []string{text}
-	scheme, credentials, found := strings.Cut(strings.TrimSpace(text), " ")
-	if !found {
-		return all
-	}
-	credentials = strings.TrimSpace(credentials)
-	all = append(all, credentials)
-	if decoded, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "basic") {
-		_, password, _ := strings.Cut(string(decoded), ":")
-		all = append(all, string(decoded), password)
-	}
-	return all
+	return longestFirst(forms)
 }
 
 // Texts are the strings and numbers in a JSON value, as texts.
@@ -217,38 +185,30 @@ func (s *Seal) Configured(value []byte, secrets []string, spell func(value []byt
 	if len(secrets) == 0 && !bytes.Contains(value, []byte("secret")) || len(value) == 0 || !gjson.ValidBytes(value) {
 		return value
 	}
-	var out []byte
-	for i := 0; i < len(value); {
-		end := i + 1
-		if value[i] == '"' {
-			end = stringEnd(value, i)
+	return rewrite(value, func(token []byte, isKey bool) []byte {
+		if token[0] != '"' || isKey {
+			return token
 		}
-		token := value[i:end]
-		i = end
-		if token[0] == '"' && (end == len(value) || value[end] != ':') {
-			if DigestOf(token) != "" {
-				token = s.Mark(token)
-			}
-			text := gjson.ParseBytes(token).Str
-			shown := text
-			for _, one := range secrets { // the longest first
-				if !strings.Contains(shown, one) {
-					continue
-				}
-				marked := string(s.Mark(spell(quote(one))))
-				if text == one {
-					token, shown = []byte(marked), text
-					break
-				}
-				shown = strings.ReplaceAll(shown, one, marked)
-			}
-			if shown != text {
-				token = quote(shown)
-			}
+		if DigestOf(token) != "" {
+			token = s.Mark(token)
 		}
-		out = append(out, token...)
-	}
-	return out
+		text := gjson.ParseBytes(token).Str
+		shown := text
+		for _, one := range secrets {
+			if !strings.Contains(shown, one) {
+				continue
+			}
+			marked := string(s.Mark(spell(quote(one))))
+			if text == one {
+				return []byte(marked)
+			}
+			shown = strings.ReplaceAll(shown, one, marked)
+		}
+		if shown != text {
+			return quote(shown)
+		}
+		return token
+	})
 }
 
 func quote(text string) []byte {

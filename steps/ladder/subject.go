@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // key stands for a subject: a part of its hash, so that no subject is kept, however long it is.
@@ -111,12 +112,12 @@ func found(result []byte, folded string, limit int) (list []key) {
 			break
 		}
 		start += i
-		end := stringEnd(result, start)
+		end := rawjson.StringEnd(result, start)
 		i = end
 		if end >= len(result) || result[end] != ':' || !spells(result[start:end], folded) {
 			continue
 		}
-		i = valueEnd(result, end+1)
+		i = rawjson.ValueEnd(result, end+1)
 		value := gjson.ParseBytes(result[end+1 : i])
 		if !value.IsArray() {
 			if k, ok := keyOf(value); ok {
@@ -132,45 +133,6 @@ func found(result []byte, folded string, limit int) (list []key) {
 		})
 	}
 	return list
-}
-
-// stringEnd is the index after the string that begins at start.
-func stringEnd(text []byte, start int) int {
-	for i := start + 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
-}
-
-// valueEnd is the index after the value that begins at start.
-func valueEnd(text []byte, start int) int {
-	depth := 0
-	for i := start; i < len(text); {
-		switch text[i] {
-		case '"':
-			if i = stringEnd(text, i); depth == 0 {
-				return i
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth < 0 { // a bracket that is not the value's own
-				return i
-			}
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-		i++
-	}
-	return len(text)
 }
 
 // fold drops case and the separators _ and - of a name.

@@ -57,10 +57,10 @@ type endpoint struct {
 
 	url      *urlTemplate
 	headers  []headerTemplate
-	query    *refs.Template // nil: none
-	body     *refs.Template // nil: none
-	hidden   []string       // secrets in the configuration
-	scrubber *scrubber      // of these
+	query    *refs.Template   // nil: none
+	body     *refs.Template   // nil: none
+	hidden   []string         // secrets in the configuration
+	scrubber *secret.Scrubber // of these
 }
 
 // headerTemplate is one header: a template, or a text as it stands.
@@ -135,7 +135,7 @@ func (c *endpointCompiler) compile() *endpoint {
 		c.fault("/timeoutMs", "a time limit cannot be below 0: leave it out for the default")
 	}
 	c.compileSpec()
-	c.scrubber = newScrubber(c.hidden)
+	c.scrubber = secret.New(c.hidden)
 	return &c.endpoint
 }
 
@@ -240,7 +240,7 @@ func (c *endpointCompiler) hide(text []byte) {
 
 func (c *endpointCompiler) note(value []byte) []byte {
 	c.hidden = append(c.hidden, secret.Texts(value)...)
-	return quote(redacted)
+	return quote(secret.Redacted)
 }
 
 // template compiles JSON with references to $input, and notes the arguments that they name.

@@ -256,7 +256,7 @@ func TestConfiguredSecrets(t *testing.T) {
 		}
 	}
 	good := s.Functions()[2].Spec
-	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`), func([]byte) []byte { return quote(redacted) })); got != `{"n":1,"token":"[redacted]"}` {
+	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`), func([]byte) []byte { return quote("[redacted]") })); got != `{"n":1,"token":"[redacted]"}` {
 		t.Errorf("recorded as %s", got)
 	}
 	if strings.Contains(good.Description, "token") {

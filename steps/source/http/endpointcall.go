@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -32,18 +33,21 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	if err != nil {
 		return nil, steps.Unsent(err)
 	}
-	secrets := e.scrubber
+	scrubber := e.scrubber
 	if len(hidden) > 0 {
-		secrets = newScrubber(append(hidden, e.hidden...))
+		scrubber = secret.New(append(secret.Unusual(hidden...), e.hidden...))
 	}
 	got, err := s.send(s.named, request)
 	if err != nil {
-		return nil, secrets.fault(err)
+		if f, ok := fault.As(err); ok && scrubber != nil {
+			return nil, steps.ScrubFault(scrubber, f)
+		}
+		return nil, err
 	}
 	if !e.whole {
-		return secrets.json(got.body), nil
+		return scrubber.JSON(got.body), nil
 	}
-	return secrets.json(got.result()), nil
+	return scrubber.JSON(got.result()), nil
 }
 
 // request makes the request, and gives the secrets in it that the arguments made.

@@ -15,8 +15,6 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-const redacted = "[redacted]"
-
 // redact gives the arguments as a recording may show them, with what stand makes of each secret: header values other than those of a safe list, and values
 // whose names look like secrets in the URL's query, in query and in body, are replaced; the URL's fragment, which is never
 // sent, is left out. Names are compared without regard to case, as arguments may come here before they are checked.
@@ -68,7 +66,7 @@ func isForm(args gjson.Result) (form bool) {
 // rewrite copies an object with each member's value replaced; what is no object is hidden whole.
 func rewrite(object gjson.Result, member func(name string, value gjson.Result) []byte) []byte {
 	if !object.IsObject() {
-		return quote(redacted)
+		return quote(secret.Redacted)
 	}
 	out := []byte{'{'}
 	object.ForEach(func(name, value gjson.Result) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 func hidden(args []byte) []byte {
-	return redact(args, func([]byte) []byte { return quote(redacted) })
+	return redact(args, func([]byte) []byte { return quote("[redacted]") })
 }
 
 func TestRedact(t *testing.T) {

@@ -316,7 +316,7 @@ func (s *Source) refusedBy(t *tool, code int64, message, data string) *fault.Err
 		f.Message += fmt.Sprintf(" (error %d)", code)
 	}
 	if data != "" && len(data) <= maxBody {
-		if body, err := steps.Compact([]byte(s.scrub.replacer.Replace(data))); err == nil {
+		if body, err := steps.Compact(s.scrub.JSON([]byte(data))); err == nil {
 			f.Body = body
 		}
 	}

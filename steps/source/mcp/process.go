@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // How long a server may take to leave: after its stdin is closed, after SIGTERM, and for what it leaves behind in its
@@ -130,7 +131,7 @@ func cause(err error) error {
 // rest of it.
 func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 	reader := bufio.NewReaderSize(r, maxLogLine)
-	most := maxLogLine + 2*scrub.longest()
+	most := maxLogLine + 2*scrub.Longest()
 	pending := ""
 	for {
 		chunk, err := reader.ReadSlice('\n')
@@ -139,12 +140,12 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			whole := wholeRunes(text)
 			begin := visible(text[:whole])
-			n := scrub.settled(begin)
+			n := scrub.Settled(begin)
 			text, pending = begin[:n], begin[n:]+text[whole:]
 		}
 		text = scrub.clean(text)
 		if len(pending) > most { // secrets that run into one another
-			text, pending = text+hidden, pending[len(pending)-scrub.longest():]
+			text, pending = text+secret.Redacted, pending[len(pending)-scrub.Longest():]
 		}
 		p.stderr.write(text)
 		if text = strings.TrimRight(text, "\n"); text != "" {

@@ -325,7 +325,7 @@ func (s *Source) wireErrorOf(e gjson.Result) *jsonrpc.Error {
 // clean is an error of the server without secrets, of bounded length.
 func (s *Source) clean(e *jsonrpc.Error) *jsonrpc.Error {
 	c := &jsonrpc.Error{Code: e.Code, Message: s.scrub.excerpt(e.Message, maxErrorText)}
-	if data := s.scrub.replacer.Replace(string(e.Data)); len(data) > 0 && len(data) <= maxBody && gjson.Valid(data) {
+	if data := s.scrub.JSON(e.Data); len(data) > 0 && len(data) <= maxBody && gjson.ValidBytes(data) {
 		c.Data = json.RawMessage(data)
 	}
 	return c

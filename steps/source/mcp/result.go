@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -152,7 +153,7 @@ func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
 	if len(body) == 0 || string(body) == "null" {
 		body = content(result.Get("content"), func(string) string { return "" })
 	}
-	if compact, err := steps.Compact([]byte(s.scrub.replacer.Replace(string(body)))); err == nil && len(compact) <= maxBody {
+	if compact, err := steps.Compact(s.scrub.JSON(body)); err == nil && len(compact) <= maxBody {
 		f.Body = compact
 	}
 	return f
@@ -205,31 +206,16 @@ func textValue(text gjson.Result) []byte {
 		return []byte("null")
 	}
 	if trimmed := strings.TrimSpace(text.Str); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') &&
-		shallow(trimmed) && gjson.Valid(trimmed) && utf8.ValidString(trimmed) {
+		!isDeep(trimmed) && gjson.Valid(trimmed) && utf8.ValidString(trimmed) {
 		return []byte(trimmed)
 	}
 	return []byte(text.Raw)
 }
 
-// shallow tells whether JSON text nests at most maxTextDepth deep.
-func shallow(text string) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxTextDepth {
-				return false
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return true
+// isDeep reports whether a text nests deeper than maxTextDepth.
+func isDeep(text string) bool {
+	_, deep := rawjson.Outline(text, maxTextDepth)
+	return deep >= 0
 }
 
 // descriptor stands for a block of binary data, which holder describes:

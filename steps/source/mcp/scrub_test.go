@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -18,8 +19,8 @@ const longSecret = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
 
 // partly tells whether a text shows a part of the long secret that would help to guess it.
 func partly(text string) bool {
-	for i := 0; i+leastSecret <= len(longSecret); i++ {
-		if strings.Contains(text, longSecret[i:i+leastSecret]) {
+	for i := 0; i+secret.MinLength <= len(longSecret); i++ {
+		if strings.Contains(text, longSecret[i:i+secret.MinLength]) {
 			return true
 		}
 	}
@@ -39,7 +40,7 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 	}
 	// Secrets that are taken out make room for what stands far behind them.
 	for before := range 40 {
-		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) || !strings.Contains(got, hidden) {
+		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) || !strings.Contains(got, secret.Redacted) {
 			t.Fatalf("%d bytes before them: %q", before, got)
 		}
 	}
@@ -109,7 +110,7 @@ func TestStderrAtTheEdges(t *testing.T) {
 			all := ""
 			text := strings.Repeat("-", before) + longSecret + strings.Repeat("-", behind)
 			p.drain(strings.NewReader(text), scrub, func(line string) { all += line })
-			if want := strings.Replace(text, longSecret, hidden, 1); all != want || partly(p.stderr.text()) || !strings.HasSuffix(want, p.stderr.text()) {
+			if want := strings.Replace(text, longSecret, secret.Redacted, 1); all != want || partly(p.stderr.text()) || !strings.HasSuffix(want, p.stderr.text()) {
 				t.Fatalf("%d bytes before, %d behind: %q", before, behind, all)
 			}
 		}
@@ -151,7 +152,7 @@ func TestErrorDataIsCleaned(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":%q}}}`, id, longSecret, longSecret)
 	}))
 	got := fails(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
-	if partly(got.Message) || partly(string(got.Body)) || gjson.GetBytes(got.Body, "key").Str != hidden {
+	if partly(got.Message) || partly(string(got.Body)) || gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
 		t.Errorf("%s, %s", got.Message, got.Body)
 	}
 }

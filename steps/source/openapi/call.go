@@ -360,7 +360,7 @@ func (c *call) fill(r *outgoing, g *given) *fault.Error {
 // failed gives what went wrong on the way a code, and hides what the message may repeat of the credentials.
 func (c *call) failed(request *http.Request, err error) *fault.Error {
 	f := *egress.Failure(request, err)
-	f.Message = c.name + ": " + string(c.source.secrets.hide([]byte(f.Message)))
+	f.Message = c.name + ": " + c.source.secrets.text(f.Message)
 	return &f
 }
 

@@ -27,13 +27,13 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 	if !ok {
 		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d with a body that is not the JSON that its content type promises",
 			c.name, c.op.place, response.StatusCode)
-		f.Status, f.Body = response.StatusCode, c.source.secrets.hide(httpbody.Excerpt(response.Header, data))
+		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(response.Header, data))
 		return nil, c.answered(request, f)
 	}
 	if tell := steps.AttendantOf(request.Context()).Status; tell != nil {
 		tell(response.StatusCode)
 	}
-	return c.source.secrets.hide(result), nil
+	return c.source.secrets.json(result), nil
 }
 
 // answered marks the fault of a success whose body cannot be used.
@@ -48,7 +48,7 @@ func (c *call) answered(request *http.Request, f *fault.Error) *fault.Error {
 func (c *call) refusal(request *http.Request, response *http.Response) *fault.Error {
 	f := httpbody.Refusal(request, response, true)
 	f.Message = c.name + " (" + c.op.place + ") " + f.Message
-	f.Body = c.source.secrets.hide(f.Body)
+	f.Body = c.source.secrets.json(f.Body)
 	switch {
 	case response.StatusCode < 400:
 		f.Message += ", a redirect that is not followed"

@@ -1,0 +1,193 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+)
+
+var samples = []string{
+	`{}`, `[]`, `""`, `0`, `null`, ` { "a" : [ 1 , "x,]}" , { "b\"]" : -1.5e+3 } ] , "" : "\\" , "é\u00e9\ud83d\ude00" : true } `,
+	`{"a":1,"a":{"b":[[],[{}]]}}`, `"\\\\\""`, `[1,22,"\"",false]`, `12345678901234567890`, `"\ud800x\udc00\ud800\ud800"`,
+}
+
+// Whatever the text, nothing panics or leaves it, and on JSON the parts are those that encoding/json and gjson find.
+func FuzzScan(f *testing.F) {
+	for _, sample := range samples {
+		f.Add(sample)
+	}
+	for _, broken := range []string{`{"a`, `{"a"`, `{"a":`, `{"a":1`, `[1,`, `"\`, `{"a" 1}`, `[,]`, `}`, `,`, `{1:2}`, `["`, "\xff", `"\u12`, `:`} {
+		f.Add(broken)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b := []byte(text)
+		checkOutline(t, text)
+		for start, end := range Scalars(b) {
+			if start >= end || end > len(b) {
+				t.Fatalf("%q has a scalar from %d to %d", text, start, end)
+			}
+		}
+		for range Elements(b) {
+		}
+		for range Members(b) {
+		}
+		_, _ = Inside(b), Unquote(text)
+		if !gjson.ValidBytes(b) {
+			return
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, b); err != nil {
+			t.Fatal(err)
+		}
+		if got := AppendCompact(nil, b); !bytes.Equal(got, compact.Bytes()) {
+			t.Fatalf("%q is %q in short, want %q", text, got, compact.Bytes())
+		}
+		if blanks, _ := Outline(b, 10_000); blanks != len(b)-compact.Len() {
+			t.Fatalf("%q has %d blanks, want %d", text, blanks, len(b)-compact.Len())
+		}
+		checkParts(t, b)
+	})
+}
+
+func checkOutline(t *testing.T, text string) {
+	t.Helper()
+	_, deep := Outline(text, 2)
+	depth, want, quoted := 0, -1, false
+	for i := 0; i < len(text) && want < 0; i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > 2 {
+				want = i
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	if deep != want {
+		t.Fatalf("%q is too deep at %d, want %d", text, deep, want)
+	}
+}
+
+// checkParts compares the members and elements of a value, and those below them, with those that gjson gives.
+func checkParts(t *testing.T, value []byte) {
+	t.Helper()
+	start := SkipBlanks(value, 0)
+	if end := ValueEnd(value, start); SkipBlanks(value, end) != len(value) {
+		t.Fatalf("%q ends at %d", value, end)
+	}
+	var got, want []string
+	parsed := gjson.ParseBytes(value)
+	switch {
+	case parsed.IsObject():
+		for key, member := range Members(value) {
+			got = append(got, string(key), string(member))
+		}
+	case parsed.IsArray():
+		for start, end := range Elements(value) {
+			got = append(got, "", string(value[start:end]))
+		}
+		if again := slices.Collect(starts(Inside(value))); len(again)*2 != len(got) {
+			t.Fatalf("%q has %d values", value, len(again))
+		}
+	default:
+		checkText(t, parsed)
+		return
+	}
+	parsed.ForEach(func(key, member gjson.Result) bool {
+		want = append(want, key.Raw, strings.TrimRight(member.Raw, " \t\r\n"))
+		return true
+	})
+	if parsed.IsArray() {
+		for i := range want {
+			if i%2 == 0 {
+				want[i] = ""
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q has the parts %q, want %q", value, got, want)
+	}
+	for i := 1; i < len(got); i += 2 {
+		checkParts(t, []byte(got[i]))
+	}
+}
+
+func starts(list []byte) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for start := range Values(list) {
+			if !yield(start) {
+				return
+			}
+		}
+	}
+}
+
+func checkText(t *testing.T, value gjson.Result) {
+	t.Helper()
+	raw := strings.TrimSpace(value.Raw)
+	if value.Type != gjson.String || !utf8.ValidString(raw) {
+		return
+	}
+	var want string
+	if err := json.Unmarshal([]byte(raw), &want); err != nil {
+		t.Fatal(err)
+	}
+	if got := Unquote(raw); got != want {
+		t.Fatalf("%s is %q, want %q", raw, got, want)
+	}
+}
+
+// Quoted and unquoted, a text is what it was.
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		quoted := AppendQuote(nil, text)
+		if !gjson.ValidBytes(quoted) || StringEnd(quoted, 0) != len(quoted) || Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
+			t.Fatalf("%q became %s", text, quoted)
+		}
+	})
+	if got := string(AppendQuote([]byte("x"), "<\n\xff>")); got != "x\"<\\n\ufffd>\"" {
+		t.Error(got)
+	}
+}
+
+func TestScalars(t *testing.T) {
+	t.Parallel()
+	value := []byte(` {"a" : [1,-2.5e+1, "x\"y"], "b":null} `)
+	var got []string
+	for start, end := range Scalars(value) {
+		got = append(got, string(value[start:end]))
+	}
+	if want := []string{`"a"`, `1`, `-2.5e+1`, `"x\"y"`, `"b"`, `null`}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Nothing that is called for every byte of a call's arguments and result allocates.
+func TestAllocations(t *testing.T) {
+	value := []byte(samples[5])
+	text := string(value)
+	if n := testing.AllocsPerRun(100, func() {
+		for range Scalars(value) {
+		}
+		for range Members(value) {
+		}
+		_, _ = Outline(value, 10)
+		_, _ = ValueEnd(text, 1), ValueEnd(value, 1)
+		_ = Unquote(`"plain"`)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,163 @@
+// Package rawjson reads JSON as the bytes that it is, for what gjson and jsontext do not offer: where a value ends, the
+// members of an object with their keys as they are spelled, how deep a text nests. Nothing is decoded, copied or allocated.
+//
+// But for Outline, the functions are for JSON that is known to be valid. On anything else they end early and never panic.
+package rawjson
+
+import (
+	"iter"
+	"strings"
+	"unsafe"
+)
+
+// Text is what holds JSON.
+type Text interface{ ~string | ~[]byte }
+
+// View returns text as a string without copying it. The string must not outlive the next change of the bytes.
+func View[T Text](text T) string { return *(*string)(unsafe.Pointer(&text)) }
+
+// SkipBlanks returns the index of the first byte from i on that is no white space.
+func SkipBlanks[T Text](text T, i int) int {
+	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// StringEnd returns the index after the string whose opening quote is at start; the end of text if it is not closed.
+func StringEnd[T Text](text T, start int) int { return stringEnd(View(text), start) }
+
+func stringEnd(text string, start int) int {
+	first := start + 1
+	for i := first; i < len(text); i++ {
+		n := strings.IndexByte(text[i:], '"')
+		if n < 0 {
+			break
+		}
+		i += n
+		escapes := 0
+		for i-1-escapes >= first && text[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// ValueEnd returns the index after the value that begins at start.
+func ValueEnd[T Text](text T, start int) int { return valueEnd(View(text), start) }
+
+// Byte classes for the loops below.
+var (
+	structural = [256]bool{'"': true, '{': true, '}': true, '[': true, ']': true}
+	ending     = [256]bool{',': true, ':': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
+)
+
+func valueEnd(text string, start int) int {
+	if start >= len(text) {
+		return len(text)
+	}
+	switch text[start] {
+	case '"':
+		return stringEnd(text, start)
+	case '{', '[':
+		return nestedEnd(text, start)
+	}
+	i := start
+	for i < len(text) && !ending[text[i]] {
+		i++
+	}
+	return i
+}
+
+// nestedEnd is the end of the object or array that begins at i.
+func nestedEnd(text string, i int) int {
+	depth := 0
+	for i < len(text) {
+		switch text[i] {
+		case '"':
+			i = stringEnd(text, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+			if depth == 0 {
+				return i + 1
+			}
+		}
+		for i++; i < len(text) && !structural[text[i]]; i++ {
+		}
+	}
+	return len(text)
+}
+
+// Elements gives the start and end of each element of an array.
+func Elements(array []byte) iter.Seq2[int, int] {
+	i := SkipBlanks(array, 0)
+	if i == len(array) || array[i] != '[' {
+		return valuesFrom(array, len(array))
+	}
+	return valuesFrom(array, i+1)
+}
+
+// Values gives the start and end of each of the values that commas separate.
+func Values(list []byte) iter.Seq2[int, int] { return valuesFrom(list, 0) }
+
+func valuesFrom(text []byte, begin int) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for i := SkipBlanks(text, begin); i < len(text); i = SkipBlanks(text, i+1) { // past the comma
+			end := ValueEnd(text, i)
+			if end == i || !yield(i, end) {
+				return
+			}
+			if i = SkipBlanks(text, end); i == len(text) || text[i] != ',' {
+				return
+			}
+		}
+	}
+}
+
+// Members gives each key of an object, as it is spelled with its quotes, and its value.
+func Members(object []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		i := SkipBlanks(object, 0)
+		if i == len(object) || object[i] != '{' {
+			return
+		}
+		for i = SkipBlanks(object, i+1); i < len(object) && object[i] == '"'; i = SkipBlanks(object, i+1) { // past the comma
+			keyEnd := StringEnd(object, i)
+			colon := SkipBlanks(object, keyEnd)
+			if colon == len(object) || object[colon] != ':' {
+				return
+			}
+			start := SkipBlanks(object, colon+1)
+			end := ValueEnd(object, start)
+			if end == start || !yield(object[i:keyEnd], object[start:end]) {
+				return
+			}
+			if i = SkipBlanks(object, end); i == len(object) || object[i] != ',' {
+				return
+			}
+		}
+	}
+}
+
+// Scalars gives the start and end of each string, key, number and literal of a value, at any depth.
+func Scalars(value []byte) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for i := 0; i < len(value); {
+			if c := value[i]; ending[c] || c == '{' || c == '[' {
+				i++
+				continue
+			}
+			end := ValueEnd(value, i)
+			if !yield(i, end) {
+				return
+			}
+			i = end
+		}
+	}
+}

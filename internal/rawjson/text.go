@@ -1,0 +1,78 @@
+package rawjson
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Outline looks at a text before anything recurses over it; the text need not be JSON. It counts the blanks between tokens,
+// and returns the index of the first bracket that is nested deeper than most; -1 if there is none.
+func Outline[T Text](text T, most int) (blanks, deep int) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i = StringEnd(text, i) - 1
+		case '{', '[':
+			if depth++; depth > most {
+				return blanks, i
+			}
+		case '}', ']':
+			depth--
+		case ' ', '\t', '\n', '\r':
+			blanks++
+		}
+	}
+	return blanks, -1
+}
+
+// AppendCompact appends a value without the blanks between its tokens.
+func AppendCompact(dst, value []byte) []byte {
+	for i := 0; i < len(value); {
+		switch value[i] {
+		case ' ', '\t', '\n', '\r':
+			i++
+		case '"':
+			end := StringEnd(value, i)
+			dst = append(dst, value[i:end]...)
+			i = end
+		default:
+			dst = append(dst, value[i])
+			i++
+		}
+	}
+	return dst
+}
+
+// Inside returns what stands between the quotes of a string, as it is spelled, or between the brackets of an array.
+func Inside(value []byte) []byte {
+	start := SkipBlanks(value, 0)
+	end := len(value)
+	for end > start && SkipBlanks(value[end-1:], 0) > 0 {
+		end--
+	}
+	if end-start < 2 {
+		return nil
+	}
+	return value[start+1 : end-1]
+}
+
+// Unquote returns the text that a string stands for, as encoding/json reads it: a lone surrogate is U+FFFD. The text of a
+// string without escapes is a part of quoted.
+func Unquote(quoted string) string {
+	if len(quoted) < 2 {
+		return ""
+	}
+	if strings.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports what is no UTF-8, which is replaced
+	return View(text)
+}
+
+// AppendQuote appends a text as a string with the fewest escapes. What is no UTF-8 becomes U+FFFD.
+func AppendQuote[T Text](dst []byte, text T) []byte {
+	dst, _ = jsontext.AppendQuote(dst, text) // likewise
+	return dst
+}

@@ -1,0 +1,129 @@
+package secret
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// Parts returns a secret and what of it is one by itself: each line, what follows the scheme of an Authorization header
+// (Bearer, Basic), and what Basic encodes, the user with the password and the password alone.
+func Parts(secret string) []string {
+	all := []string{secret}
+	if strings.Contains(secret, "\n") {
+		for line := range strings.Lines(secret) {
+			all = append(all, strings.TrimSpace(line))
+		}
+	}
+	trimmed := strings.TrimSpace(secret)
+	if trimmed != secret {
+		all = append(all, trimmed)
+	}
+	scheme, credentials, found := strings.Cut(trimmed, " ")
+	if !found || strings.ContainsAny(scheme, "=:;,") {
+		return all
+	}
+	credentials = strings.TrimSpace(credentials)
+	all = append(all, credentials)
+	if decoded, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "basic") {
+		_, password, _ := strings.Cut(string(decoded), ":")
+		all = append(all, string(decoded), password)
+	}
+	return all
+}
+
+// Of a secret that nobody configured, such as an argument of a call, short texts and plain words are left alone.
+const (
+	minUnusual = 8
+	minWord    = 16
+)
+
+// Unusual returns the parts of secrets that are not found in data by chance: texts of 8 bytes and more, of 16 if they are
+// letters only. It is for what is a secret by its place, and not by the configuration.
+func Unusual(secrets ...string) []string {
+	var unusual []string
+	for _, secret := range secrets {
+		for _, part := range Parts(secret) {
+			isWord := !strings.ContainsFunc(part, func(r rune) bool { return !unicode.IsLetter(r) })
+			if len(part) >= minUnusual && (!isWord || len(part) >= minWord) {
+				unusual = append(unusual, part)
+			}
+		}
+	}
+	return unusual
+}
+
+var (
+	keyText  = regexp.MustCompile(`^[A-Za-z0-9_.~%+=-]{20,}$`)
+	fileName = regexp.MustCompile(`\.(json|ya?ml|html?|md|txt|js|ts|py)$`)
+)
+
+// LooksLikeKey reports whether a text is long and mixes letters and digits, as keys do and names hardly ever.
+func LooksLikeKey(text string) bool {
+	return keyText.MatchString(text) && !fileName.MatchString(text) && strings.ContainsAny(text, "0123456789") &&
+		strings.ContainsFunc(text, unicode.IsLetter)
+}
+
+func isNumber(text string) bool {
+	return len(text) >= MinLength && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789+-.eE", r) })
+}
+
+// spellings returns the forms of at least shortest bytes in which a text stands in others; none if it is shorter itself. A
+// text of JSON is decoded before it is looked through: these are for JSON in a string of JSON, and for texts that are no JSON.
+func spellings(secret string, shortest int) []string {
+	if len(secret) < shortest {
+		return nil
+	}
+	plain, ascii := escaped(secret), asciiOnly(escaped(secret))
+	html, _ := json.Marshal(secret) // of a string: never fails
+	query := url.QueryEscape(secret)
+	forms := []string{
+		secret, plain, strings.ReplaceAll(plain, "/", `\/`), ascii, strings.ReplaceAll(ascii, "/", `\/`), string(html[1 : len(html)-1]),
+		query, strings.ToLower(query), strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret),
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		forms = append(forms, encoding.EncodeToString([]byte(secret)))
+		// What is encoded may begin one or two bytes before the secret, and go on after it: only the characters that are made
+		// of the secret's bits alone are known.
+		for before := range 3 {
+			text := encoding.EncodeToString(append(make([]byte, before), secret...))
+			forms = append(forms, text[(before*8+5)/6:(before+len(secret))*8/6])
+		}
+	}
+	long := forms[:0]
+	for _, form := range forms {
+		if len(form) >= shortest {
+			long = append(long, form)
+		}
+	}
+	return longestFirst(long)
+}
+
+// escaped is a text as it stands inside a JSON string, with the fewest escapes.
+func escaped(text string) string {
+	quoted := rawjson.AppendQuote(nil, text)
+	return string(quoted[1 : len(quoted)-1])
+}
+
+// asciiOnly escapes what is not ASCII inside a JSON string.
+func asciiOnly(text string) string {
+	var out strings.Builder
+	for _, c := range text {
+		switch {
+		case c < 0x80:
+			out.WriteRune(c)
+		case c < 0x10000:
+			fmt.Fprintf(&out, `\u%04x`, c)
+		default:
+			c -= 0x10000
+			fmt.Fprintf(&out, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
+		}
+	}
+	return out.String()
+}

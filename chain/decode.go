@@ -92,30 +92,6 @@ type decoder struct {
 	topFields []string // both
 }
 
-// member sets one field from its value and tells whether it knows the name.
-type member func(name string, value gjson.Result, at string) bool
-
-// object hands each member that is not null to set; a name that set does not know is a fault.
-func (d *decoder) object(value gjson.Result, at string, known []string, set member) {
-	if !value.IsObject() {
-		d.wrongType(at, "an object", value)
-		return
-	}
-	value.ForEach(func(key, v gjson.Result) bool {
-		if name := key.String(); !set(name, v, at) {
-			f := fault.New(fault.UnknownField, "unknown field %q", fault.ClipRunes(name, 60))
-			f.At, f.Available, f.Nearest = fault.Key(at, name), known, fault.Nearest(name, known, 1)
-			if len(f.Nearest) > 0 {
-				f.Message += ": did you mean " + f.Nearest[0] + "?"
-			} else {
-				f.Message += ": known here are " + strings.Join(known, ", ")
-			}
-			d.faults.add(f)
-		}
-		return true
-	})
-}
-
 func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
 	d.faults.add(fault.New(code, format, args...).Under(at))
 }
@@ -138,86 +114,89 @@ func insteadOf(want string, got gjson.Result) string {
 	return ", not " + kindOf(got)
 }
 
-// notSupported refuses a field of the contract that is not built yet; null is as if it were not there.
-func (d *decoder) notSupported(v gjson.Result, at, what string) {
-	if v.Type == gjson.Null {
-		return
-	}
+// notSupported refuses a part of the contract that is not built yet.
+func (d *decoder) notSupported(at, what string) {
 	d.fault(fault.NotSupported, at, "%s is not supported by this version: leave it out", what)
 }
 
-func (d *decoder) text(v gjson.Result, at, name string) string {
-	if v.Type != gjson.String && v.Type != gjson.Null {
-		d.wrongType(fault.Key(at, name), "a string", v)
+func (d *decoder) text(f *field, v gjson.Result, at string) string {
+	if v.Type != gjson.String {
+		d.wrongType(fault.Key(at, f.name), "a string", v)
 	}
 	return v.Str
 }
 
-// optionalText tells an absent text (nil) from an empty one.
-func (d *decoder) optionalText(v gjson.Result, at, name string) *string {
-	text := d.text(v, at, name)
-	if v.Type != gjson.String {
-		return nil
+// optionalText tells an absent text (nil) from an empty one. Of an expression `true` and `false` may be written without
+// quotes.
+func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
+	if v.IsBool() && f.kind == "expression" {
+		word := v.Raw
+		return &word
 	}
-	return &text
+	if text := d.text(f, v, at); v.Type == gjson.String {
+		return &text
+	}
+	return nil
 }
 
-func (d *decoder) boolean(v gjson.Result, at, name string) *bool {
-	if v.Type == gjson.Null {
-		return nil
-	}
+func (d *decoder) boolean(f *field, v gjson.Result, at string) *bool {
 	if !v.IsBool() {
-		d.wrongType(fault.Key(at, name), "true or false", v)
+		d.wrongType(fault.Key(at, f.name), "true or false", v)
 		return nil
 	}
 	b := v.Bool()
 	return &b
 }
 
-func (d *decoder) flag(v gjson.Result, at, name string) bool {
-	b := d.boolean(v, at, name)
-	return b != nil && *b
-}
-
 // maxInteger is above every limit there is.
 const maxInteger = math.MaxInt32
 
-// integer reads a whole number that fits an int32; written as 1e3 or 1.0 it is still whole.
-func (d *decoder) integer(v gjson.Result, at, name string) *int {
-	if v.Type == gjson.Null {
-		return nil
-	}
+// integer reads a whole number that fits an int32; written as 1e3 or 1.0 it is still whole. What is no page number is
+// bad_page.
+func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 	n := int(v.Num)
-	if v.Type == gjson.Number && v.Num > maxInteger {
-		d.wrongType(fault.Key(at, name), "at most "+itoa(maxInteger), v)
-		return nil
+	high := v.Type == gjson.Number && v.Num > maxInteger
+	whole := v.Type == gjson.Number && float64(n) == v.Num && n >= math.MinInt32
+	switch {
+	case f.kind == "page" && (high || !whole || n < 1):
+		want := "a whole number from 1"
+		if high {
+			want += " to " + itoa(maxInteger)
+		}
+		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, kindOf(v))
+	case high:
+		d.wrongType(fault.Key(at, f.name), "at most "+itoa(maxInteger), v)
+	case !whole:
+		d.wrongType(fault.Key(at, f.name), "a whole number", v)
+	default:
+		return &n
 	}
-	if v.Type != gjson.Number || float64(n) != v.Num || n < math.MinInt32 {
-		d.wrongType(fault.Key(at, name), "a whole number", v)
-		return nil
-	}
-	return &n
+	return nil
 }
 
-func (d *decoder) number(v gjson.Result, at, name string) int {
-	if n := d.integer(v, at, name); n != nil {
-		return *n
-	}
-	return 0
-}
-
-// raw keeps a value's bytes; want is "object" or "" for any value, which may then be null.
-func (d *decoder) raw(v gjson.Result, at, name, want string) []byte {
-	if want == "object" {
-		if v.Type == gjson.Null {
-			return nil
-		}
-		if !v.IsObject() {
-			d.wrongType(fault.Key(at, name), "an object", v)
-			return nil
-		}
+// raw keeps a value's bytes.
+func (d *decoder) raw(f *field, v gjson.Result, at string) []byte {
+	if f.kind != "any" && !v.IsObject() {
+		d.wrongType(fault.Key(at, f.name), "an object", v)
+		return nil
 	}
 	return []byte(v.Raw)
+}
+
+func (d *decoder) texts(v gjson.Result, at string) []string {
+	if !v.IsArray() {
+		d.wrongType(at, "an array of strings", v)
+		return nil
+	}
+	var texts []string
+	v.ForEach(func(_, element gjson.Result) bool {
+		if element.Type != gjson.String {
+			d.wrongType(fault.Index(at, len(texts)), "a string", element)
+		}
+		texts = append(texts, element.Str)
+		return true
+	})
+	return texts
 }
 
 func kindOf(v gjson.Result) string {

@@ -8,9 +8,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// taken are the names that a hoisted one cannot have, beside the fields of a chain, a fetch and a step: the fields that
-// are not built yet, and those of the tools that call one function or tell of functions.
-var taken = []string{"resume", "replace", "assume", "approve", "undo", "action", "resource", "schema", "again", "names"}
+// taken are the names that a hoisted one cannot have, beside the fields of a chain, a fetch and a step: those of the tools
+// that call one function or tell of functions.
+var taken = []string{"action", "resource", "schema", "again", "names"}
 
 // HoistFaults says which names cannot be hoisted, on any door, as they mean something there already: bad_request, At
 // /hoist/N.
@@ -20,7 +20,7 @@ func HoistFaults(names []string) (faults []*fault.Error) {
 		switch {
 		case name == "":
 			f = fault.New(fault.BadRequest, "a hoisted name is empty: drop it")
-		case slices.ContainsFunc([][]string{chainFields, fetchFields, stepFields, taken}, func(known []string) bool { return slices.Contains(known, name) }):
+		case requestShape.field(name) != nil || fetchShape.field(name) != nil || stepShape.field(name) != nil || slices.Contains(taken, name):
 			f = fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name)
 		default:
 			continue

@@ -15,7 +15,7 @@ var (
 	likeArgs = []string{"arguments", "params", "parameters", "input", "inputs"}
 )
 
-// maxShownArgs bounds, in characters, the arguments that a fault repeats.
+// maxShownArgs bounds, in characters, what a fault repeats of a step.
 const maxShownArgs = 300
 
 // misnamed is one fault for a step that has its fn or its args under another name, which shows the step as it should be;
@@ -39,12 +39,12 @@ func misnamed(step gjson.Result, at string) *fault.Error {
 	}
 	shown := ""
 	if fn.Exists() {
-		shown = `"fn":` + fault.ClipRunes(fn.Raw, maxFunctionName) + ","
+		shown = `"fn":` + fault.ClipRunes(fn.Raw, maxShownArgs) + ","
 	}
 	if args.Exists() {
 		shown += `"args":` + fault.ClipRunes(args.Raw, maxShownArgs)
 	}
 	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "), strings.TrimSuffix(shown, ",")).Under(at)
-	f.Available = stepFields
+	f.Available = stepShape.names
 	return f
 }

@@ -176,7 +176,7 @@ func (o *Options) setDefaults() error {
 	if faults := HoistFaults(o.Hoist); len(faults) > 0 {
 		return faults[0]
 	}
-	o.topFields = slices.Concat(chainFields, o.Hoist)
+	o.topFields = slices.Concat(requestShape.names, o.Hoist)
 	switch {
 	case o.LeanAbove < -1:
 		return fault.New(fault.BadRequest, "LeanAbove is %d: it is a number of tokens, and -1 means never", o.LeanAbove)

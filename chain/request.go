@@ -4,10 +4,10 @@ package chain
 // The tags say what a value may be; what depends on the server's limits or on other fields is checked by compile.
 type request struct {
 	Steps   []step         `json:"steps" validate:"-"` // each is checked where it is decoded
-	Input   []byte         `json:"input" validate:"-"`
-	Params  []byte         `json:"params" validate:"-"`
-	Common  []byte         `json:"common" validate:"-"`
-	Return  []byte         `json:"return" validate:"-"` // `null` is an explicit null
+	Input   []byte         `json:"input" kind:"object" validate:"-"`
+	Params  []byte         `json:"params" kind:"schemas" validate:"-"`
+	Common  []byte         `json:"common" kind:"object" validate:"-"`
+	Return  []byte         `json:"return" kind:"any" validate:"-"` // `null` is an explicit null
 	Verify  bool           `json:"verify"`
 	Budget  *budgetRequest `json:"budget"`
 	OnError string         `json:"onError" validate:"omitempty,oneof=stop continue"`
@@ -15,6 +15,14 @@ type request struct {
 	DryRun  bool           `json:"dryRun"`
 	Trace   string         `json:"trace" validate:"omitempty,oneof=none summary full"`
 	Name    string         `json:"name" validate:"max=200"`
+
+	Description string `json:"description"`
+	Version     string `json:"version"`
+	Schema      string `json:"$schema"`
+	Resume      later  `json:"resume"`
+	Replace     later  `json:"replace"`
+	Assume      later  `json:"assume"`
+	Approve     later  `json:"approve"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
 	stepsRaw string         // `steps` as written, compact
@@ -34,17 +42,18 @@ type budgetRequest struct {
 type step struct {
 	Fn          string         `json:"fn" validate:"max=256"`
 	Expr        *string        `json:"expr" validate:"-"`
-	Args        []byte         `json:"args" validate:"-"`
+	Args        []byte         `json:"args" kind:"object" validate:"-"`
 	Chain       *inline        `json:"chain" validate:"-"`
 	ID          string         `json:"id" validate:"omitempty,identifier,unreserved"`
-	When        *string        `json:"when" validate:"omitnil,min=1"`
+	When        *string        `json:"when" kind:"expression" validate:"omitnil,min=1"`
 	ForEach     *string        `json:"forEach" validate:"omitnil,min=1"`
 	Concurrency *int           `json:"concurrency" validate:"omitnil,min=1"`
 	Repeat      *repeatRequest `json:"repeat"`
 	Select      *string        `json:"select" validate:"omitnil,min=1"`
-	OrElse      []byte         `json:"orElse" validate:"-"` // `null` is an explicit null
+	OrElse      []byte         `json:"orElse" kind:"any" validate:"-"` // `null` is an explicit null
 	TimeoutMs   *int           `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
 	Retry       *retryRequest  `json:"retry"`
+	Undo        later          `json:"undo"`
 
 	literal    bool // Args hold no references: a single call's
 	argsBroken bool // args were given and are no object: Args is nil
@@ -53,7 +62,7 @@ type step struct {
 // inline is a chain in place of a function.
 type inline struct {
 	Steps  []step `json:"steps" validate:"-"`
-	Return []byte `json:"return" validate:"-"`
+	Return []byte `json:"return" kind:"any" validate:"-"`
 }
 
 // repeatRequest calls again until an expression over the result is true.
@@ -74,8 +83,8 @@ type retryRequest struct {
 type fetchRequest struct {
 	Token      string         `json:"continuation_token"`
 	Mode       string         `json:"mode"`
-	Page       *int           `json:"page"`
-	PageSize   *int           `json:"page_size"`
+	Page       *int           `json:"page" kind:"page"`
+	PageSize   *int           `json:"page_size" kind:"page"`
 	FilterKeys []string       `json:"filter_keys"`
 	Query      string         `json:"query"`
 	Budget     *budgetRequest `json:"budget"`
@@ -83,19 +92,6 @@ type fetchRequest struct {
 
 	at string // JSON Pointer of the object that holds it
 }
-
-// The fields of each object that are carried out, for the nearest name; schema_test.go holds them equal to
-// chain.schema.json.
-var (
-	chainFields = []string{"steps", "input", "params", "common", "return", "verify", "budget", "onError", "lite", "dryRun",
-		"trace", "name", "description", "version", "$schema"}
-	fetchFields  = []string{"continuation_token", "mode", "page", "page_size", "filter_keys", "query", "budget", "lite"}
-	stepFields   = []string{"fn", "expr", "args", "chain", "id", "when", "forEach", "concurrency", "repeat", "select", "orElse", "timeoutMs", "retry"}
-	inlineFields = []string{"steps", "return"}
-	budgetFields = []string{"maxTotalTokens", "maxSteps", "maxCalls", "maxDurationMs"}
-	repeatFields = []string{"until", "max", "delayMs", "collect"}
-	retryFields  = []string{"max", "backoffMs"}
-)
 
 // reserved names cannot be ids: they are roots of references.
 var reserved = map[string]bool{"input": true, "item": true, "index": true, "prev": true, "result": true, "state": true,

@@ -25,12 +25,12 @@ func TestSchemaKnowsTheFields(t *testing.T) {
 		schema  object
 		decoded [][]string
 	}{
-		"chain":  {s.object, [][]string{chainFields, fetchFields}},
-		"step":   {s.Defs["step"], [][]string{stepFields}},
-		"inline": {s.Defs["inline"], [][]string{inlineFields}},
-		"budget": {s.Defs["budget"], [][]string{budgetFields}},
-		"repeat": {s.Defs["repeat"], [][]string{repeatFields}},
-		"retry":  {s.Defs["retry"], [][]string{retryFields}},
+		"chain":  {s.object, [][]string{requestShape.names, fetchShape.names}},
+		"step":   {s.Defs["step"], [][]string{stepShape.names}},
+		"inline": {s.Defs["inline"], [][]string{inlineShape.names}},
+		"budget": {s.Defs["budget"], [][]string{requestShape.field("budget").inner.names}},
+		"repeat": {s.Defs["repeat"], [][]string{stepShape.field("repeat").inner.names}},
+		"retry":  {s.Defs["retry"], [][]string{stepShape.field("retry").inner.names}},
 	} {
 		var published []string
 		for field := range test.schema.Properties {

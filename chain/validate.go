@@ -32,9 +32,6 @@ var tagValidator = sync.OnceValue(func() *validator.Validate {
 	return v
 })
 
-// maxFunctionName is the tag of step.Fn.
-const maxFunctionName = 256
-
 // tags checks what was decoded at a place by the tags of its type. A place that is at fault already is not named again.
 func (d *decoder) tags(decoded any, at string) {
 	var fields validator.ValidationErrors

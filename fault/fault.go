@@ -8,102 +8,6 @@ import (
 	"fmt"
 )
 
-// Code is one word of the closed list below. Programs and tests look at codes, never at messages. A released code is
-// not renamed.
-type Code string
-
-// The closed list. Where a code can be both a compile fault and a run-time error, it means the same in both.
-const (
-	BadJSON          Code = "bad_json"          // not JSON: syntax, encoding, depth, duplicate keys
-	BadRequest       Code = "bad_request"       // JSON, but a value or a combination of fields that is not accepted
-	Compile          Code = "compile"           // the chain has faults; nothing ran
-	UnknownField     Code = "unknown_field"     // a field that the contract or the configuration does not know
-	UnknownFunction  Code = "unknown_function"  // a name that resolves to no function, or to several, in the caller's view
-	BadArguments     Code = "bad_arguments"     // arguments that do not fit the function's input schema
-	BadReference     Code = "bad_reference"     // a reference that is malformed, or points forward or nowhere
-	ReferenceMissing Code = "reference_missing" // a well-formed reference that finds nothing at run time
-	BadExpression    Code = "bad_expression"    // an expression that does not compile, fails, or passes its bounds
-	LimitExceeded    Code = "limit_exceeded"    // a limit of the server or of the chain's budget is passed
-	BudgetTooSmall   Code = "budget_too_small"  // the token budget is below the least that an answer needs
-	NotSupported     Code = "not_supported"     // part of the contract that this version does not carry out
-	FunctionFailed   Code = "function_failed"   // the function said that it failed
-	Timeout          Code = "timeout"           // a deadline passed; the call was cancelled
-	Cancelled        Code = "cancelled"         // the client cancelled
-	Unavailable      Code = "unavailable"       // the source could not be reached
-	NotRecorded      Code = "not_recorded"      // a replay was asked for a call that is not in the recording
-	TokenExpired     Code = "token_expired"     // the continuation token is not live for this caller
-	BadMode          Code = "bad_mode"          // an unknown fetch mode, or one that does not fit the result
-	BadPage          Code = "bad_page"          // a page or page size that is not acceptable
-	Denied           Code = "denied"            // the caller, the configuration or the host rules forbid it
-	ApprovalRequired Code = "approval_required" // the plan must be approved before it runs
-	ResumeConflict   Code = "resume_conflict"   // a resume would repeat or change a write that was applied
-	Busy             Code = "busy"              // too much at once; try again later
-	Internal         Code = "internal"          // a defect of onecall or of a function (a panic, an invalid result)
-)
-
-// properties of a code: the exit status of the command line, the HTTP status where an answer is one, and whether the
-// same request may succeed when it is simply sent again.
-type properties struct {
-	exit, http int
-	retryable  bool
-}
-
-var table = map[Code]properties{
-	BadJSON:          {3, 400, false},
-	BadRequest:       {2, 400, false},
-	Compile:          {3, 422, false},
-	UnknownField:     {3, 422, false},
-	UnknownFunction:  {3, 404, false},
-	BadArguments:     {1, 422, false},
-	BadReference:     {3, 422, false},
-	ReferenceMissing: {1, 422, false},
-	BadExpression:    {1, 422, false},
-	LimitExceeded:    {1, 413, false},
-	BudgetTooSmall:   {3, 422, false},
-	NotSupported:     {3, 501, false},
-	FunctionFailed:   {1, 502, false},
-	Timeout:          {1, 504, true},
-	Cancelled:        {130, 499, true},
-	Unavailable:      {5, 503, true},
-	NotRecorded:      {1, 404, false},
-	TokenExpired:     {1, 410, false},
-	BadMode:          {2, 400, false},
-	BadPage:          {2, 400, false},
-	Denied:           {1, 403, false},
-	ApprovalRequired: {1, 403, false},
-	ResumeConflict:   {1, 409, false},
-	Busy:             {1, 429, true},
-	Internal:         {1, 500, false},
-}
-
-// Codes returns the closed list, in the order of its definition.
-func Codes() []Code {
-	return []Code{BadJSON, BadRequest, Compile, UnknownField, UnknownFunction, BadArguments, BadReference,
-		ReferenceMissing, BadExpression, LimitExceeded, BudgetTooSmall, NotSupported, FunctionFailed, Timeout,
-		Cancelled, Unavailable, NotRecorded, TokenExpired, BadMode, BadPage, Denied, ApprovalRequired,
-		ResumeConflict, Busy, Internal}
-}
-
-// Exit is the command line's exit status for an answer with this code; 1 for a code that is not in the list.
-func (c Code) Exit() int {
-	if p, ok := table[c]; ok {
-		return p.exit
-	}
-	return 1
-}
-
-// HTTP is the status of an HTTP answer with this code (on MCP an error is a tool result instead); 500 for a code that
-// is not in the list.
-func (c Code) HTTP() int {
-	if p, ok := table[c]; ok {
-		return p.http
-	}
-	return 500
-}
-
-// Retryable tells whether the same request, sent again unchanged, may succeed.
-func (c Code) Retryable() bool { return table[c].retryable }
-
 // Outcome is what is known of the work of a call.
 type Outcome string
 
@@ -129,13 +33,7 @@ func OutcomeOf(err error) Outcome {
 	case f.Status >= 500:
 		return SentUnknown
 	}
-	switch f.Code {
-	case Timeout, Cancelled, Unavailable, Internal:
-		return SentUnknown
-	case NotRecorded:
-		return NotSent
-	}
-	return Failed
+	return f.Code.row().outcome
 }
 
 // Error is a coded error. The zero value of every field but Code and Message means "not known" or "does not apply".

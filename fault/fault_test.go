@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// TestListIsClosed holds the constants, Codes and the table to one another.
-func TestListIsClosed(t *testing.T) {
+// TestTable holds the table to the constants, each of which has one row, and to statuses that say failure.
+func TestTable(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,19 +35,16 @@ func TestListIsClosed(t *testing.T) {
 	if !slices.Equal(constants, Codes()) {
 		t.Errorf("the constants are %v, Codes gives %v", constants, Codes())
 	}
-	if len(table) != len(constants) {
-		t.Errorf("the table has %d codes, the list %d", len(table), len(constants))
-	}
 	for _, c := range constants {
-		if c.Exit() < 1 || c.HTTP() < 400 || c.HTTP() > 599 {
-			t.Errorf("%s: exit %d, HTTP %d", c, c.Exit(), c.HTTP())
+		if c.Exit() < 1 || c.HTTP() < 400 || c.HTTP() > 599 || c.Help() == "" {
+			t.Errorf("%s: exit %d, HTTP %d, %q", c, c.Exit(), c.HTTP(), c.Help())
 		}
 	}
 }
 
 func TestUnknownCode(t *testing.T) {
 	t.Parallel()
-	if c := Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() {
+	if c := Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help() != "" || OutcomeOf(New(c, "x")) != Failed {
 		t.Errorf("an unknown code gives %d, %d, %t", c.Exit(), c.HTTP(), c.Retryable())
 	}
 }

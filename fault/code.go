@@ -1,0 +1,108 @@
+package fault
+
+// Code is one word of the closed list below. Programs and tests look at codes, never at messages. A released code is
+// not renamed.
+type Code string
+
+// The closed list; what each means is its Help. A code that can be both a compile fault and a run-time error means the
+// same in both.
+const (
+	BadJSON          Code = "bad_json"
+	BadRequest       Code = "bad_request"
+	Compile          Code = "compile"
+	UnknownField     Code = "unknown_field"
+	UnknownFunction  Code = "unknown_function"
+	BadArguments     Code = "bad_arguments"
+	BadReference     Code = "bad_reference"
+	ReferenceMissing Code = "reference_missing"
+	BadExpression    Code = "bad_expression"
+	LimitExceeded    Code = "limit_exceeded"
+	BudgetTooSmall   Code = "budget_too_small"
+	NotSupported     Code = "not_supported"
+	FunctionFailed   Code = "function_failed"
+	Timeout          Code = "timeout"
+	Cancelled        Code = "cancelled"
+	Unavailable      Code = "unavailable"
+	NotRecorded      Code = "not_recorded"
+	TokenExpired     Code = "token_expired"
+	BadMode          Code = "bad_mode"
+	BadPage          Code = "bad_page"
+	Denied           Code = "denied"
+	ApprovalRequired Code = "approval_required"
+	ResumeConflict   Code = "resume_conflict"
+	Busy             Code = "busy"
+	Internal         Code = "internal"
+)
+
+// row is all that is known of a code.
+type row struct {
+	code      Code
+	exit      int     // status of the command line
+	http      int     // status of an HTTP answer
+	retryable bool    // the same request may succeed when it is sent again
+	outcome   Outcome // of a call of a function that writes, where the error itself does not say
+	help      string
+}
+
+// table has a row for each code: everything else that lists codes reads it or is generated from it.
+var table = []row{
+	{BadJSON, 3, 400, false, Failed, "not JSON: syntax, encoding, depth, duplicate keys"},
+	{BadRequest, 2, 400, false, Failed, "JSON, but a value or a combination of fields that is not accepted"},
+	{Compile, 3, 422, false, Failed, "the chain has faults; nothing ran"},
+	{UnknownField, 3, 422, false, Failed, "a field that the contract or the configuration does not know"},
+	{UnknownFunction, 3, 404, false, Failed, "a name that resolves to no function, or to several, in the caller's view"},
+	{BadArguments, 1, 422, false, Failed, "arguments that do not fit the function's input schema"},
+	{BadReference, 3, 422, false, Failed, "a reference that is malformed, or points forward or nowhere"},
+	{ReferenceMissing, 1, 422, false, Failed, "a well-formed reference that finds nothing at run time"},
+	{BadExpression, 1, 422, false, Failed, "an expression that does not compile, fails, or passes its bounds"},
+	{LimitExceeded, 1, 413, false, Failed, "a limit of the server or of the chain's budget is passed"},
+	{BudgetTooSmall, 3, 422, false, Failed, "the token budget is below the least that an answer needs"},
+	{NotSupported, 3, 501, false, Failed, "part of the contract that this version does not carry out"},
+	{FunctionFailed, 1, 502, false, Failed, "the function said that it failed"},
+	{Timeout, 1, 504, true, SentUnknown, "a deadline passed; the call was cancelled"},
+	{Cancelled, 130, 499, true, SentUnknown, "the client cancelled"},
+	{Unavailable, 5, 503, true, SentUnknown, "the source could not be reached"},
+	{NotRecorded, 1, 404, false, NotSent, "a replay was asked for a call that is not in the recording"},
+	{TokenExpired, 1, 410, false, Failed, "the continuation token is not live for this caller"},
+	{BadMode, 2, 400, false, Failed, "an unknown fetch mode, or one that does not fit the result"},
+	{BadPage, 2, 400, false, Failed, "a page or page size that is not acceptable"},
+	{Denied, 1, 403, false, Failed, "the caller, the configuration or the host rules forbid it"},
+	{ApprovalRequired, 1, 403, false, Failed, "the plan must be approved before it runs"},
+	{ResumeConflict, 1, 409, false, Failed, "a resume would repeat or change a write that was applied"},
+	{Busy, 1, 429, true, Failed, "too much at once; try again later"},
+	{Internal, 1, 500, false, SentUnknown, "a defect of onecall or of a function: a panic, an invalid result"},
+}
+
+// unlisted stands for a code that is not in the list.
+var unlisted = row{exit: 1, http: 500, outcome: Failed}
+
+func (c Code) row() *row {
+	for i := range table {
+		if table[i].code == c {
+			return &table[i]
+		}
+	}
+	return &unlisted
+}
+
+// Codes returns the closed list, in the order of its definition.
+func Codes() []Code {
+	codes := make([]Code, len(table))
+	for i := range table {
+		codes[i] = table[i].code
+	}
+	return codes
+}
+
+// Exit is the command line's exit status for an answer with this code; 1 for a code that is not in the list.
+func (c Code) Exit() int { return c.row().exit }
+
+// HTTP is the status of an HTTP answer with this code (on MCP an error is a tool result instead); 500 for a code that
+// is not in the list.
+func (c Code) HTTP() int { return c.row().http }
+
+// Retryable reports whether the same request, sent again unchanged, may succeed.
+func (c Code) Retryable() bool { return c.row().retryable }
+
+// Help is what the code means, in one line; "" for a code that is not in the list.
+func (c Code) Help() string { return c.row().help }

@@ -18,7 +18,6 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -30,7 +29,7 @@ type store struct {
 	test   *testing.T
 	server *mcp.Server
 	door   *mcp.Door
-	user   *auth.Caller // over stdio
+	user   *steps.Caller // over stdio
 	once   sync.Once
 	url    string
 	token  string // the last continuation token that was given
@@ -79,8 +78,8 @@ func serveStore(t *testing.T, options []byte) *store {
 	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite}); err != nil {
 		t.Fatal(err)
 	}
-	s := &store{test: t, user: &auth.Caller{ID: "user", Rights: auth.Rights{Tier: steps.TierReadWrite}}}
-	s.door = &mcp.Door{Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: steps.TierReadWrite}}}
+	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	s.door = &mcp.Door{Access: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if said.Get("tokens").Bool() {
 		s.door = &mcp.Door{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
 	}
@@ -98,12 +97,12 @@ func serveStore(t *testing.T, options []byte) *store {
 // badges knows callers by the names that they give for tokens.
 type badges struct{}
 
-func (badges) Verify(_ context.Context, token string) (*auth.Caller, error) {
+func (badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
 	switch token {
 	case "ann":
-		return &auth.Caller{ID: "token:ann", Rights: auth.Rights{Tier: steps.TierReadWrite}}, nil
+		return &steps.Caller{ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}}, nil
 	case "bob":
-		return &auth.Caller{ID: "token:bob", Rights: auth.Rights{Tier: steps.TierRead, Functions: "store.file.list"}}, nil
+		return &steps.Caller{ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "store.file.list"}}, nil
 	case "away":
 		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
 	}

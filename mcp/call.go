@@ -11,7 +11,6 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -96,7 +95,7 @@ func (c *call) enter() (leave func(), refused *fault.Error) {
 	s := c.face.server
 	allowed, refused := s.callers.begin(c.caller.ID, c.callsEach())
 	if refused != nil {
-		s.refused(c.ctx, RefusedRate, &auth.Caller{ID: c.caller.ID})
+		s.refused(c.ctx, RefusedRate, &steps.Caller{ID: c.caller.ID})
 		return nil, refused
 	}
 	running, end, refused := s.calls.start(c.ctx)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // callers counts what each caller does at the moment, and how often it comes.
@@ -107,7 +107,7 @@ func (c *callers) take(id string, l *Limits) time.Duration {
 }
 
 // take counts a request, and gives how long to wait if that is too many.
-func (s *Server) take(ctx context.Context, method string, caller *auth.Caller) (wait time.Duration) {
+func (s *Server) take(ctx context.Context, method string, caller *steps.Caller) (wait time.Duration) {
 	o := s.o()
 	if o.Limits.PerSecond == 0 || method == "ping" || strings.HasPrefix(method, "notifications/") {
 		return 0
@@ -124,7 +124,7 @@ func (s *Server) tooOften(wait time.Duration) *fault.Error {
 }
 
 // tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.
-func (f *face) tooMany(ctx context.Context, method string, extra *sdk.RequestExtra, caller *auth.Caller, refused *fault.Error) (sdk.Result, error) {
+func (f *face) tooMany(ctx context.Context, method string, extra *sdk.RequestExtra, caller *steps.Caller, refused *fault.Error) (sdk.Result, error) {
 	if method == "tools/call" {
 		engine := f.server.o().Engine
 		ctx, id := identified(ctx, engine, extra)
@@ -136,7 +136,7 @@ func (f *face) tooMany(ctx context.Context, method string, extra *sdk.RequestExt
 
 // callerOf is who has sent a request: whom its token names, else who the session is of (nil: there is none), else who comes
 // in by the door.
-func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *auth.Caller {
+func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *steps.Caller {
 	if v := visitorOf(extra); v != nil {
 		return v.Caller
 	}
@@ -146,5 +146,5 @@ func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *auth.Caller {
 	if door := s.door.Load(); door != nil {
 		return &door.Access
 	}
-	return &auth.Caller{}
+	return &steps.Caller{}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -176,7 +175,7 @@ func TestMatrixOfCauses(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {
 		name   string
-		caller auth.Caller
+		caller steps.Caller
 		open   bool // callers have no tokens
 		told   bool
 	}{
@@ -350,7 +349,7 @@ func TestCausesOverStdio(t *testing.T) {
 	back, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- w.ServeStdio(t.Context(), here, out, &auth.Caller{Rights: auth.Rights{Tier: steps.TierRead}})
+		done <- w.ServeStdio(t.Context(), here, out, &steps.Caller{Rights: steps.Rights{Tier: steps.TierRead}})
 	}()
 	client := connect(t, &sdk.IOTransport{Reader: back, Writer: there}, nil, statefulVersion)
 	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name, w.sick[0].good())} {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -34,7 +33,7 @@ func TestDeclaresWhatIsTold(t *testing.T) {
 					addUpstream(t, o, newBehind(t, openUpstream, false))
 					steps.Await(t.Context(), o.Catalog, nil)
 				})
-				url := s.http(t, &auth.Caller{ID: "a"})
+				url := s.http(t, &steps.Caller{ID: "a"})
 				_, hello := newRawClient(t, url, surface, test.version)
 				_, message, _ := strings.Cut(hello, "data: ")
 				capabilities := gjson.Get(message, "result.capabilities")

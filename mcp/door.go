@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Door says who comes in over HTTP.
 type Door struct {
-	Access  auth.Caller // of all who come, where Callers is nil
-	Callers Callers     // knows callers by their bearer tokens; nil: nobody has one
+	Access  steps.Caller // of all who come, where Callers is nil
+	Callers Callers      // knows callers by their bearer tokens; nil: nobody has one
 
 	URL   string   // at which clients reach /mcp, such as https://tools.example.com/mcp; "": by a loopback host only
 	Hosts []string // that are served beside loopback and URL's, with a port where that is not the scheme's own
@@ -39,7 +38,7 @@ type Door struct {
 type Callers interface {
 	// Verify gives the caller of a token: denied where there is none (rights.ErrScope inside: it is known and may do nothing),
 	// unavailable where that cannot be told now.
-	Verify(ctx context.Context, token string) (*auth.Caller, error)
+	Verify(ctx context.Context, token string) (*steps.Caller, error)
 }
 
 // Keyed is what Callers are, too, who verify tokens with keys that are taken back while calls run, such as a rights.Table. It is
@@ -49,7 +48,7 @@ type Keyed interface {
 	// Keys is a number that is another one once the keys are others. It is asked for at each request.
 	Keys() uint64
 	// Hold is as Verify, for a token that was accepted before, and may have expired since.
-	Hold(ctx context.Context, token string) (*auth.Caller, error)
+	Hold(ctx context.Context, token string) (*steps.Caller, error)
 	// Look has the keys looked at where that is due; now: whenever they were looked at last. It is called once a second.
 	Look(now bool)
 }
@@ -165,7 +164,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 }
 
 // settled are rights as faces know them.
-func settled(r auth.Rights) auth.Rights {
+func settled(r steps.Rights) steps.Rights {
 	r.Tier = max(r.Tier, steps.TierRead)
 	return r
 }

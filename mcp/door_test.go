@@ -17,7 +17,6 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -150,12 +149,12 @@ var (
 	writer = caller("writer", steps.TierReadWrite)
 )
 
-func caller(id string, tier steps.Tier) *auth.Caller {
-	return &auth.Caller{ID: id, Rights: auth.Rights{Tier: tier}}
+func caller(id string, tier steps.Tier) *steps.Caller {
+	return &steps.Caller{ID: id, Rights: steps.Rights{Tier: tier}}
 }
 
 // stdio connects a real client over stdio's transport.
-func (s *served) stdio(t testing.TB, a *auth.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
+func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
@@ -177,7 +176,7 @@ func (s *served) stdio(t testing.TB, a *auth.Caller, o *sdk.ClientOptions) *sdk.
 }
 
 // http serves over a loopback socket and gives the URL.
-func (s *served) http(t testing.TB, a *auth.Caller) string {
+func (s *served) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
 	return s.behind(t, &Door{Access: *a})
 }

@@ -15,7 +15,6 @@ import (
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -190,7 +189,7 @@ func TestRevokedAtTheLastMoment(t *testing.T) {
 func TestFaceInUse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	r := auth.Rights{Tier: steps.TierRead}
+	r := steps.Rights{Tier: steps.TierRead}
 	swap := func() (old *generation) {
 		old = s.now.Load()
 		s.now.Store(newGeneration(&old.Options))
@@ -223,7 +222,7 @@ func TestFaceInUse(t *testing.T) {
 func TestFacesAtReloads(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	r := auth.Rights{Tier: steps.TierRead}
+	r := steps.Rights{Tier: steps.TierRead}
 	f := s.face(r, SurfaceFlat)
 	done := make(chan struct{})
 	var all sync.WaitGroup

@@ -12,7 +12,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -21,7 +20,7 @@ import (
 // sessions share it.
 type face struct {
 	server  *Server
-	rights  auth.Rights
+	rights  steps.Rights
 	surface Surface
 
 	begun   sync.Once    // it shows its tools
@@ -59,7 +58,7 @@ type tool struct {
 	dispatcher *groups.Dispatcher // nil: it is none
 }
 
-func (s *Server) newFace(r auth.Rights, surface Surface) *face {
+func (s *Server) newFace(r steps.Rights, surface Surface) *face {
 	f := &face{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	return f

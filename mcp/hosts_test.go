@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -39,7 +38,7 @@ func TestOwnToolsOfView(t *testing.T) {
 		name      string
 		functions []steps.Spec
 		absent    bool // a source whose functions are not known
-		caller    *auth.Caller
+		caller    *steps.Caller
 		want      string
 	}{
 		{"reads", []steps.Spec{local}, false, writer, `{"openWorldHint":false,"readOnlyHint":true}`},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -94,7 +93,7 @@ type pondering struct {
 	answer chan struct{} // closed when it is known
 }
 
-func (p *pondering) Verify(ctx context.Context, token string) (*auth.Caller, error) {
+func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	select {
 	case <-p.answer:
 		return p.badges.Verify(ctx, token)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // keyring knows callers by tokens that end, signed with keys that may be taken back: that is seen at the next look.
@@ -35,7 +35,7 @@ func newKeyring() *keyring {
 	return k
 }
 
-func (k *keyring) Verify(ctx context.Context, token string) (*auth.Caller, error) {
+func (k *keyring) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	caller, err := k.ask(ctx, token)
 	if err == nil && !time.Now().Before(caller.Expires) {
 		return nil, fault.New(fault.Denied, "it has expired")
@@ -43,11 +43,11 @@ func (k *keyring) Verify(ctx context.Context, token string) (*auth.Caller, error
 	return caller, err
 }
 
-func (k *keyring) Hold(ctx context.Context, token string) (*auth.Caller, error) {
+func (k *keyring) Hold(ctx context.Context, token string) (*steps.Caller, error) {
 	return k.ask(ctx, token)
 }
 
-func (k *keyring) ask(ctx context.Context, token string) (*auth.Caller, error) {
+func (k *keyring) ask(ctx context.Context, token string) (*steps.Caller, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.verified++

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
@@ -34,7 +33,7 @@ func TestMatrixOfRecordings(t *testing.T) {
 }
 
 // serveRecorded makes a world that is answered from a recording, which knows two functions more.
-func serveRecorded(t *testing.T, a auth.Caller, exists func(*steps.Spec) bool) *worldServer {
+func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) *worldServer {
 	t.Helper()
 	functions := markedFunctions()
 	for _, effect := range []steps.Effect{steps.Read, steps.Write} {

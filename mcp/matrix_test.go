@@ -13,7 +13,6 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 	"github.com/onecall-mcp/onecall/steps/ladder"
@@ -27,7 +26,7 @@ type worldServer struct {
 }
 
 // serveWorld makes the world of which only what exists accepts is there, served to one caller over HTTP, with a ladder.
-func serveWorld(t testing.TB, a auth.Caller, exists func(*steps.Spec) bool, change func(*Options)) *worldServer {
+func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, change func(*Options)) *worldServer {
 	t.Helper()
 	return serveThrough(t, a, exists, asItIs, change)
 }
@@ -37,7 +36,7 @@ func asItIs(r *steps.Registry) (*steps.Registry, error) { return r, nil }
 func everything(*steps.Spec) bool                       { return true }
 
 // serveThrough does so with calls that go through something below the ladder.
-func serveThrough(t testing.TB, a auth.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
+func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
 	t.Helper()
 	w := newWorld(t, exists, wrap, change)
 	w.url = w.http(t, &a)
@@ -159,8 +158,8 @@ func samplesOf(source string) (all []*steps.Spec) {
 }
 
 // rightsOfMatrix are the rights that the matrix tries: each tier, and lists of functions.
-func rightsOfMatrix() map[string]auth.Caller {
-	return map[string]auth.Caller{
+func rightsOfMatrix() map[string]steps.Caller {
+	return map[string]steps.Caller{
 		"read":              matrixCaller("a", steps.TierRead, ""),
 		"read_write":        matrixCaller("b", steps.TierReadWrite, ""),
 		"admin":             matrixCaller("c", steps.TierAdmin, ""),
@@ -173,7 +172,7 @@ func rightsOfMatrix() map[string]auth.Caller {
 
 // matrix is one caller's requests to both worlds.
 type matrix struct {
-	caller         auth.Caller
+	caller         steps.Caller
 	whole, lacking *rawClient // of the world with all functions, and of that without the hidden ones
 	words          []string   // that must not be read
 	token          string     // of the other caller's result
@@ -223,7 +222,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-func tryMatrix(t *testing.T, a auth.Caller, surface, version string, n int) {
+func tryMatrix(t *testing.T, a steps.Caller, surface, version string, n int) {
 	whole := serveWorld(t, a, everything, nil)
 	lacking := serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, nil)
 	tryWorlds(t, a, whole, lacking, surface, version, n)
@@ -242,7 +241,7 @@ func oneIn(ci, otherwise int) int {
 }
 
 // tryWorlds sends all paths to both worlds; n says which of them have their turn.
-func tryWorlds(t *testing.T, a auth.Caller, whole, lacking *worldServer, surface, version string, n int) {
+func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surface, version string, n int) {
 	all := whole.all
 	m := &matrix{caller: a, words: hiddenWords(a, all), token: othersToken(t, whole)}
 	var hello, helloLacking string

@@ -15,7 +15,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -135,10 +134,10 @@ func tryUpstreams(t *testing.T, m *matrix, whole, lacking *worldServer, surface,
 }
 
 // knownCallers are callers by their tokens.
-type knownCallers map[string]auth.Caller
+type knownCallers map[string]steps.Caller
 
 // Verify implements Callers.
-func (k knownCallers) Verify(_ context.Context, token string) (*auth.Caller, error) {
+func (k knownCallers) Verify(_ context.Context, token string) (*steps.Caller, error) {
 	caller, ok := k[token]
 	if !ok {
 		return nil, fault.New(fault.Denied, "nobody has this token")

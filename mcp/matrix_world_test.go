@@ -13,7 +13,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -220,12 +219,12 @@ func (b *brokenSource) Status() steps.Status {
 func whyBroken(source string) string { return source + "host" }
 
 // callerOf makes a caller; patterns as in rights.Rights.
-func matrixCaller(id string, tier steps.Tier, patterns string) auth.Caller {
-	return auth.Caller{ID: id, Rights: auth.Rights{Tier: tier, Functions: patterns}}
+func matrixCaller(id string, tier steps.Tier, patterns string) steps.Caller {
+	return steps.Caller{ID: id, Rights: steps.Rights{Tier: tier, Functions: patterns}}
 }
 
 // mayUse says what the rights of a caller come to, in other words than those that decide it.
-func mayUse(a auth.Caller, spec *steps.Spec) bool {
+func mayUse(a steps.Caller, spec *steps.Spec) bool {
 	need := steps.TierReadWrite
 	switch {
 	case spec.Tier != steps.TierDefault:
@@ -246,7 +245,7 @@ func mayUse(a auth.Caller, spec *steps.Spec) bool {
 }
 
 // hidden are the words that a caller must never read.
-func hiddenWords(a auth.Caller, all []*marked) (words []string) {
+func hiddenWords(a steps.Caller, all []*marked) (words []string) {
 	shown := map[string]bool{}
 	for _, m := range all {
 		if mayUse(a, &m.Spec) {

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // sender is where a request came from.
@@ -68,7 +69,7 @@ func (s *sender) name() string {
 }
 
 // refused tells of a request of a known caller that is refused.
-func (s *Server) refused(ctx context.Context, reason string, caller *auth.Caller) {
+func (s *Server) refused(ctx context.Context, reason string, caller *steps.Caller) {
 	s.o().Refused(reason)
 	s.tell(ctx, occasion{ofRefusal, reason, caller.ID}, "refused", func() []any {
 		attrs := []any{"reason", reason, "caller", caller.ID}
@@ -88,13 +89,20 @@ func (s *Server) turnedAway(r *http.Request, reason string, why *fault.Error) {
 	})
 }
 
+// whose is what an error of Callers.Verify may hold: the id of the caller whose token was refused, for logs; "": not known.
+type whose interface {
+	error
+	Whose() string
+}
+
 // refusedToken tells of a token that gives no rights, and why.
 func (s *Server) refusedToken(ctx context.Context, from *sender, reason string, err error) {
 	s.o().Refused(reason)
 	s.tell(ctx, occasion{ofToken, reason, from.name()}, "a token was refused", func() []any {
 		attrs := []any{"reason", reason}
-		if caller := auth.Whose(err); caller != "" {
-			attrs = append(attrs, "caller", caller)
+		var own whose
+		if errors.As(err, &own) && own.Whose() != "" {
+			attrs = append(attrs, "caller", own.Whose())
 		}
 		why := err
 		if f, ok := fault.As(err); ok && f.Err != nil {

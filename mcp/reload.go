@@ -3,7 +3,6 @@ package mcp
 import (
 	"sync"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -113,7 +112,7 @@ func (s *Server) dropFaces(old *generation) {
 	for _, n := range s.sessions {
 		seen[n.face] = true
 	}
-	streaming := map[auth.Rights]bool{}
+	streaming := map[steps.Rights]bool{}
 	for open := range s.streams {
 		streaming[settled(open.Rights)] = true
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -15,7 +14,7 @@ import (
 // or in another version of MCP; with fewer rights than it had then, the token reads as an expired one.
 func TestResultsOfFormerRights(t *testing.T) {
 	t.Parallel()
-	all := map[string]auth.Rights{
+	all := map[string]steps.Rights{
 		"read": {Tier: steps.TierRead}, "default": {}, "write": {Tier: steps.TierReadWrite}, "admin": {Tier: steps.TierAdmin},
 		"some": {Tier: steps.TierReadWrite, Functions: "shop.*"}, "other": {Tier: steps.TierReadWrite, Functions: "shop.echo shop.item.*"},
 	}
@@ -25,9 +24,9 @@ func TestResultsOfFormerRights(t *testing.T) {
 	s := serve(t, nil)
 	callers := badges{}
 	for token, r := range all {
-		callers[token] = &auth.Caller{ID: "jwt:one", Rights: r}
+		callers[token] = &steps.Caller{ID: "jwt:one", Rights: r}
 	}
-	callers["eve"] = &auth.Caller{ID: "jwt:eve", Rights: all["admin"]}
+	callers["eve"] = &steps.Caller{ID: "jwt:eve", Rights: all["admin"]}
 	url := s.behind(t, &Door{Callers: callers})
 	tokens := map[string]string{}
 	for had := range all {
@@ -59,22 +58,22 @@ func TestResultsOfFormerRights(t *testing.T) {
 func TestResultsAfterAChangeOfRights(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	door := func(r auth.Rights) *Door {
+	door := func(r steps.Rights) *Door {
 		return &Door{Callers: badges{"ann": {ID: "token:ann", Rights: r}}}
 	}
-	url := s.behind(t, door(auth.Rights{Tier: steps.TierReadWrite}))
+	url := s.behind(t, door(steps.Rights{Tier: steps.TierReadWrite}))
 	client := as(t, url, "ann", statelessVersion)
 	text, _ := ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 	fetch := `{"continuation_token":"` + gjson.Get(text, "continuation_token").Str + `","mode":"full","budget":{"maxTotalTokens":5000}}`
 	for i, change := range []struct {
-		to   auth.Rights
+		to   steps.Rights
 		want string
 	}{
-		{auth.Rights{Tier: steps.TierReadWrite}, ""},
-		{auth.Rights{Tier: steps.TierAdmin}, ""},
-		{auth.Rights{Tier: steps.TierRead}, "token_expired"},
-		{auth.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
-		{auth.Rights{Tier: steps.TierReadWrite}, ""},
+		{steps.Rights{Tier: steps.TierReadWrite}, ""},
+		{steps.Rights{Tier: steps.TierAdmin}, ""},
+		{steps.Rights{Tier: steps.TierRead}, "token_expired"},
+		{steps.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
+		{steps.Rights{Tier: steps.TierReadWrite}, ""},
 	} {
 		s.SetDoor(door(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {

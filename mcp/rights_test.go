@@ -14,18 +14,17 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // badges knows callers by the names that they give for tokens.
-type badges map[string]*auth.Caller
+type badges map[string]*steps.Caller
 
-func (b badges) Verify(_ context.Context, token string) (*auth.Caller, error) {
+func (b badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
 	switch caller := b[token]; {
 	case token == "scopeless":
 		f := fault.New(fault.Denied, "no scope")
-		f.Err = auth.ErrScope
+		f.Err = steps.ErrScope
 		return nil, f
 	case token == "unknowable":
 		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
@@ -37,9 +36,9 @@ func (b badges) Verify(_ context.Context, token string) (*auth.Caller, error) {
 }
 
 var staff = badges{
-	"ann": {ID: "token:ann", Rights: auth.Rights{Tier: steps.TierReadWrite}},
-	"bob": {ID: "token:bob", Rights: auth.Rights{Tier: steps.TierRead, Functions: "shop.item.* shop.slow"}},
-	"eve": {ID: "token:eve", Rights: auth.Rights{Tier: steps.TierReadWrite}},
+	"ann": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}},
+	"bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "shop.item.* shop.slow"}},
+	"eve": {ID: "token:eve", Rights: steps.Rights{Tier: steps.TierReadWrite}},
 }
 
 // bearing is an HTTP client with a token, which counts nothing and follows nothing.
@@ -317,7 +316,7 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.SetDoor(&Door{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: auth.Rights{Tier: steps.TierAdmin}}}})
+	s.SetDoor(&Door{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {

@@ -8,7 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/internal/admit"
-	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Defaults of Options.
@@ -127,12 +127,12 @@ func (s *Server) allFaces() []*face {
 
 // faceKey is what tells faces apart.
 type faceKey struct {
-	rights  auth.Rights
+	rights  steps.Rights
 	surface Surface
 }
 
 // face gives the face for callers of some rights on a surface.
-func (s *Server) face(r auth.Rights, surface Surface) *face {
+func (s *Server) face(r steps.Rights, surface Surface) *face {
 	r = settled(r)
 	key := faceKey{r, surface}
 	s.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -19,7 +18,7 @@ type session struct {
 	face   *face
 	id     string // over HTTP; "": it has none
 	sdk    *sdk.ServerSession
-	caller auth.Caller // whose it is
+	caller steps.Caller // whose it is
 
 	ctx    context.Context // of its calls; ends with the session
 	cancel context.CancelCauseFunc
@@ -38,7 +37,7 @@ type session struct {
 }
 
 // newSession makes what is kept of a caller's session.
-func newSession(f *face, ss *sdk.ServerSession, caller *auth.Caller) *session {
+func newSession(f *face, ss *sdk.ServerSession, caller *steps.Caller) *session {
 	n := &session{face: f, id: ss.ID(), sdk: ss, caller: *caller, used: time.Now(), taught: map[string]lesson{}, kept: &steps.Session{}}
 	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
@@ -46,7 +45,7 @@ func newSession(f *face, ss *sdk.ServerSession, caller *auth.Caller) *session {
 
 // session gives what is kept of a client with a session of this process, from its first request on; kept is the place that was
 // kept for it, nil: none.
-func (f *face) session(ss *sdk.ServerSession, caller *auth.Caller, kept *place) *session {
+func (f *face) session(ss *sdk.ServerSession, caller *steps.Caller, kept *place) *session {
 	s := f.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +159,7 @@ func (p *place) free() {
 
 // reserve keeps a place for one more session of a caller over HTTP. Most clients never end theirs: where there are too many
 // of the caller or of all, the one of them that was not used for longest gives way.
-func (s *Server) reserve(caller *auth.Caller) (*place, bool) {
+func (s *Server) reserve(caller *steps.Caller) (*place, bool) {
 	p := &place{s, caller.ID}
 	s.mu.Lock()
 	gone, ok := s.giveWay(s.sessionsEach(), func(id string) bool { return id == caller.ID })

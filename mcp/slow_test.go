@@ -15,7 +15,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -166,7 +165,7 @@ func TestFacesGo(t *testing.T) {
 	url := s.behind(t, &Door{Callers: staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	for i := range 20 {
-		with := badges{"ann": staff["ann"], "new": {ID: "token:new", Rights: auth.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}}}
+		with := badges{"ann": staff["ann"], "new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}}}
 		o, _ := s.another(t, nil)
 		if _, err := s.Reload(o, &Door{Callers: with}); err != nil {
 			t.Fatal(err)

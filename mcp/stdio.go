@@ -15,12 +15,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // ServeStdio serves one client that writes its messages to in, a line each, and reads from out, until in ends or ctx is
 // done; then running calls have Grace to end and to be answered. Nothing but the protocol may be written to out.
-func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *auth.Caller) error {
+func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
 	f := s.face(caller.Rights, s.o().Surface)
 	longest := int(s.o().MaxRequestBytes + envelope)
 	shared := &sharedWriter{out: out}

@@ -15,12 +15,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // visitor is who has sent a request over HTTP, and by which door's word.
 type visitor struct {
-	*auth.Caller
+	*steps.Caller
 	sender
 	door     *Door
 	keys     atomic.Uint64 // of the door, by which its token was verified
@@ -33,7 +33,7 @@ type visitor struct {
 type visitorKey struct{}
 
 // callerIn is who has sent the request whose context ctx is.
-func (s *Server) callerIn(ctx context.Context) *auth.Caller {
+func (s *Server) callerIn(ctx context.Context) *steps.Caller {
 	v, _ := ctx.Value(visitorKey{}).(*visitor)
 	return v.Caller
 }
@@ -90,7 +90,7 @@ func (s *Server) identify(d *Door, w http.ResponseWriter, r *http.Request) *visi
 		return nil
 	}
 	switch {
-	case errors.Is(err, auth.ErrScope):
+	case errors.Is(err, steps.ErrScope):
 		s.refusedToken(r.Context(), &v.sender, RefusedScope, err)
 		d.challenge(w, "insufficient_scope")
 		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)

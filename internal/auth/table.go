@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // What is inside a denied of Table.Verify, for errors.Is: the words that RFC 6750, section 3.1, has for a client.
 var (
-	ErrInvalid = errors.New("invalid_token")      // HTTP 401
-	ErrScope   = errors.New("insufficient_scope") // HTTP 403: the token is valid, and none of its scopes gives a tier
+	ErrInvalid = errors.New("invalid_token") // HTTP 401
+	ErrScope   = steps.ErrScope              // HTTP 403: the token is valid, and none of its scopes gives a tier
 )
 
 // Options tell which tokens are accepted. nil and the zero value accept none.

@@ -92,7 +92,7 @@ func checkRights(r Rights) (Rights, *fault.Error) {
 	if r.Functions == "" {
 		return r, nil
 	}
-	functions, faults := Patterns(strings.Fields(r.Functions))
+	functions, faults := steps.Patterns(strings.Fields(r.Functions))
 	if len(faults) > 0 {
 		return r, faults[0].Under("/functions")
 	}

@@ -72,14 +72,9 @@ type ownRefusal struct {
 // Unwrap gives what is told of it.
 func (o *ownRefusal) Unwrap() error { return o.error }
 
-// Whose is the id of the caller whose token was refused with this error of Verify, for logs; "": that is not known. It is known
-// where the token's signature holds, and it has expired or none of its scopes gives a tier.
-func Whose(err error) string {
-	if own := new(ownRefusal); errors.As(err, &own) {
-		return own.whose()
-	}
-	return ""
-}
+// Whose is the id of the caller whose token was refused, for logs; "": that is not known. It is known if the token's signature
+// holds, and it has expired or none of its scopes gives a tier.
+func (o *ownRefusal) Whose() string { return o.whose() }
 
 // whose is the id of a caller, if the token that tells it is signed with a key that is there.
 func (v *verifier) whose(signed *jose.JSONWebSignature, caller *Caller) string {

@@ -64,7 +64,7 @@ func (d *configDecoder) checkAccess(c *accessConfig) {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
 		d.tags(at, token)
 		d.needs(at, []string{"name", "sha256"}, token.Name != nil, token.SHA256 != nil)
-		_, faults := auth.Patterns(token.Functions)
+		_, faults := steps.Patterns(token.Functions)
 		for _, f := range faults {
 			f = f.Under(at + "/functions")
 			d.add(d.places[f.At], f.At, f)
@@ -193,7 +193,7 @@ func (c *accessConfig) table() []auth.Token {
 	var list []auth.Token
 	for i := range c.Tokens {
 		t := &c.Tokens[i]
-		functions, _ := auth.Patterns(t.Functions)
+		functions, _ := steps.Patterns(t.Functions)
 		list = append(list, auth.Token{Name: valueOr(t.Name, ""), SHA256: valueOr(t.SHA256, ""),
 			Rights: auth.Rights{Tier: tierOf(t.Tier, steps.TierRead), Functions: functions}})
 	}

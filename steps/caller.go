@@ -1,9 +1,7 @@
-// Package auth tells who a caller is by its bearer token, and what it may use. Tokens are those of a table that holds
-// their hashes, and the JWTs that one issuer has signed: onecall is then an OAuth 2.1 resource server (RFC 6750, RFC 9068).
-// How a token comes here, and what a client is told where it is refused, is the door's concern.
-package auth
+package steps
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,13 +9,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Rights are what a caller may use. Callers of equal rights (==) are shown the same.
 type Rights struct {
-	Tier steps.Tier // the highest that it may use; TierDefault: TierRead
-	// Functions are patterns of the names of the functions that it may use, as steps.Fits reads them, separated by blanks
+	Tier Tier // the highest that it may use; TierDefault: TierRead
+	// Functions are patterns of the names of the functions that it may use, as Fits reads them, separated by blanks
 	// (see Patterns): the names that onecall shows, after renaming, or the functions' paths. "": all functions of the tier.
 	Functions string
 }
@@ -26,17 +23,22 @@ type Rights struct {
 type Caller struct {
 	// ID is what results, sessions and rates are bound to, and by which logs and info name the caller: "token:NAME" of the
 	// table, "jwt:SUBJECT@ISSUER" of a JWT, whichever client of the subject has sent it. ISSUER is the first 8 hex digits of
-	// the SHA-256 of the issuer's name; a subject may hold an @ itself, so that it ends at the last one. The doors without tokens have names of their own, such as "http".
+	// the SHA-256 of the issuer's name; a subject may hold an @ itself, so that it ends at the last one. Callers without tokens
+	// have a name of their own, such as "http".
 	ID string
 	Rights
 	Expires time.Time // from then on the token is not accepted any more; zero: never
 }
 
-// Allows tells whether callers of these rights may use a function: its tier is not above theirs, and one of the patterns
-// fits its name. Of steps.View's sample for a source of which no function is known yet, "SOURCE.\x00", it tells whether a
+// ErrScope is inside the error of whoever verifies tokens (errors.Is): the token is valid, and gives no rights here
+// (RFC 6750, section 3.1: insufficient_scope, HTTP 403).
+var ErrScope = errors.New("insufficient_scope")
+
+// Allows reports whether callers of these rights may use a function: its tier is not above theirs, and one of the patterns
+// fits its name. Of View's sample for a source of which no function is known yet, "SOURCE.\x00", it reports whether a
 // pattern could fit the name of a function of that source.
-func (r Rights) Allows(spec *steps.Spec) bool {
-	if spec.MinimumTier() > max(r.Tier, steps.TierRead) {
+func (r Rights) Allows(spec *Spec) bool {
+	if spec.MinimumTier() > max(r.Tier, TierRead) {
 		return false
 	}
 	if r.Functions == "" {
@@ -51,17 +53,17 @@ func (r Rights) Allows(spec *steps.Spec) bool {
 	return false
 }
 
-// couldFit tells whether the pattern fits any name that begins with prefix and is longer: where they both have
+// couldFit reports whether the pattern fits any name that begins with prefix and is longer: where they both have
 // characters before the pattern's first *, they must agree, and there must be pattern left for the rest of the name.
 func couldFit(pattern, prefix string) bool {
 	head, _, open := strings.Cut(pattern, "*")
 	most, length := utf8.RuneCountInString(head), utf8.RuneCountInString(prefix)
 	both := min(most, length)
-	return (open || most > length) && steps.Fits(first(head, both), first(prefix, both))
+	return (open || most > length) && Fits(firstRunes(head, both), firstRunes(prefix, both))
 }
 
-// first is the first n characters of a text.
-func first(text string, n int) string {
+// firstRunes is the first n characters of a text.
+func firstRunes(text string, n int) string {
 	for i := range text {
 		if n == 0 {
 			return text[:i]
@@ -107,7 +109,7 @@ func checkPattern(pattern string) *fault.Error {
 func (r Rights) Unused(names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, pattern := range strings.Fields(r.Functions) {
-		if slices.ContainsFunc(names, func(name string) bool { return steps.Fits(pattern, name) }) ||
+		if slices.ContainsFunc(names, func(name string) bool { return Fits(pattern, name) }) ||
 			slices.ContainsFunc(absent, func(source string) bool { return couldFit(pattern, source+".") }) {
 			continue
 		}

@@ -1,0 +1,273 @@
+package mcp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/mcp"
+)
+
+// client sends the messages of a transcript, and gives what comes back.
+type client interface {
+	send(t *testing.T, what string, headers map[string]string) []string
+}
+
+// connect opens a client as its section is named.
+func (s *store) connect(t *testing.T, words []string) client {
+	t.Helper()
+	said := map[string]string{}
+	for _, word := range words[2:] {
+		name, value, _ := strings.Cut(word, "=")
+		said[name] = value
+	}
+	if words[0] == "stdio" {
+		return s.overStdio(t, words[1])
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := &httpClient{url: s.serveHTTP(t), version: words[1], token: said["token"], http: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	if surface := said["surface"]; surface != "" {
+		c.url += "?surface=" + surface
+	}
+	return c
+}
+
+// serveHTTP serves at a loopback address, once for all clients.
+func (s *store) serveHTTP(t *testing.T) string {
+	t.Helper()
+	s.once.Do(func() {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.server.ServeHTTP(ctx, l, s.door) }()
+		s.test.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				s.test.Errorf("ServeHTTP: %v", err)
+			}
+		})
+		s.url = "http://" + l.Addr().String() + mcp.Path
+	})
+	return s.url
+}
+
+// message is one message of the protocol, as a client of a version writes it.
+func message(version, method, params string, id int) string {
+	if version >= protocol.Stateless {
+		meta := `"_meta":{"` + metaPrefix + `protocolVersion":"` + version + `","` + metaPrefix + `clientCapabilities":{},"` + metaPrefix + `clientInfo":{"name":"t","version":"1"}}}`
+		if inner := strings.TrimSuffix(params, "}"); inner == "{" || inner == "" {
+			params = "{" + meta
+		} else {
+			params = inner + "," + meta
+		}
+	}
+	text := `{"jsonrpc":"2.0",`
+	if !strings.HasPrefix(method, "notifications/") {
+		text += `"id":` + strconv.Itoa(id) + `,`
+	}
+	text += `"method":"` + method + `"`
+	if params != "" {
+		text += `,"params":` + params
+	}
+	return text + "}"
+}
+
+const metaPrefix = "io.modelcontextprotocol/"
+
+// httpClient is a client over HTTP. It keeps its session as clients do.
+type httpClient struct {
+	url, version, token, session string
+	http                         *http.Client
+	requests                     int
+}
+
+func (c *httpClient) send(t *testing.T, what string, headers map[string]string) []string {
+	t.Helper()
+	method, rest, _ := strings.Cut(what, " ")
+	verb, body := http.MethodPost, rest
+	header := http.Header{"Accept": {"application/json, text/event-stream"}}
+	switch method {
+	case "GET", "DELETE":
+		verb = method
+	case "POST":
+	default:
+		c.requests++
+		body = message(c.version, method, rest, c.requests)
+		if c.version >= protocol.Stateless {
+			header.Set("Mcp-Method", method)
+			if name := gjson.Get(rest, "name").Str + gjson.Get(rest, "uri").Str; name != "" {
+				header.Set("Mcp-Name", name)
+			}
+		}
+	}
+	if verb == http.MethodPost {
+		header.Set("Content-Type", "application/json")
+	}
+	if method != "initialize" {
+		header.Set("Mcp-Protocol-Version", c.version)
+	}
+	if c.session != "" {
+		header.Set("Mcp-Session-Id", c.session)
+	}
+	if c.token != "" {
+		header.Set("Authorization", "Bearer "+c.token)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), verb, c.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range headers {
+		header.Set(name, value)
+		if value == "" {
+			header.Del(name)
+		}
+		if name == "Host" {
+			r.Host = value
+		}
+	}
+	r.Header = header
+	response, err := c.http.Do(r)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	defer response.Body.Close()
+	if id := response.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	return c.read(t, response)
+}
+
+// read gives the status with the headers that matter, and the messages.
+func (c *httpClient) read(t *testing.T, response *http.Response) []string {
+	t.Helper()
+	status := strconv.Itoa(response.StatusCode)
+	for _, name := range []string{"Mcp-Session-Id", "Www-Authenticate", "Retry-After", "Allow"} {
+		if value := response.Header.Get(name); value != "" {
+			status += " " + name + ": " + value
+		}
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{status}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if data, event := strings.CutPrefix(line, "data: "); event {
+			line = data
+		} else if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// stdioClient is a client over stdio.
+type stdioClient struct {
+	version  string
+	in       io.Writer
+	out      *bufio.Reader
+	requests int
+}
+
+func (s *store) overStdio(t *testing.T, version string) client {
+	t.Helper()
+	fromClient, in := io.Pipe()
+	out, toClient := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.server.ServeStdio(context.Background(), fromClient, toClient, s.user)
+		toClient.Close()
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		go io.Copy(io.Discard, out)
+		if err := <-ended; err != nil {
+			t.Errorf("ServeStdio: %v", err)
+		}
+	})
+	return &stdioClient{version: version, in: in, out: bufio.NewReader(out)}
+}
+
+// send writes one line, and reads to the answer of the request; nothing is read after a notification.
+func (c *stdioClient) send(t *testing.T, what string, _ map[string]string) []string {
+	t.Helper()
+	method, line, _ := strings.Cut(what, " ")
+	if method != "POST" {
+		c.requests++
+		line = message(c.version, method, line, c.requests)
+	}
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(method, "notifications/") {
+		return nil
+	}
+	var lines []string
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		lines = append(lines, strings.TrimSpace(line))
+		if gjson.Get(line, "id").Exists() && !gjson.Get(line, "method").Exists() {
+			return lines
+		}
+	}
+}
+
+var (
+	tokens   = regexp.MustCompile(`oc1_[\w-]+`)
+	sessions = regexp.MustCompile(`Mcp-Session-Id: \S+`)
+	fleeting = regexp.MustCompile(`(\\?"ms\\?":)\d+`)
+)
+
+// settle replaces what is never the same twice. The last continuation token is kept for recall.
+func (s *store) settle(line string) string {
+	if found := tokens.FindString(line); found != "" {
+		s.token = found
+	}
+	line = sessions.ReplaceAllString(tokens.ReplaceAllString(line, "TOKEN"), "Mcp-Session-Id: SESSION")
+	return fleeting.ReplaceAllString(compact(line), "${1}0")
+}
+
+// recall writes the last continuation token where a request has TOKEN.
+func (s *store) recall(line string) string { return strings.ReplaceAll(line, "TOKEN", s.token) }
+
+// manual is a long text that a model reads; other tests are about it.
+var manual = regexp.MustCompile(`"(description|instructions)":"((?:[^"\\]|\\.){60})(?:[^"\\]|\\.)+"`)
+
+// grammar is the schema of the tool chain, which is generated.
+var grammar = regexp.MustCompile(`"inputSchema":\{"type":"object","properties":\{"steps".*?\},"name":"chain`)
+
+// compact leaves out what every message has, and the ends of long descriptions.
+func compact(line string) string {
+	if !json.Valid([]byte(line)) {
+		return line
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(line)) != nil {
+		return line
+	}
+	text := strings.Replace(b.String(), `"jsonrpc":"2.0",`, "", 1)
+	return manual.ReplaceAllString(grammar.ReplaceAllString(text, `"inputSchema":"…","name":"chain`), `"$1":"$2…"`)
+}

@@ -1,0 +1,207 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/groups"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+// store is what transcripts are about: a source of files, and an MCP server of notes where the options ask for it.
+type store struct {
+	test   *testing.T
+	server *mcp.Server
+	door   *mcp.Door
+	user   *steps.Caller // over stdio
+	once   sync.Once
+	url    string
+	token  string // the last continuation token that was given
+}
+
+// serveStore serves what the section `options` of a transcript says.
+func serveStore(t *testing.T, options []byte) *store {
+	t.Helper()
+	said := gjson.ParseBytes(options)
+	surface, err := mcp.ParseSurface(said.Get("surface").String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := catalog.Add("store", shelves{}); err != nil {
+		t.Fatal(err)
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(memory, &budget.ResultsOptions{Counter: counter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dispatch, faults := groups.New(&groups.Config{Groups: []groups.Group{{Name: "files", Resources: []string{"file"}}}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	o := &mcp.Options{
+		Catalog: catalog, Counter: counter, Dispatch: dispatch, Surface: surface, Version: "1.2.3",
+		MaxTotalTokens: int(said.Get("maxTotalTokens").Int()), SessionTokens: int(said.Get("sessionTokens").Int()),
+		Lite: said.Get("lite").Bool(), ReadTool: said.Get("readTool").Bool(), Processed: said.Get("processed").Bool(), Stateless: said.Get("stateless").Bool(),
+		MaxRequestBytes: said.Get("maxRequestBytes").Int(),
+	}
+	if said.Get("upstream").Bool() {
+		passNotes(t, o)
+	}
+	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite}); err != nil {
+		t.Fatal(err)
+	}
+	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	s.door = &mcp.Door{Access: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	if said.Get("tokens").Bool() {
+		s.door = &mcp.Door{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
+	}
+	if s.server, err = mcp.New(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.server.Close()
+		catalog.Close()
+		results.Close()
+	})
+	return s
+}
+
+// badges knows callers by the names that they give for tokens.
+type badges struct{}
+
+func (badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
+	switch token {
+	case "ann":
+		return &steps.Caller{ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}}, nil
+	case "bob":
+		return &steps.Caller{ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "store.file.list"}}, nil
+	case "away":
+		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
+	}
+	return nil, fault.New(fault.Denied, "unknown")
+}
+
+// shelves is a source that reads, writes and fails.
+type shelves struct{}
+
+func (shelves) Close() error { return nil }
+
+func (shelves) Functions() []steps.Function {
+	function := func(name, description, input string, effect steps.Effect, call func(args gjson.Result) (string, error)) steps.Function {
+		return steps.Function{
+			Spec: steps.Spec{Name: "store." + name, Description: description, Input: json.RawMessage(input), Effect: effect, EffectDeclared: true},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				text, err := call(gjson.ParseBytes(args))
+				return []byte(text), err
+			},
+		}
+	}
+	return []steps.Function{
+		function("file.list", "Lists files.", `{"type":"object","properties":{"count":{"type":"integer"}}}`, steps.Read, func(args gjson.Result) (string, error) {
+			var files []string
+			for i := range args.Get("count").Int() {
+				files = append(files, fmt.Sprintf(`{"name":"file %d","size":%d}`, i, 100*i))
+			}
+			return `{"files":[` + strings.Join(files, ",") + `]}`, nil
+		}),
+		function("file.read", "Reads a file.", `{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`, steps.Read, func(args gjson.Result) (string, error) {
+			return `{"text":"the text of ` + args.Get("name").Str + `","id":12345678901234567890}`, nil
+		}),
+		function("file.write", "Writes a file.", `{"type":"object","required":["name","text"],"properties":{"name":{"type":"string"},"text":{"type":"string"}}}`, steps.Write,
+			func(gjson.Result) (string, error) { return `{"written":true}`, nil }),
+		function("fail", "Fails.", `{"type":"object"}`, steps.Read, func(gjson.Result) (string, error) {
+			return "", fault.New(fault.FunctionFailed, "the disk is full")
+		}),
+	}
+}
+
+// passNotes adds an MCP server whose tools, resources and prompts a flat surface passes through.
+func passNotes(t *testing.T, o *mcp.Options) {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "notes", Version: "1"}, &sdk.ServerOptions{
+		CompletionHandler: func(context.Context, *sdk.CompleteRequest) (*sdk.CompleteResult, error) {
+			return &sdk.CompleteResult{Completion: sdk.CompletionResultDetails{Values: []string{"yellow"}}}, nil
+		},
+	})
+	type noted struct {
+		Count int `json:"count"`
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "note", Description: "Notes.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
+		func(context.Context, *sdk.CallToolRequest, struct{ Text string }) (*sdk.CallToolResult, noted, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "noted"}}}, noted{1}, nil
+		})
+	sdk.AddTool(server, &sdk.Tool{Name: "lose", Description: "Loses a note."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return nil, nil, errors.New("the note is lost")
+	})
+	server.AddResource(&sdk.Resource{Name: "first", URI: "note://first"}, func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "buy milk"}}}, nil
+	})
+	server.AddPrompt(&sdk.Prompt{Name: "remind"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "remind me"}}}}, nil
+	})
+	front := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		go front.Close()
+	})
+	source, err := mcpsource.New(&mcpsource.Options{Name: "notes", URL: front.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Catalog.Add("notes", source); err != nil {
+		t.Fatal(err)
+	}
+	steps.Await(t.Context(), o.Catalog, nil)
+	o.Upstreams = append(o.Upstreams, passed{source})
+}
+
+// passed is an MCP server as package mcp passes it through.
+type passed struct{ *mcpsource.Source }
+
+func (passed) Name() string { return "notes" }
+
+func (p passed) Open(ctx context.Context, peer *mcp.Peer) (mcp.Link, error) {
+	link, err := p.Link(ctx, (*mcpsource.Peer)(peer))
+	if err != nil {
+		return nil, err
+	}
+	return link, nil
+}
+
+func (p passed) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (mcp.Link, error)) context.Context {
+	return p.Source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
+		opened, err := link(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return opened.(*mcpsource.Link), nil
+	})
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // value makes the result of a step of the result of a call (MCP 2025-11-25, CallToolResult): its structuredContent, else
@@ -152,7 +153,7 @@ func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
 	if len(body) == 0 || string(body) == "null" {
 		body = content(result.Get("content"), func(string) string { return "" })
 	}
-	if compact, err := steps.Compact([]byte(s.scrub.replacer.Replace(string(body)))); err == nil && len(compact) <= maxBody {
+	if compact, err := schema.Compact([]byte(s.scrub.replacer.Replace(string(body)))); err == nil && len(compact) <= maxBody {
 		f.Body = compact
 	}
 	return f

@@ -1,0 +1,11 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+)
+
+// Stored is stored, for errors that no store here has.
+func (t *Telemetry) Stored(ctx context.Context, store, operation string, took time.Duration, err error) {
+	t.stored(ctx, store, operation, took, err)
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -64,7 +65,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 func loginFolder() (string, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return "", fault.New(fault.Unavailable, "there is no folder for logins: %v", reason(err))
+		return "", fault.New(fault.Unavailable, "there is no folder for logins: %v", textfile.Cause(err))
 	}
 	return filepath.Join(folder, "onecall", "logins"), nil
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	_ "embed"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // configSchema is the published JSON Schema of a configuration.
@@ -122,10 +121,6 @@ type configFile struct {
 	secrets []string
 	// warnings tell of what was accepted and is not carried out.
 	warnings []*fault.Error
-	// anySurface tells that each client chooses its surface, which surface says only where it does not.
-	anySurface bool
-	// environment looks up a variable; nil: os.LookupEnv.
-	environment func(string) (string, bool)
 }
 
 // configError is a configuration that cannot be used: the exit status is 4.
@@ -144,23 +139,26 @@ const maxConfigBytes = 256 << 10
 // the configuration holds what could be read, so that whoever uses it can add the faults that it finds.
 func loadConfig(named string) (*configFile, []*fault.Error) {
 	path, f := findConfig(named)
-	c := &configFile{path: path}
 	if f != nil {
-		c.unread = true
-		return c, []*fault.Error{f}
+		return &configFile{path: path, unread: true}, []*fault.Error{f}
 	}
 	if path == "" {
-		return c, nil
+		return &configFile{}, nil
 	}
 	text, f := readConfig(path)
 	if f != nil {
-		c.unread = true
-		return c, []*fault.Error{f}
+		return &configFile{path: path, unread: true}, []*fault.Error{f}
 	}
-	c.text = text
-	faults := c.decode()
+	c, faults := parseConfig(path, text, os.LookupEnv)
 	c.anchor()
 	return c, faults
+}
+
+// parseConfig reads the text of a configuration, JSON or YAML by the ending of its path. lookup returns the value of an
+// environment variable, and whether it is set. Relative paths are not resolved.
+func parseConfig(path string, text []byte, lookup func(string) (string, bool)) (*configFile, []*fault.Error) {
+	c := &configFile{path: path, text: text}
+	return c, c.decode(lookup)
 }
 
 // anchor makes the relative paths of the configuration relative to its file. A command stays as it is: it is looked up
@@ -215,15 +213,10 @@ func findConfig(named string) (string, *fault.Error) {
 }
 
 func readConfig(path string) ([]byte, *fault.Error) {
-	file, err := openFile(path)
-	if err != nil {
-		return nil, fault.New(fault.BadRequest, "the configuration cannot be read: %v", reason(err))
-	}
-	defer file.Close()
-	text, err := readBounded(file, maxConfigBytes)
+	text, err := textfile.Read(path, maxConfigBytes)
 	switch {
 	case err != nil:
-		return nil, fault.New(fault.BadRequest, "the configuration cannot be read: %v", reason(err))
+		return nil, fault.New(fault.BadRequest, "the configuration cannot be read: %v", textfile.Cause(err))
 	case len(text) > maxConfigBytes:
 		return nil, fault.New(fault.LimitExceeded, "the configuration has more than %d bytes", maxConfigBytes)
 	}
@@ -266,11 +259,18 @@ func (c *configFile) settled(faults []*fault.Error, read int) []*fault.Error {
 	})
 }
 
-// reason is the cause in an error of the file system, without the path that the message around it names.
-func reason(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
+// refused is the error of a configuration with faults, those of one that was not read from a file included.
+func (c *configFile) refused(faults []*fault.Error) error {
+	name := c.path
+	if name == "" {
+		name = "the default configuration"
 	}
-	return err
+	return &configError{file: name, text: c.text, faults: faults}
+}
+
+// ladderConfig is an order of functions from cheap to costly, to which calls are kept.
+type ladderConfig struct {
+	Mode    *string  `yaml:"mode" validate:"omitnil,oneof=off warn enforce"`
+	Subject *string  `yaml:"subject" validate:"omitnil,min=1"` // the argument that says what a call is about
+	Rungs   []string `yaml:"rungs"`
 }

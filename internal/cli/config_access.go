@@ -10,7 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -160,14 +160,6 @@ func isHost(text string) bool {
 	return hostName.MatchString(u.Hostname())
 }
 
-// perCaller are the limits of one caller.
-func (c *accessConfig) perCaller() mcp.Limits {
-	return mcp.Limits{
-		Sessions: valueOr(c.Limits.Sessions, 0), Calls: valueOr(c.Limits.Calls, 0),
-		PerSecond: valueOr(c.Limits.PerSecond, 0), Burst: valueOr(c.Limits.Burst, 0),
-	}
-}
-
 // highest is the highest tier that a client of serve may have, over HTTP or stdio.
 func (c *accessConfig) highest(http bool) steps.Tier {
 	switch {
@@ -177,35 +169,50 @@ func (c *accessConfig) highest(http bool) steps.Tier {
 		return tierOf(c.HTTP, steps.TierRead)
 	}
 	tier := steps.TierRead
-	for _, token := range c.table() {
-		tier = max(tier, token.Tier)
+	for i := range c.Tokens {
+		tier = max(tier, tierOf(c.Tokens[i].Tier, steps.TierRead))
 	}
 	if c.JWT != nil {
-		for _, given := range c.JWT.accepted().Scopes {
-			tier = max(tier, given)
+		for _, word := range c.JWT.Scopes {
+			tier = max(tier, tierOf(&word, steps.TierRead))
 		}
 	}
 	return tier
 }
 
-// table is the table of tokens as package rights takes it. Its words are checked when it is read.
-func (c *accessConfig) table() []auth.Token {
-	var list []auth.Token
-	for i := range c.Tokens {
-		t := &c.Tokens[i]
-		functions, _ := auth.Patterns(t.Functions)
-		list = append(list, auth.Token{Name: valueOr(t.Name, ""), SHA256: valueOr(t.SHA256, ""),
-			Rights: auth.Rights{Tier: tierOf(t.Tier, steps.TierRead), Functions: functions}})
+// unfitForOthers tells why clients of other machines cannot be served; nil: they can.
+func (c *accessConfig) unfitForOthers() *fault.Error {
+	switch {
+	case !c.byToken():
+		return fault.New(fault.BadRequest, "other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
+			"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
+	case c.URL == nil && len(c.Hosts) == 0:
+		return fault.New(fault.BadRequest, "other machines reach it, and requests are answered only for hosts that are known: write access.url "+
+			"(where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
 	}
-	return list
+	return nil
 }
 
-// accepted are the tokens of the authorization server that are accepted.
-func (c *jwtConfig) accepted() *auth.JWT {
-	scopes := map[string]steps.Tier{}
-	for scope, word := range c.Scopes {
-		scopes[scope] = tierOf(&word, steps.TierRead)
+// elsewhere is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
+func (c *accessConfig) elsewhere() string {
+	if c.URL != nil {
+		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
+			return "/url"
+		}
 	}
-	return &auth.JWT{Issuer: valueOr(c.Issuer, ""), Audience: valueOr(c.Audience, ""), Keys: valueOr(c.Keys, ""),
-		Scopes: scopes, Algorithms: append([]string(nil), c.Algorithms...)}
+	for i, host := range c.Hosts {
+		if u, err := url.Parse("//" + host); err == nil && !loopback.Is(u.Hostname()) {
+			return fault.Index("/hosts", i)
+		}
+	}
+	return ""
+}
+
+// tierOf is the tier that the configuration gives the clients of a door. Its word is checked when it is read.
+func tierOf(word *string, otherwise steps.Tier) steps.Tier {
+	tier, err := steps.ParseTier(valueOr(word, otherwise.String()))
+	if err != nil {
+		return steps.TierRead
+	}
+	return tier
 }

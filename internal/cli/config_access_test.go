@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,13 +21,13 @@ var (
 
 func TestConfigAccess(t *testing.T) {
 	t.Parallel()
-	c := &configFile{path: "onecall.yaml", environment: func(name string) (string, bool) { return someHash, name == "CI_HASH" }, text: []byte(`
+	c, faults := decodeIn(map[string]string{"CI_HASH": someHash}, "onecall.yaml", `
 access:
   stdio: admin
   tokens:
     - {name: ci, sha256: "${CI_HASH}", tier: read_write, functions: ["netbox.*", fs.list]}
     - name: people
-      sha256: ` + someHash + `
+      sha256: `+someHash+`
   jwt: {issuer: "https://id.example.com", audience: "https://tools.example.com/mcp", keys: keys.json,
     scopes: {onecall.read: read, "onecall.write": read_write}, algorithms: [ES256]}
   url: "https://tools.example.com/mcp"
@@ -37,8 +36,8 @@ access:
 session: {maxTokens: 7, timeout: 90s}
 results: {store: "rediss://u:password-of-redis@redis.internal/1"}
 limits: {maxSessions: 8}
-`)}
-	if faults := c.decode(); len(faults) > 0 || len(c.warnings) > 0 {
+`)
+	if len(faults) > 0 || len(c.warnings) > 0 {
 		t.Fatal(faults, c.warnings)
 	}
 	ci, people, jwt := &c.Access.Tokens[0], &c.Access.Tokens[1], c.Access.JWT
@@ -68,7 +67,7 @@ func TestConfigKeysFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for written, want := range map[string]string{"keys.json": filepath.Join(folder, "keys.json"), "/etc/keys.json": "/etc/keys.json", "https://h/keys": "https://h/keys"} {
-		c, faults := loadConfig(write(t, folder, "onecall.yaml", "access: {jwt: {issuer: 'https://h', audience: a, scopes: {s: read}, keys: '"+written+"'}}\n"))
+		c, faults := loadConfig(writeFile(t, folder, "onecall.yaml", "access: {jwt: {issuer: 'https://h', audience: a, scopes: {s: read}, keys: '"+written+"'}}\n"))
 		if len(faults) > 0 || *c.Access.JWT.Keys != want {
 			t.Errorf("%s: %s, %v", written, *c.Access.JWT.Keys, faults)
 		}
@@ -187,11 +186,8 @@ func TestTokensAreNotShown(t *testing.T) {
 		if len(faults) == 0 {
 			t.Errorf("no faults in %s", text)
 		}
-		var b bytes.Buffer
-		s := streams{err: &b}
-		s.showFaults(&source{name: "onecall.yaml", text: c.text}, faults)
-		if strings.Contains(b.String(), token[3:20]) {
-			t.Errorf("%s is answered\n%s", text, &b)
+		if shown := shownFaults(c, faults); strings.Contains(shown, token[3:20]) {
+			t.Errorf("%s is answered\n%s", text, shown)
 		}
 	}
 	c, _ := decodeConfig("onecall.yaml", "tokens: {encoding: o100k}\naccess: {tokens: [{name: a, tier: b}]}\n")

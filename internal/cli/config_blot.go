@@ -9,6 +9,7 @@ import (
 	yamltoken "github.com/goccy/go-yaml/token"
 
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // secretKeys are the keys of a configuration whose values may be secrets whatever their names are.
@@ -155,10 +156,10 @@ func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 		line := string(lines[number-1])
 		start, end := 0, len(line)
 		if number == from.line {
-			start = byteOfColumn(line, from.column)
+			start = textfile.Offset(line, from.column)
 		}
 		if number == to.line {
-			end = max(byteOfColumn(line, to.column), start)
+			end = max(textfile.Offset(line, to.column), start)
 		}
 		part := line[start:end]
 		value := strings.TrimSpace(part)
@@ -178,7 +179,7 @@ func standsAt(lines [][]byte, t *yamltoken.Token) bool {
 		return false
 	}
 	text := string(lines[line-1])
-	text = text[byteOfColumn(text, t.Position.Column):]
+	text = text[textfile.Offset(text, t.Position.Column):]
 	first, _, _ := strings.Cut(strings.TrimSpace(t.Origin), "\n")
 	first = strings.TrimSpace(first)
 	return text != "" && first != "" && (strings.HasPrefix(text, prefix(first, 1)) || strings.HasPrefix(text, string(stars([]byte(first)))[:1]))

@@ -11,15 +11,12 @@ import (
 func linesOfFaults(t *testing.T, name, text string) string {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, name, text)
-	var shown strings.Builder
-	s := streams{err: &shown}
 	if len(faults) == 0 { // any line may be that of a fault found later
 		for i := range strings.Count(text, "\n") + 1 {
 			faults = append(faults, &fault.Error{Code: fault.BadRequest, Message: "x", Line: i + 1, Column: 1})
 		}
 	}
-	s.showFaults(&source{name: name, text: c.text}, faults)
-	return shown.String()
+	return shownFaults(c, faults)
 }
 
 // TestBlottedLines: wherever a secret stands, and in whatever form, no line of a fault shows it.

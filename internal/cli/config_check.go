@@ -41,6 +41,20 @@ var foreignKeys = map[reflect.Type]map[string]string{
 	},
 }
 
+// serverKey returns the key under which onecall knows a key of an entry of mcpServers, however a client spells it. For an unknown key
+// it is "", and lost says what follows from leaving it out, "" if nothing does.
+func serverKey(written string) (key, lost string) {
+	t := reflect.TypeFor[mcpServerConfig]()
+	keys := keysOf(t)
+	if i, known := keys.fields[written]; known {
+		return keys.names[i], ""
+	}
+	if consequence, foreign := foreignKeys[t][written]; foreign {
+		return "", consequence
+	}
+	return "", "onecall does not know it"
+}
+
 var configValidator = func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
@@ -172,6 +186,9 @@ var transports = map[string]string{
 	"sse": "sse",
 }
 
+// transportOf returns the transport that a word means: stdio, http or sse; "" if it is none of the known words.
+func transportOf(word string) string { return transports[word] }
+
 func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 	if s.Disabled != nil && s.Enabled != nil && *s.Disabled == *s.Enabled {
 		d.at(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")
@@ -198,9 +215,9 @@ func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 		kind, of = "http", "a url"
 	}
 	if s.Type != nil {
-		meant, known := transports[*s.Type]
+		meant := transportOf(*s.Type)
 		switch {
-		case !known:
+		case meant == "":
 			d.unknownWord(at+"/type", *s.Type, []string{"stdio", "http", "sse"})
 		case (meant == "stdio") != (kind == "stdio"):
 			d.at(at+"/type", fault.BadRequest, "%s does not go with %s", *s.Type, of)
@@ -315,5 +332,21 @@ func (d *configDecoder) checkURL(at string, text *string) {
 	u, err := url.Parse(*text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		d.at(at, fault.BadRequest, "must be a URL that begins with http:// or https:// and a host")
+	}
+}
+
+// checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
+func (d *configDecoder) checkFace(c *config) {
+	eachOf(c.Groups, "/groups", d.tags)
+	for i := range c.Groups {
+		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
+		if len(group.Config.Resources) == 0 {
+			d.at(at, fault.BadRequest, "needs resources: the names of those that the group holds")
+		}
+	}
+	for alias, name := range c.Aliases {
+		if at := fault.Key("/aliases", alias); alias == "" || name == "" || alias == name {
+			d.at(at, fault.BadRequest, "needs two names: the one that is accepted, and the one that functions declare")
+		}
 	}
 }

@@ -26,7 +26,7 @@ type place struct{ line, column int }
 const maxConfigDepth = 100
 
 // decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are blotted out.
-func (c *configFile) decode() []*fault.Error {
+func (c *configFile) decode(lookup func(string) (string, bool)) []*fault.Error {
 	text := bytes.TrimPrefix(c.text, []byte("\ufeff"))
 	d := &configDecoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
 	c.places = d.places
@@ -36,7 +36,7 @@ func (c *configFile) decode() []*fault.Error {
 		d.object(root, reflect.ValueOf(&c.config).Elem(), "")
 		d.validate(&c.config)
 		d.checkSources(&c.config)
-		d.expandAll(c)
+		d.expandAll(c, lookup)
 	}
 	d.literals = append(d.literals, keysIn(string(text))...)
 	c.shown = blot(text, d.literals)

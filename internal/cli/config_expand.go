@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -28,11 +27,7 @@ import (
 //	query       parameters of an endpoint, as JSON: likewise
 //	value       JSON, of which the strings are filled in
 //	credential  must be given by a variable
-func (d *configDecoder) expandAll(c *configFile) {
-	lookup := c.environment
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
+func (d *configDecoder) expandAll(c *configFile, lookup func(string) (string, bool)) {
 	e := &expander{configDecoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.path)}}
 	e.entry("/results", &c.Results)
 	d.checkStore("/results/store", c.Results.Store, "memory", "disk")
@@ -116,7 +111,7 @@ func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessa
 	switch {
 	case value.Type == gjson.String:
 		if text := e.text(value.Str, at, kind, name); text != value.Str {
-			return jsonText(text)
+			return gjson.AppendJSONString(nil, text)
 		}
 	case value.IsArray():
 		out := []byte{'['}

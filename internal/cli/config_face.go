@@ -3,26 +3,11 @@ package cli
 import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
-
-// checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
-func (d *configDecoder) checkFace(c *config) {
-	eachOf(c.Groups, "/groups", d.tags)
-	for i := range c.Groups {
-		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
-		if len(group.Config.Resources) == 0 {
-			d.at(at, fault.BadRequest, "needs resources: the names of those that the group holds")
-		}
-	}
-	for alias, name := range c.Aliases {
-		if at := fault.Key("/aliases", alias); alias == "" || name == "" || alias == name {
-			d.at(at, fault.BadRequest, "needs two names: the one that is accepted, and the one that functions declare")
-		}
-	}
-}
 
 // face reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
 // is as in openAfter.
@@ -51,8 +36,8 @@ func (a *app) face(c *configFile, before *app) (faults []*fault.Error) {
 	return append(faults, a.access(c, before)...)
 }
 
-// surface is the configured one. Its word is checked when it is read.
-func (c *config) surface() mcp.Surface {
+// surfaceOf is the configured one. Its word is checked when it is read.
+func surfaceOf(c *config) mcp.Surface {
 	surface, err := mcp.ParseSurface(valueOr(c.Surface, mcp.SurfaceChain.String()))
 	if err != nil {
 		return mcp.SurfaceChain
@@ -61,7 +46,7 @@ func (c *config) surface() mcp.Surface {
 }
 
 // idleGroups is a warning where dispatchers are configured which a surface does not show; else nil.
-func (c *configFile) idleGroups(surface mcp.Surface) *fault.Error {
+func idleGroups(c *configFile, surface mcp.Surface) *fault.Error {
 	if surface == mcp.SurfaceDispatch || surface == mcp.SurfaceHybrid {
 		return nil
 	}
@@ -74,29 +59,20 @@ func (c *configFile) idleGroups(surface mcp.Surface) *fault.Error {
 }
 
 // idleSession is a warning where what sessions may have is configured and no client has one; else nil.
-func (c *configFile) idleSession(stateless bool) *fault.Error {
+func idleSession(c *configFile, stateless bool) *fault.Error {
 	if !stateless || valueOr(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
 	return c.under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
 }
 
-// tierOf is the tier that the configuration gives the clients of a door. Its word is checked when it is read.
-func tierOf(word *string, otherwise steps.Tier) steps.Tier {
-	tier, err := steps.ParseTier(valueOr(word, otherwise.String()))
-	if err != nil {
-		return steps.TierRead
-	}
-	return tier
-}
-
 // processed tells whether the configuration has the results of flat tools bounded.
-func (c *config) processed() bool {
+func processed(c *config) bool {
 	return valueOr(c.Budget.MaxTotalTokens, 0) > 0 || valueOr(c.Results.ProbeAbove, 0) > 0 || valueOr(c.Results.LeanAbove, 0) > 0
 }
 
 // leanAbove is the configured bound as package chain takes it: 0 is its default, -1 is off.
-func (c *config) leanAbove() int {
+func leanAbove(c *config) int {
 	switch above := c.Results.LeanAbove; {
 	case above == nil:
 		return 0
@@ -105,4 +81,34 @@ func (c *config) leanAbove() int {
 	default:
 		return *above
 	}
+}
+
+// perCaller are the limits of one caller.
+func perCaller(c *accessConfig) mcp.Limits {
+	return mcp.Limits{
+		Sessions: valueOr(c.Limits.Sessions, 0), Calls: valueOr(c.Limits.Calls, 0),
+		PerSecond: valueOr(c.Limits.PerSecond, 0), Burst: valueOr(c.Limits.Burst, 0),
+	}
+}
+
+// tokenTable is the table of tokens as package rights takes it. Its words are checked when it is read.
+func tokenTable(c *accessConfig) []auth.Token {
+	var list []auth.Token
+	for i := range c.Tokens {
+		t := &c.Tokens[i]
+		functions, _ := auth.Patterns(t.Functions)
+		list = append(list, auth.Token{Name: valueOr(t.Name, ""), SHA256: valueOr(t.SHA256, ""),
+			Rights: auth.Rights{Tier: tierOf(t.Tier, steps.TierRead), Functions: functions}})
+	}
+	return list
+}
+
+// acceptedTokens are the tokens of the authorization server that are accepted.
+func acceptedTokens(c *jwtConfig) *auth.JWT {
+	scopes := map[string]steps.Tier{}
+	for scope, word := range c.Scopes {
+		scopes[scope] = tierOf(&word, steps.TierRead)
+	}
+	return &auth.JWT{Issuer: valueOr(c.Issuer, ""), Audience: valueOr(c.Audience, ""), Keys: valueOr(c.Keys, ""),
+		Scopes: scopes, Algorithms: append([]string(nil), c.Algorithms...)}
 }

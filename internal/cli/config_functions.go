@@ -15,22 +15,22 @@ import (
 )
 
 // functionSettings are what the configuration says of functions: under functions, and in the entries of the sources.
-func (c *configFile) functionSettings() (*steps.Settings, []*fault.Error) {
-	list := c.settingList()
+func functionSettings(c *configFile) (*steps.Settings, []*fault.Error) {
+	list := settingList(c)
 	given := make([]steps.Setting, len(list))
 	for i := range list {
 		given[i] = list[i].Setting
 	}
 	settings, faults := steps.NewSettings(given)
 	for i, f := range faults {
-		_, faults[i] = c.placed(list, f)
+		_, faults[i] = placed(c, list, f)
 	}
 	return settings, faults
 }
 
 // sameNames are the faults of those that rename two functions to one name, or one to the name of an embedded function or
 // into the source of embedded ones; taken are the names of the embedded functions.
-func (c *configFile) sameNames(taken []string) (faults []*fault.Error) {
+func sameNames(c *configFile, taken []string) (faults []*fault.Error) {
 	renamed, own := map[string]string{}, map[string]bool{}
 	for _, name := range taken {
 		own[steps.FoldName(name)] = true
@@ -60,15 +60,15 @@ func (c *configFile) sameNames(taken []string) (faults []*fault.Error) {
 // unusedSettings tells of the patterns under functions that fit no function, and of the entries of includeTools and
 // excludeTools that fit no tool, with the nearest of names; toolsOf gives those of a server. What may fit a source that is
 // absent is not told of.
-func (c *configFile) unusedSettings(settings *steps.Settings, names []string, toolsOf func(source string) []string, absent []string) []*fault.Error {
-	list := c.settingList()
+func unusedSettings(c *configFile, settings *steps.Settings, names []string, toolsOf func(source string) []string, absent []string) []*fault.Error {
+	list := settingList(c)
 	spellings := map[string]int{} // of the entry at a place
 	for _, one := range list {
 		spellings[one.at]++
 	}
 	var unused []*fault.Error
 	for _, f := range settings.Unused(names) {
-		one, f := c.placed(list, f)
+		one, f := placed(c, list, f)
 		spellings[one.at]--
 		switch {
 		case one.tool == "" && !strings.HasPrefix(f.At, "/functions/"), spellings[one.at] > 0, // no pattern of the user's, or it is used in another spelling
@@ -94,7 +94,7 @@ func mayFit(pattern, source string) bool {
 }
 
 // placed turns the position in the list of settings, with which a fault's At begins, into a place in the configuration.
-func (c *configFile) placed(list []placedSetting, f *fault.Error) (placedSetting, *fault.Error) {
+func placed(c *configFile, list []placedSetting, f *fault.Error) (placedSetting, *fault.Error) {
 	position, rest, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
 	moved := *f
 	moved.At = ""
@@ -116,7 +116,7 @@ type placedSetting struct {
 }
 
 // settingList are all settings.
-func (c *configFile) settingList() []placedSetting {
+func settingList(c *configFile) []placedSetting {
 	var list []placedSetting
 	if len(c.Aliases) > 0 {
 		list = append(list, placedSetting{Setting: steps.Setting{Pattern: "*", CommonAliases: c.Aliases}, at: "/aliases"})
@@ -125,7 +125,7 @@ func (c *configFile) settingList() []placedSetting {
 		one := &c.Functions[i]
 		list = append(list, placedSetting{Setting: settingOf(one.Name, &one.Config), at: fault.Key("/functions", one.Name)})
 	}
-	return append(list, c.sourceSettings()...)
+	return append(list, sourceSettings(c)...)
 }
 
 // settingOf turns an entry under functions into a setting. Its words are checked when it is read.
@@ -150,7 +150,7 @@ func settingOf(pattern string, c *functionConfig) steps.Setting {
 }
 
 // sourceSettings are what the entries of the sources say of all their functions, or of some tools.
-func (c *configFile) sourceSettings() []placedSetting {
+func sourceSettings(c *configFile) []placedSetting {
 	var list []placedSetting
 	hide, show := true, false
 	all := func(source, at string, s steps.Setting) {

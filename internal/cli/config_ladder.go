@@ -12,15 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/ladder"
 )
 
-// ladderConfig is an order of functions from cheap to costly, to which calls are kept.
-type ladderConfig struct {
-	Mode    *string  `yaml:"mode" validate:"omitnil,oneof=off warn enforce"`
-	Subject *string  `yaml:"subject" validate:"omitnil,min=1"` // the argument that says what a call is about
-	Rungs   []string `yaml:"rungs"`
-}
-
 // newLadder makes the ladder of a command; nil if it is off.
-func (c *configFile) newLadder(u use) (*ladder.Ladder, []*fault.Error) {
+func newLadder(c *configFile, u use) (*ladder.Ladder, []*fault.Error) {
 	mode, err := ladder.ParseMode(valueOr(c.Ladder.Mode, ladder.Off.String()))
 	if err != nil { // its word is told of when it is read; the rest is checked as for a ladder that is on
 		mode = ladder.Enforce
@@ -49,9 +42,9 @@ func (c *cli) openLadder(ctx context.Context, u use) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.config.enforced() {
+	if enforced(a.config) {
 		steps.Await(ctx, a.catalog, func(now *steps.Registry) bool {
-			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.catalog, a.config.rung(f)) })
+			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.catalog, rungName(a.config, f)) })
 		})
 	}
 	if err := a.checkLadder(); err != nil {
@@ -60,17 +53,17 @@ func (c *cli) openLadder(ctx context.Context, u use) (*app, error) {
 	return a, nil
 }
 
-func (c *configFile) enforced() bool { return valueOr(c.Ladder.Mode, "") == ladder.Enforce.String() }
+func enforced(c *configFile) bool { return valueOr(c.Ladder.Mode, "") == ladder.Enforce.String() }
 
-// rung is the name of the rung that a fault of the ladder is about.
-func (c *configFile) rung(f *fault.Error) string {
+// rungName is the name of the rung that a fault of the ladder is about.
+func rungName(c *configFile, f *fault.Error) string {
 	i, _ := strconv.Atoi(strings.TrimPrefix(f.At, "/rungs/"))
 	return c.Ladder.Rungs[i]
 }
 
 // checkLadder refuses the configuration if its ladder is enforced and has a rung that names no function, or judges nothing.
 func (a *app) checkLadder() error {
-	if faults := a.brokenRungs(); len(faults) > 0 && a.config.enforced() {
+	if faults := a.brokenRungs(); len(faults) > 0 && enforced(a.config) {
 		return a.config.refused(faults)
 	}
 	return nil
@@ -84,7 +77,7 @@ func (a *app) brokenRungs() (broken []*fault.Error) {
 	}
 	absent := len(a.catalog.Absent()) > 0
 	for _, f := range a.ladder.Unresolved(a.catalog.Registry()) {
-		name := a.config.rung(f)
+		name := rungName(a.config, f)
 		if steps.Qualified(a.catalog, name) && a.catalog.Down(name) == nil || !absent {
 			broken = append(broken, a.config.under("/ladder", f))
 		}
@@ -101,7 +94,7 @@ func (a *app) brokenRungs() (broken []*fault.Error) {
 func (a *app) oddRungs(registry *steps.Registry) []*fault.Error {
 	odd := a.ladder.Unresolved(registry)
 	for _, f := range odd {
-		if a.config.enforced() {
+		if enforced(a.config) {
 			f.Message += ": calls that may skip it are refused"
 		} else {
 			f.Message += ": the ladder is without this rung"

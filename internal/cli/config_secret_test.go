@@ -106,12 +106,10 @@ func TestShownFaults(t *testing.T) {
 		if len(faults) == 0 {
 			t.Fatalf("%s has no faults", text)
 		}
-		var shown strings.Builder
-		s := streams{err: &shown}
-		s.showFaults(&source{name: "onecall.json", text: c.text}, faults)
+		shown := shownFaults(c, faults)
 		for _, secret := range []string{"plain-secret", "in-secret", testEnvironment["TOKEN"]} {
-			if strings.Contains(shown.String(), secret) {
-				t.Errorf("%s\nis shown as\n%s", text, shown.String())
+			if strings.Contains(shown, secret) {
+				t.Errorf("%s\nis shown as\n%s", text, shown)
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // testEnvironment is what ${VAR} finds in tests.
@@ -21,11 +20,10 @@ var testEnvironment = map[string]string{
 }
 
 func decodeIn(environment map[string]string, name, text string) (*configFile, []*fault.Error) {
-	c := &configFile{path: name, text: []byte(text), environment: func(name string) (string, bool) {
+	return parseConfig(name, []byte(text), func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
-	}}
-	return c, c.decode()
+	})
 }
 
 // mustDecode reads a configuration that has no faults.
@@ -316,55 +314,6 @@ http:
 	}
 	if !slices.Equal(c.secrets, []string{"tok-0123456789"}) {
 		t.Errorf("secrets %q", c.secrets)
-	}
-}
-
-func TestFunctionSettings(t *testing.T) {
-	t.Parallel()
-	c := mustDecode(t, `
-mcpServers:
-  a b: {command: x, includeTools: [one, t*], excludeTools: [two], cacheTtl: 5s}
-  every: {command: x, tools: ["*"]}
-openapi: {o: {spec: x, cacheTtl: 7s}}
-functions:
-  "o.*": {tier: admin, timeoutMs: 250, defaults: {b: 1.10, a: x}, aliases: {q: query}, heavy: always}
-  o.get: {effect: destroy, rename: o.fetch, description: d, cacheTtl: 0s}
-  a_b.hidden: {hide: false}
-  nothing.fits: {hide: true}
-`)
-	settings, faults := c.functionSettings()
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	apply := func(name string) (steps.Function, bool) {
-		return settings.Apply(steps.Function{Spec: steps.Spec{Name: name}})
-	}
-	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true, "a_b.hidden": false, "every.x": false, "o.list": false} {
-		if _, got := apply(name); got != hidden {
-			t.Errorf("%s: hidden is %v", name, got)
-		}
-	}
-	fn, _ := apply("o.get")
-	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond || fn.CacheTTL != 0 ||
-		fn.Description != "d" || fn.Heavy != "always" || string(fn.Defaults) != `{"b":1.10,"a":"x"}` || fn.Aliases["q"] != "query" {
-		t.Errorf("o.get: %+v", fn)
-	}
-	one, _ := apply("a_b.one")
-	list, _ := apply("o.list")
-	if one.CacheTTL != 5*time.Second || list.CacheTTL != 7*time.Second {
-		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
-	}
-	unused := c.unusedSettings(settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
-	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 10 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
-		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
-	}
-
-	c, faults = decodeIn(nil, "onecall.yaml", "functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n")
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	if _, faults = c.functionSettings(); !slices.Equal(placesOf(faults), []string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
-		t.Errorf("faults %q", placesOf(faults))
 	}
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,8 +13,29 @@ import (
 )
 
 func decodeConfig(name, text string) (*configFile, []*fault.Error) {
-	c := &configFile{path: name, text: []byte(text)}
-	return c, c.decode()
+	return parseConfig(name, []byte(text), os.LookupEnv)
+}
+
+// shownFaults are faults as a person sees them: each with its line of the configuration.
+func shownFaults(c *configFile, faults []*fault.Error) string {
+	lines := strings.Split(string(c.text), "\n")
+	var b strings.Builder
+	for _, f := range faults {
+		fmt.Fprintf(&b, "%d:%d: %s: %s\n", f.Line, f.Column, f.Code, f.Message)
+		if f.Line > 0 && f.Line <= len(lines) && c.text != nil {
+			fmt.Fprintln(&b, lines[f.Line-1])
+		}
+	}
+	return b.String()
+}
+
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // exampleConfig is the contract's example, as far as this version reads it.
@@ -165,14 +185,14 @@ func TestFindConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("")
-	inUser := write(t, folder, "onecall.json", "{}")
+	inUser := writeFile(t, folder, "onecall.json", "{}")
 	expect(inUser)
-	write(t, dir, "onecall.json", `{"fs":{"root":"sub"}}`)
+	writeFile(t, dir, "onecall.json", `{"fs":{"root":"sub"}}`)
 	expect("onecall.json")
 	if c, faults := loadConfig(filepath.Join(dir, "onecall.json")); len(faults) > 0 || *c.FS.Root != filepath.Join(dir, "sub") {
 		t.Errorf("the root is relative to the file: %+v, %v", c.FS, faults)
 	}
-	write(t, dir, "onecall.yaml", "")
+	writeFile(t, dir, "onecall.yaml", "")
 	if _, f := findConfig(""); f == nil || f.Code != fault.BadRequest {
 		t.Errorf("two configurations: %v", f)
 	}
@@ -213,10 +233,7 @@ func FuzzConfig(f *testing.F) {
 					t.Errorf("%q: %+v", text, f)
 				}
 			}
-			var s streams
-			var b bytes.Buffer
-			s.err = &b
-			s.showFaults(&source{name: name, text: c.text}, faults)
+			_ = shownFaults(c, faults)
 		}
 	})
 }
@@ -224,7 +241,7 @@ func FuzzConfig(f *testing.F) {
 // TestTextsWithColons: a colon without a blank after it is part of a text, in brackets as well.
 func TestTextsWithColons(t *testing.T) {
 	t.Parallel()
-	path := write(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+
+	path := writeFile(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+
 		"mcpServers: {s: {command: c, args: [x, a:b, redis:7.2, http://u:80/y]}}\n"+
 		"functions: {s.t: {defaults: {list: [a:b, {k: v}, c: d]}}}\n")
 	c, faults := loadConfig(path)

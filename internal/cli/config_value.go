@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	yamltoken "github.com/goccy/go-yaml/token"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -182,13 +183,13 @@ func (w *jsonWriter) value(n ast.Node, at string, depth int) {
 		w.out = strconv.AppendBool(w.out, node.Value)
 	case *ast.MappingNode:
 		if text, ok := textOf(node); ok {
-			w.out = append(w.out, jsonText(text)...)
+			w.out = gjson.AppendJSONString(w.out, text)
 			return
 		}
 		w.object(node.Values, at, depth)
 	case *ast.MappingValueNode:
 		if text, ok := plainWithColon(node); ok {
-			w.out = append(w.out, jsonText(text)...)
+			w.out = gjson.AppendJSONString(w.out, text)
 			return
 		}
 		w.object([]*ast.MappingValueNode{node}, at, depth)
@@ -220,7 +221,7 @@ func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int)
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
-		w.out = append(append(w.out, jsonText(key)...), ':')
+		w.out = append(gjson.AppendJSONString(w.out, key), ':')
 		w.value(pair.Value, pointer, depth+1)
 	}
 	w.out = append(w.out, '}')
@@ -237,6 +238,6 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	case plain && (!isText || otherNumber.MatchString(spelt)):
 		w.refuse(written, at, "%s is not a value of JSON: write the number as JSON does, or the text in quotes", fault.Clip(spelt, 60))
 	default:
-		w.out = append(w.out, jsonText(text)...)
+		w.out = gjson.AppendJSONString(w.out, text)
 	}
 }

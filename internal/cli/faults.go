@@ -10,6 +10,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // source is the text that faults are shown in.
@@ -80,7 +81,7 @@ func beginsWithName(text string) bool { return text != "" && isNameByte(text[0])
 // can be found there, else in the text that the fault brings with it; "" when neither is known.
 func (src *source) place(f *fault.Error) (line string, caret int) {
 	line, found := lineAt(src.text, f.Line)
-	caret = byteOfColumn(line, f.Column)
+	caret = textfile.Offset(line, f.Column)
 	if f.Source == "" {
 		if !found || f.Column < 1 {
 			return "", 0
@@ -118,16 +119,6 @@ func lineAt(text []byte, number int) (string, bool) {
 	}
 	line, _, _ := bytes.Cut(text, []byte{'\n'})
 	return strings.TrimSuffix(string(line), "\r"), true
-}
-
-// byteOfColumn turns a column, from 1 and in characters, into an offset; past the end it is the end.
-func byteOfColumn(line string, column int) int {
-	for i := range line {
-		if column--; column < 1 {
-			return i
-		}
-	}
-	return len(line)
 }
 
 // window cuts a line to a width around the caret and tells how many columns stand before the caret.

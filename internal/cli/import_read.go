@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/jsonc"
 
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -58,7 +59,7 @@ func (im *importer) read(file clientFile) error {
 		im.looked = append(im.looked, file.path)
 		return err
 	case err != nil:
-		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, reason(err)))
+		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, textfile.Cause(err)))
 		return err
 	}
 	for _, path := range file.keys {
@@ -71,16 +72,11 @@ func (im *importer) read(file clientFile) error {
 
 // readClientFile reads a file of JSON, which may hold comments and commas too many, as the clients allow.
 func readClientFile(path string) ([]byte, error) {
-	file, err := openFile(path)
+	text, err := textfile.Read(path, maxClientFile)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	text, err := readBounded(file, maxClientFile)
-	if err != nil {
-		return nil, err
-	}
-	text = jsonc.ToJSON(withoutMark(text))
+	text = jsonc.ToJSON(textfile.WithoutMark(text))
 	switch {
 	case len(text) > maxClientFile:
 		return nil, fmt.Errorf("it has more than %d bytes", maxClientFile)
@@ -229,19 +225,14 @@ func baseName(word string) string {
 
 // fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
 func (im *importer) fields(one *found, server gjson.Result) {
-	t := reflect.TypeFor[mcpServerConfig]()
-	keys := keysOf(t)
-	for key, value := range ordered(server) {
-		i, known := keys.fields[key]
-		if !known {
-			if consequence, foreign := foreignKeys[t][key]; !foreign {
-				one.notes = append(one.notes, key+" is left out: onecall does not know it")
-			} else if consequence != "" {
-				one.notes = append(one.notes, key+" is left out: "+consequence)
+	for written, value := range ordered(server) {
+		key, lost := serverKey(written)
+		if key == "" {
+			if lost != "" {
+				one.notes = append(one.notes, written+" is left out: "+lost)
 			}
 			continue
 		}
-		key = keys.names[i]
 		if empty := value.Type == gjson.Null || value.IsArray() && len(value.Array()) == 0 || value.IsObject() && len(value.Map()) == 0; empty ||
 			key == "disabled" || key == "enabled" {
 			continue
@@ -282,19 +273,18 @@ func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
 // make it disabled.
 func (im *importer) try(one *found) {
 	unset := map[string]bool{}
-	c := &configFile{path: filepath.Join(im.out, "onecall.yaml"), environment: func(name string) (string, bool) {
+	lookup := func(name string) (string, bool) {
 		value, ok := im.lookup(name)
 		if !ok {
 			unset[name] = true
 			return "https://unset.invalid", true
 		}
 		return value, true
-	}}
+	}
 	var b bytes.Buffer
 	b.WriteString("mcpServers:\n")
 	one.write(&b, "x")
-	c.text = b.Bytes()
-	if faults := c.decode(); len(faults) > 0 {
+	if _, faults := parseConfig(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup); len(faults) > 0 {
 		one.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
 		if faults[0].At == "/mcpServers/x" {
 			one.skip = faults[0].Message
@@ -365,7 +355,7 @@ func (one *found) same(other *found) bool {
 		if written, ok := m["type"]; ok {
 			kind = strings.Trim(written, `"`)
 		}
-		if meant, known := transports[kind]; known {
+		if meant := transportOf(kind); meant != "" {
 			kind = meant
 		}
 		m["type"] = kind

@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // initFlags are what onecall init is told.
@@ -76,7 +78,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	case errors.Is(err, fs.ErrExist):
 		return unable("%s has come to exist in the meantime, and is not overwritten", f.out)
 	case err != nil:
-		return unable("--out: %s cannot be written: %v", f.out, reason(err))
+		return unable("--out: %s cannot be written: %v", f.out, textfile.Cause(err))
 	}
 	c.note("%s is written: onecall tools shows the functions", f.out)
 	return c.writeText(clientEntry(f.out))
@@ -137,11 +139,11 @@ func (c *cli) checkOut(out string) error {
 func gather(f *initFlags) (*importer, error) {
 	project, err := os.Getwd()
 	if err != nil {
-		return nil, unable("the working directory is not known: %v", reason(err))
+		return nil, unable("the working directory is not known: %v", textfile.Cause(err))
 	}
 	out, err := filepath.Abs(filepath.Dir(f.out))
 	if err != nil {
-		return nil, unable("--out: %v", reason(err))
+		return nil, unable("--out: %v", textfile.Cause(err))
 	}
 	home, err := os.UserHomeDir()
 	if err != nil && len(f.from) == 0 {
@@ -150,7 +152,7 @@ func gather(f *initFlags) (*importer, error) {
 	im := &importer{project: project, out: out, lookup: os.LookupEnv}
 	for _, path := range f.from {
 		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
-			return nil, unable("--from: %s cannot be read: %v", path, reason(err))
+			return nil, unable("--from: %s cannot be read: %v", path, textfile.Cause(err))
 		}
 	}
 	if len(f.from) == 0 {
@@ -207,8 +209,7 @@ func (im *importer) report(text []byte, out string) []byte {
 
 // shown is the file with its secrets blotted out, as they are known once it is read.
 func (im *importer) shown(text []byte) []byte {
-	c := &configFile{path: filepath.Join(im.out, "onecall.yaml"), text: text, environment: im.lookup}
-	c.decode()
+	c, _ := parseConfig(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
 	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.shown, []byte{'\n'})
 	for i := range after {
 		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {

@@ -261,7 +261,7 @@ func (r *reloader) warnOfLost(before, next *app) {
 	if before.callers != nil && next.callers == nil {
 		log.Warn("clients over HTTP need no token any more", "tier", tierOf(next.config.Access.HTTP, steps.TierRead).String())
 	}
-	if !next.config.Results.keeps(&before.config.Results) {
+	if !keeps(&next.config.Results, &before.config.Results) {
 		log.Warn("results that were kept before are not found any more: what keeps them is not the same", "at", "/results")
 	}
 }
@@ -297,7 +297,7 @@ func (a *app) longest() time.Duration {
 func (r *reloader) refuse(err error, seen sight) {
 	r.telemetry.Reloaded(err)
 	config, _ := loadConfig(r.configPath)
-	named := config.named()
+	named := namedFiles(config)
 	for at, files := range r.app.named {
 		named[at] = append(slices.Clip(named[at]), files...)
 	}

@@ -15,7 +15,7 @@ import (
 // appOf is an app as far as it is known by its configuration.
 func appOf(t *testing.T, text string, u use) *app {
 	t.Helper()
-	c, faults := decodeConfig("onecall.yaml", text)
+	c, faults := parseConfig("onecall.yaml", []byte(text), os.LookupEnv)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -86,7 +86,7 @@ func TestKeptResults(t *testing.T) {
 		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
 		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
 	} {
-		if got := appOf(t, c.after, use{}).config.Results.keeps(&appOf(t, c.before, use{}).config.Results); got != c.want {
+		if got := keeps(&appOf(t, c.after, use{}).config.Results, &appOf(t, c.before, use{}).config.Results); got != c.want {
 			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
 		}
 	}

@@ -194,10 +194,10 @@ func (c *change) urgent() bool {
 }
 
 // keeps tells whether results that were kept by another configuration's store are there by this one's, of who serves.
-func (c *resultsConfig) keeps(before *resultsConfig) bool { return c.place() == before.place() }
+func keeps(c, before *resultsConfig) bool { return storePlace(c) == storePlace(before) }
 
-// place tells stores apart, whoever uses them: another password of a server's finds what was kept by the one before.
-func (c *resultsConfig) place() string {
+// storePlace tells stores apart, whoever uses them: another password of a server's finds what was kept by the one before.
+func storePlace(c *resultsConfig) string {
 	where := valueOr(c.Store, "memory")
 	server, err := url.Parse(where)
 	if err != nil {

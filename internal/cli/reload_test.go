@@ -118,8 +118,8 @@ func TestShelfKeys(t *testing.T) {
 func TestDifference(t *testing.T) {
 	t.Parallel()
 	read := func(text string) *configFile {
-		c := &configFile{path: "onecall.yaml", text: []byte(text), environment: func(string) (string, bool) { return "a-secret-word", true }}
-		if faults := c.decode(); len(faults) > 0 {
+		c, faults := parseConfig("onecall.yaml", []byte(text), func(string) (string, bool) { return "a-secret-word", true })
+		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
 		return c

@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // answerFlags are the flags of every verb that answers with a chain's answer.
@@ -103,15 +104,15 @@ func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
 func jsonObject(flag, value string) ([]byte, error) {
 	text := []byte(value)
 	if path, ok := strings.CutPrefix(value, "@"); ok {
-		file, err := openFile(path)
+		file, err := textfile.Open(path)
 		if err != nil {
-			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
+			return nil, unable("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
 		}
 		defer file.Close()
-		if text, err = readBounded(file, chain.DefaultMaxRequestBytes); err != nil {
-			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
+		if text, err = textfile.ReadAll(file, chain.DefaultMaxRequestBytes); err != nil {
+			return nil, unable("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
 		}
-		text = withoutMark(text)
+		text = textfile.WithoutMark(text)
 	}
 	if len(text) > chain.DefaultMaxRequestBytes {
 		return nil, usage("%s: more than %d bytes", flag, chain.DefaultMaxRequestBytes)

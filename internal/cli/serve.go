@@ -203,19 +203,19 @@ func (s *instance) options(a *app) *mcp.Options {
 	c := a.config
 	return &mcp.Options{
 		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
-		Surface:         c.surface(),
+		Surface:         surfaceOf(&c.config),
 		ReadTool:        valueOr(c.ReadTool, false),
 		Lite:            valueOr(c.Lite, false),
 		MaxTotalTokens:  a.maxTotalTokens,
 		SessionTokens:   valueOr(c.Session.MaxTokens, 0),
-		Processed:       c.processed(),
+		Processed:       processed(&c.config),
 		Upstreams:       a.upstreams(),
 		Version:         version(),
 		Log:             s.logs.logger(),
 		MaxRequestBytes: a.maxRequestBytes,
 		MaxSessions:     valueOr(c.Limits.MaxSessions, 0),
 		SessionTimeout:  valueOr(c.Session.Timeout, 0),
-		Limits:          c.Access.perCaller(),
+		Limits:          perCaller(&c.Access),
 		Trace:           telemetry.WithCall,
 		Refused:         s.telemetry.Refused,
 		Stateless:       s.flags.stateless,
@@ -233,10 +233,10 @@ func (s *instance) options(a *app) *mcp.Options {
 
 // warnOfIdle tells of what is configured and does nothing here.
 func (s *instance) warnOfIdle(a *app) {
-	if f := a.config.idleGroups(a.config.surface()); f != nil && !a.config.anySurface {
+	if f := idleGroups(a.config, surfaceOf(&a.config.config)); f != nil && !a.use.anySurface {
 		a.told.warn(f)
 	}
-	if f := a.config.idleSession(s.flags.stateless); f != nil {
+	if f := idleSession(a.config, s.flags.stateless); f != nil {
 		a.told.warn(f)
 	}
 }

@@ -95,10 +95,10 @@ func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 		}
 	}
 	if len(c.Access.Tokens) > 0 {
-		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &auth.Options{Tokens: c.Access.table()})
+		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &auth.Options{Tokens: tokenTable(&c.Access)})
 	}
 	if jwt := c.Access.JWT; jwt != nil {
-		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &auth.Options{JWT: jwt.accepted(), Log: a.use.logger()})
+		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &auth.Options{JWT: acceptedTokens(jwt), Log: a.use.logger()})
 	}
 	return faults
 }
@@ -144,13 +144,13 @@ func (a *app) unusedAllowed() []*fault.Error {
 			names = append(names, entry.Spec().Path)
 		}
 	}
-	return a.config.unusedAllowed(names, absent)
+	return unusedAllowed(a.config, names, absent)
 }
 
 // unusedAllowed tells of the functions in the lists of tokens that there are not, and could not be in a source that is absent.
-func (c *configFile) unusedAllowed(names, absent []string) []*fault.Error {
+func unusedAllowed(c *configFile, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
-	for i, token := range c.Access.table() {
+	for i, token := range tokenTable(&c.Access) {
 		for _, f := range token.Unused(names, absent) {
 			f.Message += ", so the token " + token.Name + " may call none by it"
 			unused = append(unused, c.under(fault.Index("/access/tokens", i)+"/functions", f))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -122,34 +121,6 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 		return nil, unable("%s: %s cannot be listened on: %v", flag, address, cause(err))
 	}
 	return listener, nil
-}
-
-// unfitForOthers tells why clients of other machines cannot be served; nil: they can.
-func (c *accessConfig) unfitForOthers() *fault.Error {
-	switch {
-	case !c.byToken():
-		return fault.New(fault.BadRequest, "other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
-			"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
-	case c.URL == nil && len(c.Hosts) == 0:
-		return fault.New(fault.BadRequest, "other machines reach it, and requests are answered only for hosts that are known: write access.url "+
-			"(where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
-	}
-	return nil
-}
-
-// elsewhere is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
-func (c *accessConfig) elsewhere() string {
-	if c.URL != nil {
-		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
-			return "/url"
-		}
-	}
-	for i, host := range c.Hosts {
-		if u, err := url.Parse("//" + host); err == nil && !loopback.Is(u.Hostname()) {
-			return fault.Index("/hosts", i)
-		}
-	}
-	return ""
 }
 
 // cause is the cause in an error of the network, without the address that the message around it names.

@@ -50,7 +50,7 @@ func (o *opener) plan() {
 func (o *opener) serverKey(name string, c *mcpServerConfig) string {
 	settings := *c
 	settings.IncludeTools, settings.ExcludeTools, settings.CacheTTL, settings.Disabled, settings.Enabled = nil, nil, nil, nil, nil
-	return shelfKey("server", name, &settings, o.config.Limits.MaxResultBytes, o.config.passesThrough())
+	return shelfKey("server", name, &settings, o.config.Limits.MaxResultBytes, o.passesThrough())
 }
 
 // errNotOpen is what there is instead of a server that is not open.
@@ -117,7 +117,7 @@ func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, er
 		Concurrency:  valueOr(c.Concurrency, 0),
 		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
 		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,
-		AsProxy: o.use.serve && o.config.passesThrough(), Roots: valueOr(c.Roots, false),
+		AsProxy: o.use.serve && o.passesThrough(), Roots: valueOr(c.Roots, false),
 	}
 	if limit := int64(valueOr(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
 		options.MaxMessageBytes = limit + 1<<20

@@ -39,9 +39,9 @@ type opener struct {
 func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before *app) (*opener, error) {
 	o := &opener{app: a, cli: c, config: config, before: before, faults: faults, contents: a.seen.contents(a.named)}
 	u := a.use
-	settings, more := config.functionSettings()
+	settings, more := functionSettings(config)
 	a.settings, o.faults = settings, append(o.faults, more...)
-	a.ladder, more = config.newLadder(u)
+	a.ladder, more = newLadder(config, u)
 	o.faults = append(o.faults, more...)
 	a.scrubber = secret.New(config.secrets)
 	var scrubber steps.Scrubber // nil, not a nil of its type, if there are no secrets
@@ -138,7 +138,7 @@ func (o *opener) embedded() {
 		names = append(names, namesOf(httpSource)...)
 	}
 	expressions := exprs.New()
-	o.faults = append(o.faults, o.config.sameNames(append(names, namesOf(expressions)...))...)
+	o.faults = append(o.faults, sameNames(o.config, append(names, namesOf(expressions)...))...)
 	o.add("expr", "", part{expressions, "expr."}, nil)
 	o.add("text", "", part{expressions, "text."}, nil)
 }

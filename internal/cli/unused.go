@@ -28,11 +28,11 @@ func (a *app) unusedSettings() []*fault.Error {
 	for _, entry := range registry.All() {
 		names = append(names, entry.Spec().Name)
 	}
-	unused := a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
+	unused := unusedSettings(a.config, a.settings, names, a.toolsOf, absent)
 	for _, f := range a.dispatch.Renamed() {
 		unused = append(unused, a.config.under("", f))
 	}
-	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), a.config.unusedNames(registry), a.oddRungs(registry)) {
+	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.oddRungs(registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}
@@ -42,7 +42,7 @@ func (a *app) unusedSettings() []*fault.Error {
 }
 
 // unusedNames tells of global aliases and of hoisted names for which no function has an argument.
-func (c *configFile) unusedNames(registry *steps.Registry) (unused []*fault.Error) {
+func unusedNames(c *configFile, registry *steps.Registry) (unused []*fault.Error) {
 	var known []string
 	for _, entry := range registry.All() {
 		known = append(known, entry.Properties()...)
@@ -92,7 +92,7 @@ const manyTools = 100
 // manyFlatTools is a warning where the configuration's surface shows a client of a tier very many functions as tools of their
 // own; else nil.
 func (a *app) manyFlatTools(tier steps.Tier) *fault.Error {
-	surface := a.config.surface()
+	surface := surfaceOf(&a.config.config)
 	view := a.catalog.Registry().View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier })
 	count := view.Len()
 	switch surface {

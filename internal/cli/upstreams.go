@@ -50,7 +50,7 @@ func (u upstream) Within(ctx context.Context, params json.RawMessage, link func(
 }
 
 // passesThrough tells whether clients see the servers' own tools, and can so be asked by them, or may do so.
-func (c *configFile) passesThrough() bool {
-	surface := c.surface()
-	return c.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
+func (a *app) passesThrough() bool {
+	surface := surfaceOf(&a.config.config)
+	return a.use.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
 }

@@ -103,7 +103,6 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 	if u.surface != "" {
 		config.Surface = &u.surface
 	}
-	config.anySurface = u.anySurface
 	if err := a.assemble(c, before, faults); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -120,7 +119,7 @@ func (a *app) load(c *cli) (*configFile, []*fault.Error) {
 	config, faults := loadConfig(c.configPath)
 	a.config = config
 	if a.use.serve {
-		a.named = config.named()
+		a.named = namedFiles(config)
 		maps.Copy(a.seen, seen.see("", a.named))
 	}
 	return config, faults
@@ -153,15 +152,6 @@ func (a *app) assemble(c *cli, before *app, faults []*fault.Error) error {
 		return config.refused(config.settled(o.faults, read))
 	}
 	return nil
-}
-
-// refused is the error of a configuration with faults, those of one that was not read from a file included.
-func (c *configFile) refused(faults []*fault.Error) error {
-	name := c.path
-	if name == "" {
-		name = "the default configuration"
-	}
-	return &configError{file: name, text: c.text, faults: faults}
 }
 
 // play opens the recording that calls are written to, or answered from.
@@ -209,7 +199,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		Results:         results,
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      valueOr(c.Results.ProbeAbove, 0),
-		LeanAbove:       c.leanAbove(),
+		LeanAbove:       leanAbove(&c.config),
 		Hoist:           c.Hoist,
 		Rung:            a.rung(),
 		MaxSteps:        min(valueOr(c.Budget.MaxSteps, chain.DefaultMaxSteps), valueOr(c.Limits.MaxSteps, chain.DefaultMaxSteps)),

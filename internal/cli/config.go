@@ -17,6 +17,9 @@ import (
 //go:embed config.schema.json
 var configSchema []byte
 
+// publishedSchema returns the JSON Schema of a configuration. It must not be changed.
+func publishedSchema() []byte { return configSchema }
+
 // config is what a configuration says. A nil field is not given: the default of the package that it configures holds.
 // config.schema.json describes the same keys, which a test holds true.
 type config struct {
@@ -221,6 +224,12 @@ func readConfig(path string) ([]byte, *fault.Error) {
 		return nil, fault.New(fault.LimitExceeded, "the configuration has more than %d bytes", maxConfigBytes)
 	}
 	return text, nil
+}
+
+// says reports whether a value is written at a place.
+func (c *configFile) says(pointer string) bool {
+	_, given := c.places[pointer]
+	return given
 }
 
 // under makes a fault that some package found in its options the fault of a place in the configuration.

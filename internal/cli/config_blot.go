@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	yamltoken "github.com/goccy/go-yaml/token"
@@ -182,5 +183,6 @@ func standsAt(lines [][]byte, t *yamltoken.Token) bool {
 	text = text[textfile.Offset(text, t.Position.Column):]
 	first, _, _ := strings.Cut(strings.TrimSpace(t.Origin), "\n")
 	first = strings.TrimSpace(first)
-	return text != "" && first != "" && (strings.HasPrefix(text, prefix(first, 1)) || strings.HasPrefix(text, string(stars([]byte(first)))[:1]))
+	_, n := utf8.DecodeRuneInString(first)
+	return text != "" && first != "" && (strings.HasPrefix(text, first[:n]) || strings.HasPrefix(text, string(stars([]byte(first)))[:1]))
 }

@@ -51,7 +51,7 @@ func idleGroups(c *configFile, surface mcp.Surface) *fault.Error {
 		return nil
 	}
 	for _, key := range []string{"/groups", "/autodispatch", "/ungrouped"} {
-		if _, given := c.places[key]; given {
+		if c.says(key) {
 			return c.under(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
 		}
 	}

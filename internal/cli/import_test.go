@@ -13,6 +13,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 func TestClientPlaces(t *testing.T) {
@@ -48,6 +50,16 @@ func TestClientPlaces(t *testing.T) {
 	}
 }
 
+// importEnvironment is what ${VAR} finds in tests.
+var importEnvironment = map[string]string{"TOKEN": "tok-0123456789", "HOST": "api.example.com"}
+
+func parseIn(environment map[string]string, path, text string) (*configFile, []*fault.Error) {
+	return parseConfig(path, []byte(text), func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	})
+}
+
 // importFiles reads files, given by their names and contents, as those of the machine's clients.
 func importFiles(t *testing.T, environment map[string]string, files map[string]string) (*importer, []byte) {
 	t.Helper()
@@ -75,7 +87,7 @@ func importFiles(t *testing.T, environment map[string]string, files map[string]s
 
 func TestImport(t *testing.T) {
 	t.Parallel()
-	im, text := importFiles(t, testEnvironment, map[string]string{
+	im, text := importFiles(t, importEnvironment, map[string]string{
 		"project/.mcp.json":        `{"mcpServers": {"files": {"type": "stdio", "command": "npx", "args": ["-y", "x", "1.10", "${TOKEN}"], "env": {"A_TOKEN": "literal-secret", "N": "007"}}}}`,
 		"project/.cursor/mcp.json": `{"mcpServers": {"Files": {"command": "npx", "args": ["other"]}, "run": {"command": "${workspaceFolder}/x", "cwd": "sub"}}}`,
 		"project/.vscode/mcp.json": "// servers\n{\"servers\": {\"gh\": {\"type\": \"http\", \"url\": \"https://h/mcp\", \"headers\": {\"Authorization\": \"Bearer ${input:github_token}\"}}, /* and */ },\n\"inputs\": [{\"id\": \"github_token\"}],}",
@@ -89,7 +101,7 @@ func TestImport(t *testing.T) {
 		".cursor/mcp.json":                             `{"mcpServers": `,
 		".config/Code - Insiders/User/settings.json/x": ``,
 	})
-	c, faults := decodeIn(testEnvironment, filepath.Join(im.out, "onecall.yaml"), string(text))
+	c, faults := parseIn(importEnvironment, filepath.Join(im.out, "onecall.yaml"), string(text))
 	if len(faults) > 0 || len(c.warnings) > 0 {
 		t.Fatalf("%v, %v\n%s", faults, c.warnings, text)
 	}
@@ -122,7 +134,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
 	}
-	if strings.Contains(report, "literal-secret") || strings.Contains(report, testEnvironment["TOKEN"]) || strings.Contains(report, "elsewhere") {
+	if strings.Contains(report, "literal-secret") || strings.Contains(report, importEnvironment["TOKEN"]) || strings.Contains(report, "elsewhere") {
 		t.Errorf("the report shows too much:\n%s", report)
 	}
 }
@@ -185,7 +197,7 @@ func TestImportShown(t *testing.T) {
 func TestImportNothing(t *testing.T) {
 	t.Parallel()
 	im, text := importFiles(t, nil, nil)
-	if c, faults := decodeIn(nil, "onecall.yaml", string(text)); len(faults) > 0 || len(c.MCPServers) > 0 {
+	if c, faults := parseIn(nil, "onecall.yaml", string(text)); len(faults) > 0 || len(c.MCPServers) > 0 {
 		t.Errorf("%v", faults)
 	}
 	if report := string(im.report(text, "onecall.yaml")); !strings.Contains(report, "No MCP servers") || !strings.Contains(report, "claude_desktop_config.json") {
@@ -193,7 +205,7 @@ func TestImportNothing(t *testing.T) {
 	}
 	// The example is one: without its comment signs it loads.
 	example := regexpReplace(exampleFile)
-	if c, faults := decodeIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example); len(faults) > 0 || len(c.MCPServers) != 2 || len(c.OpenAPI) != 1 {
+	if c, faults := parseIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example); len(faults) > 0 || len(c.MCPServers) != 2 || len(c.OpenAPI) != 1 {
 		t.Errorf("%v\n%s", faults, example)
 	}
 }
@@ -219,7 +231,7 @@ func TestImportElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	im.settle()
-	c, faults := decodeIn(nil, filepath.Join(out, "onecall.yaml"), string(im.document()))
+	c, faults := parseIn(nil, filepath.Join(out, "onecall.yaml"), string(im.document()))
 	if len(faults) > 0 || *c.MCPServers[0].Config.Command != project+"/x" || *c.MCPServers[0].Config.Cwd != filepath.Join(project, "sub") {
 		t.Errorf("%v\n%s", faults, im.document())
 	}
@@ -246,7 +258,7 @@ func TestImportRoundTrip(t *testing.T) {
 		im := &importer{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
 		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(jsonText(name))+`:`+object+`}`))
 		im.settle()
-		c, faults := decodeIn(nil, "/x/onecall.yaml", string(im.document()))
+		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.document()))
 		if len(faults) > 0 {
 			rt.Fatalf("%s\n%s\n%v", object, im.document(), faults)
 		}
@@ -286,7 +298,7 @@ func FuzzImport(f *testing.F) {
 		}
 		im.settle()
 		written := im.document()
-		if _, faults := decodeIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
+		if _, faults := parseIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
 			t.Errorf("%s\n%v", written, faults)
 		}
 		im.report(written, "onecall.yaml")

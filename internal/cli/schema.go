@@ -13,7 +13,7 @@ func newSchemaCommand(c *cli) *cobra.Command {
 	schemas := map[string]func() []byte{
 		"chain":  chain.ChainSchema,
 		"answer": chain.AnswerSchema,
-		"config": func() []byte { return configSchema },
+		"config": publishedSchema,
 	}
 	return &cobra.Command{
 		Use:       "schema chain|answer|config",

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/internal/secret"
@@ -72,16 +73,16 @@ func loginFolder() (string, error) {
 
 // oauthOptions are those of a login to a server that has a URL. The client that they hold reaches the hosts that the
 // entry names, and public ones.
-func oauthOptions(source string, s *mcpServerConfig) (*login.Options, error) {
+func oauthOptions(source string, s *config.MCPServer) (*login.Options, error) {
 	folder, err := loginFolder()
 	if err != nil {
 		return nil, err
 	}
-	o := &login.Options{Source: source, ServerURL: valueOr(s.URL, ""), Store: login.Auto(folder), ClientName: "onecall"}
+	o := &login.Options{Source: source, ServerURL: config.Or(s.URL, ""), Store: login.Auto(folder), ClientName: "onecall"}
 	urls := []string{o.ServerURL}
 	if c := s.OAuth; c != nil {
-		o.ClientID, o.ClientSecret, o.Scopes = valueOr(c.ClientID, ""), valueOr(c.ClientSecret, ""), c.Scopes
-		o.RedirectPort, o.AuthServer = valueOr(c.CallbackPort, 0), valueOr(c.AuthServer, "")
+		o.ClientID, o.ClientSecret, o.Scopes = config.Or(c.ClientID, ""), config.Or(c.ClientSecret, ""), c.Scopes
+		o.RedirectPort, o.AuthServer = config.Or(c.CallbackPort, 0), config.Or(c.AuthServer, "")
 		if o.AuthServer != "" {
 			urls = append(urls, o.AuthServer)
 		}
@@ -103,36 +104,36 @@ type account struct {
 
 // accounts are the servers behind HTTP, or the one that is named.
 func (c *cli) accounts(named string) ([]account, error) {
-	config, faults := loadConfig(c.configPath)
+	config, faults := config.Load(c.configPath)
 	if len(faults) > 0 {
-		return nil, config.refused(faults)
+		return nil, config.Refused(faults)
 	}
-	c.redactor.learn(nil, config.secrets) // no app is open
+	c.redactor.learn(nil, config.Secrets) // no app is open
 	var all []account
 	var names []string
 	for i := range config.MCPServers {
 		entry := &config.MCPServers[i]
-		is := named != "" && (entry.Name == named || entry.source() == named)
+		is := named != "" && (entry.Name == named || entry.Source() == named)
 		switch {
 		case entry.Config.URL == nil && is:
 			return nil, unable("%s has a command: such a server is given its credentials under env", named)
-		case entry.Config.off() && is:
+		case entry.Config.Off() && is:
 			return nil, unable("%s is disabled in the configuration", named)
-		case entry.Config.URL == nil || entry.Config.off():
+		case entry.Config.URL == nil || entry.Config.Off():
 			continue
 		}
 		names = append(names, entry.Name)
 		if named != "" && !is {
 			continue
 		}
-		options, err := oauthOptions(entry.source(), &entry.Config)
+		options, err := oauthOptions(entry.Source(), &entry.Config)
 		if err != nil {
-			return nil, config.refused([]*fault.Error{config.under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
+			return nil, config.Refused([]*fault.Error{config.Under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
 		}
-		all = append(all, account{entry.Name, options, secret.New(config.secrets)})
+		all = append(all, account{entry.Name, options, secret.New(config.Secrets)})
 	}
 	if named != "" && len(all) == 0 {
-		return nil, unknownSource(named, config.path, names)
+		return nil, unknownSource(named, config.Path, names)
 	}
 	return all, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/jsonc"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -143,7 +144,7 @@ func (im *importer) add(file *clientFile, servers gjson.Result) {
 		case !server.IsObject():
 			one.skip = "it is not an object"
 			continue
-		case steps.FoldName(sourceName(name)) == "":
+		case steps.FoldName(config.SourceName(name)) == "":
 			one.skip = "its name has no letters or digits of ASCII"
 			continue
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
@@ -226,7 +227,7 @@ func baseName(word string) string {
 // fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
 func (im *importer) fields(one *found, server gjson.Result) {
 	for written, value := range ordered(server) {
-		key, lost := serverKey(written)
+		key, lost := config.ServerKey(written)
 		if key == "" {
 			if lost != "" {
 				one.notes = append(one.notes, written+" is left out: "+lost)
@@ -284,7 +285,7 @@ func (im *importer) try(one *found) {
 	var b bytes.Buffer
 	b.WriteString("mcpServers:\n")
 	one.write(&b, "x")
-	if _, faults := parseConfig(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup); len(faults) > 0 {
+	if _, faults := config.Parse(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup); len(faults) > 0 {
 		one.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
 		if faults[0].At == "/mcpServers/x" {
 			one.skip = faults[0].Message
@@ -300,7 +301,7 @@ func (im *importer) try(one *found) {
 // settle gives each server that is written a name of its own: what is the same under the same name is written once.
 func (im *importer) settle() {
 	taken := map[string]*found{}
-	for _, name := range embedded {
+	for _, name := range config.Embedded {
 		taken[steps.FoldName(name)] = nil
 	}
 	for _, one := range im.servers {
@@ -308,11 +309,11 @@ func (im *importer) settle() {
 			continue
 		}
 		original, base := one.name, one.name
-		if fit := sourceName(base); len(fit) > maxSourceName-8 { // room for a number
-			base = fit[:maxSourceName-8]
+		if fit := config.SourceName(base); len(fit) > config.MaxSourceName-8 { // room for a number
+			base = fit[:config.MaxSourceName-8]
 		}
 		for n := 2; ; n++ {
-			other, clash := taken[steps.FoldName(sourceName(one.name))]
+			other, clash := taken[steps.FoldName(config.SourceName(one.name))]
 			if !clash {
 				break
 			}
@@ -330,7 +331,7 @@ func (im *importer) settle() {
 		if one.name != original {
 			one.notes = append(one.notes, "renamed from "+original+": that name is taken")
 		}
-		taken[steps.FoldName(sourceName(one.name))] = one
+		taken[steps.FoldName(config.SourceName(one.name))] = one
 	}
 }
 
@@ -355,7 +356,7 @@ func (one *found) same(other *found) bool {
 		if written, ok := m["type"]; ok {
 			kind = strings.Trim(written, `"`)
 		}
-		if meant := transportOf(kind); meant != "" {
+		if meant := config.Transport(kind); meant != "" {
 			kind = meant
 		}
 		m["type"] = kind

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 func TestClientPlaces(t *testing.T) {
@@ -53,8 +54,8 @@ func TestClientPlaces(t *testing.T) {
 // importEnvironment is what ${VAR} finds in tests.
 var importEnvironment = map[string]string{"TOKEN": "tok-0123456789", "HOST": "api.example.com"}
 
-func parseIn(environment map[string]string, path, text string) (*configFile, []*fault.Error) {
-	return parseConfig(path, []byte(text), func(name string) (string, bool) {
+func parseIn(environment map[string]string, path, text string) (*config.File, []*fault.Error) {
+	return config.Parse(path, []byte(text), func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
 	})
@@ -102,8 +103,8 @@ func TestImport(t *testing.T) {
 		".config/Code - Insiders/User/settings.json/x": ``,
 	})
 	c, faults := parseIn(importEnvironment, filepath.Join(im.out, "onecall.yaml"), string(text))
-	if len(faults) > 0 || len(c.warnings) > 0 {
-		t.Fatalf("%v, %v\n%s", faults, c.warnings, text)
+	if len(faults) > 0 || len(c.Warnings) > 0 {
+		t.Fatalf("%v, %v\n%s", faults, c.Warnings, text)
 	}
 	var names []string
 	for _, s := range c.MCPServers {
@@ -119,7 +120,7 @@ func TestImport(t *testing.T) {
 	if run := c.MCPServers[2].Config; *run.Command != filepath.Join(im.out, "x") || *run.Cwd != "sub" {
 		t.Errorf("run: %s in %s", *run.Command, *run.Cwd)
 	}
-	if gh := c.MCPServers[3].Config; !gh.off() || gh.Headers["Authorization"] != "Bearer ${GITHUB_TOKEN}" {
+	if gh := c.MCPServers[3].Config; !gh.Off() || gh.Headers["Authorization"] != "Bearer ${GITHUB_TOKEN}" {
 		t.Errorf("gh: %+v", gh)
 	}
 	if wind := c.MCPServers[7].Config; *wind.URL != "https://w/sse" || !slices.Equal(wind.ExcludeTools, []string{"a"}) {

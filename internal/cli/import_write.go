@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
@@ -82,7 +83,7 @@ func (one *found) write(b *bytes.Buffer, name string) {
 
 // advice says of a secret in plain text how to keep it elsewhere.
 func advice(key, name, value string) string {
-	hidden := key == "env" && secret.Name(name) || key == "headers" && secretHeader(name) || key == "oauth" && secret.Name(name)
+	hidden := key == "env" && secret.Name(name) || key == "headers" && config.SecretHeader(name) || key == "oauth" && secret.Name(name)
 	if !hidden || value == "" || strings.Contains(value, "${") {
 		return ""
 	}

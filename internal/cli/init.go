@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -209,8 +210,8 @@ func (im *importer) report(text []byte, out string) []byte {
 
 // shown is the file with its secrets blotted out, as they are known once it is read.
 func (im *importer) shown(text []byte) []byte {
-	c, _ := parseConfig(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
-	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.shown, []byte{'\n'})
+	c, _ := config.Parse(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
+	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.Shown, []byte{'\n'})
 	for i := range after {
 		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {
 			after[i] = before[i] // a comment is init's own

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // namedFiles gives the files that are read when the configuration is loaded, but for itself, by the place that names them. A file of
 // keys is none of them: whoever checks tokens looks at it.
-func namedFiles(c *configFile) map[string][]string {
+func namedFiles(c *config.File) map[string][]string {
 	named := map[string][]string{}
 	for i := range c.OpenAPI {
 		if files := documentFiles(&c.OpenAPI[i].Config); files != nil {
@@ -38,7 +39,7 @@ func isFile(place *string) bool {
 const maxDocumentFiles = 100
 
 // documentFiles are the file of an OpenAPI document, and those in its folder that it refers to; nil where it is behind a URL.
-func documentFiles(c *openAPIConfig) []string {
+func documentFiles(c *config.OpenAPI) []string {
 	if !isFile(c.Spec) {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
@@ -60,7 +61,7 @@ func (c *cli) stdio() (door, error) {
 
 func (d *stdioDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a *app) error {
 	// The client is the user of this machine, to whom the command line's results are bound as well.
-	caller := &auth.Caller{Rights: auth.Rights{Tier: tierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
+	caller := &auth.Caller{Rights: auth.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
 	close(s.serving)
 	if err := server.ServeStdio(ctx, d.in, d.out, caller); err != nil {
 		return failure{err}
@@ -86,8 +87,8 @@ func (s *instance) listenHTTP(ctx context.Context) (door, error) {
 		return nil, err
 	}
 	if s.flags.use.remote = !loopback.Is(host); s.flags.use.remote {
-		config, faults := loadConfig(s.configPath)
-		if f := config.Access.unfitForOthers(); f != nil && len(faults) == 0 { // faults are told when the configuration is opened
+		config, faults := config.Load(s.configPath)
+		if f := config.Access.UnfitForRemote(); f != nil && len(faults) == 0 { // faults are told when the configuration is opened
 			return nil, unable("--http is %s: %s", s.flags.http, f.Message)
 		}
 	}
@@ -136,8 +137,8 @@ func cause(err error) error {
 func (s *instance) door(a *app) *mcp.Door {
 	access := &a.config.Access
 	d := &mcp.Door{
-		Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: tierOf(access.HTTP, steps.TierRead)}},
-		URL:    valueOr(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
+		Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
+		URL:    config.Or(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
 	}
 	if a.callers == nil {
 		return d
@@ -151,7 +152,7 @@ func (s *instance) door(a *app) *mcp.Door {
 
 func (d *httpDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a *app) error {
 	s.note("listening on http://%s%s", d.Addr(), mcp.Path)
-	if s.flags.use.remote && !strings.HasPrefix(valueOr(a.config.Access.URL, ""), "https://") {
+	if s.flags.use.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
 		s.warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
 	listener := &openListener{Listener: d.Listener, open: sync.OnceFunc(func() { close(s.serving) })}

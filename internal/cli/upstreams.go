@@ -12,7 +12,7 @@ import (
 func (a *app) upstreams() []mcp.Upstream {
 	var list []mcp.Upstream
 	for i := range a.config.MCPServers {
-		name := a.config.MCPServers[i].source()
+		name := a.config.MCPServers[i].Source()
 		if server, ok := a.servers[name]; ok {
 			list = append(list, upstream{server, name})
 		}
@@ -51,6 +51,6 @@ func (u upstream) Within(ctx context.Context, params json.RawMessage, link func(
 
 // passesThrough tells whether clients see the servers' own tools, and can so be asked by them, or may do so.
 func (a *app) passesThrough() bool {
-	surface := surfaceOf(&a.config.config)
+	surface := surfaceOf(&a.config.Config)
 	return a.use.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -11,11 +12,11 @@ import (
 
 // face reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
 // is as in openAfter.
-func (a *app) face(c *configFile, before *app) (faults []*fault.Error) {
-	config := &groups.Config{Autodispatch: valueOr(c.Autodispatch, false), Hide: valueOr(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
+func (a *app) face(c *config.File, before *app) (faults []*fault.Error) {
+	cfg := &groups.Config{Autodispatch: config.Or(c.Autodispatch, false), Hide: config.Or(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
 	for _, group := range c.Groups {
-		config.Groups = append(config.Groups, groups.Group{
-			Name: group.Name, Description: valueOr(group.Config.Description, ""), Resources: group.Config.Resources,
+		cfg.Groups = append(cfg.Groups, groups.Group{
+			Name: group.Name, Description: config.Or(group.Config.Description, ""), Resources: group.Config.Resources,
 		})
 	}
 	told := map[string]bool{} // places whose fault a chain has told already
@@ -23,22 +24,22 @@ func (a *app) face(c *configFile, before *app) (faults []*fault.Error) {
 		if _, err := chain.New(&chain.Options{Functions: a.catalog, Counter: a.counter, Hoist: []string{name}}); err != nil {
 			at := fault.Index("/hoist", i)
 			told[at] = true
-			faults = append(faults, c.under(at, err))
+			faults = append(faults, c.Under(at, err))
 		}
 	}
 	var wrong []*fault.Error
-	a.dispatch, wrong = groups.New(config)
+	a.dispatch, wrong = groups.New(cfg)
 	for _, f := range wrong {
 		if !told[f.At] {
-			faults = append(faults, c.under("", f))
+			faults = append(faults, c.Under("", f))
 		}
 	}
 	return append(faults, a.access(c, before)...)
 }
 
 // surfaceOf is the configured one. Its word is checked when it is read.
-func surfaceOf(c *config) mcp.Surface {
-	surface, err := mcp.ParseSurface(valueOr(c.Surface, mcp.SurfaceChain.String()))
+func surfaceOf(c *config.Config) mcp.Surface {
+	surface, err := mcp.ParseSurface(config.Or(c.Surface, mcp.SurfaceChain.String()))
 	if err != nil {
 		return mcp.SurfaceChain
 	}
@@ -46,33 +47,33 @@ func surfaceOf(c *config) mcp.Surface {
 }
 
 // idleGroups is a warning where dispatchers are configured which a surface does not show; else nil.
-func idleGroups(c *configFile, surface mcp.Surface) *fault.Error {
+func idleGroups(c *config.File, surface mcp.Surface) *fault.Error {
 	if surface == mcp.SurfaceDispatch || surface == mcp.SurfaceHybrid {
 		return nil
 	}
 	for _, key := range []string{"/groups", "/autodispatch", "/ungrouped"} {
-		if c.says(key) {
-			return c.under(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
+		if c.Says(key) {
+			return c.Under(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
 		}
 	}
 	return nil
 }
 
 // idleSession is a warning where what sessions may have is configured and no client has one; else nil.
-func idleSession(c *configFile, stateless bool) *fault.Error {
-	if !stateless || valueOr(c.Session.MaxTokens, 0) == 0 {
+func idleSession(c *config.File, stateless bool) *fault.Error {
+	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
-	return c.under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
+	return c.Under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
 }
 
 // processed tells whether the configuration has the results of flat tools bounded.
-func processed(c *config) bool {
-	return valueOr(c.Budget.MaxTotalTokens, 0) > 0 || valueOr(c.Results.ProbeAbove, 0) > 0 || valueOr(c.Results.LeanAbove, 0) > 0
+func processed(c *config.Config) bool {
+	return config.Or(c.Budget.MaxTotalTokens, 0) > 0 || config.Or(c.Results.ProbeAbove, 0) > 0 || config.Or(c.Results.LeanAbove, 0) > 0
 }
 
 // leanAbove is the configured bound as package chain takes it: 0 is its default, -1 is off.
-func leanAbove(c *config) int {
+func leanAbove(c *config.Config) int {
 	switch above := c.Results.LeanAbove; {
 	case above == nil:
 		return 0
@@ -84,31 +85,31 @@ func leanAbove(c *config) int {
 }
 
 // perCaller are the limits of one caller.
-func perCaller(c *accessConfig) mcp.Limits {
+func perCaller(c *config.Access) mcp.Limits {
 	return mcp.Limits{
-		Sessions: valueOr(c.Limits.Sessions, 0), Calls: valueOr(c.Limits.Calls, 0),
-		PerSecond: valueOr(c.Limits.PerSecond, 0), Burst: valueOr(c.Limits.Burst, 0),
+		Sessions: config.Or(c.Limits.Sessions, 0), Calls: config.Or(c.Limits.Calls, 0),
+		PerSecond: config.Or(c.Limits.PerSecond, 0), Burst: config.Or(c.Limits.Burst, 0),
 	}
 }
 
 // tokenTable is the table of tokens as package rights takes it. Its words are checked when it is read.
-func tokenTable(c *accessConfig) []auth.Token {
+func tokenTable(c *config.Access) []auth.Token {
 	var list []auth.Token
 	for i := range c.Tokens {
 		t := &c.Tokens[i]
 		functions, _ := auth.Patterns(t.Functions)
-		list = append(list, auth.Token{Name: valueOr(t.Name, ""), SHA256: valueOr(t.SHA256, ""),
-			Rights: auth.Rights{Tier: tierOf(t.Tier, steps.TierRead), Functions: functions}})
+		list = append(list, auth.Token{Name: config.Or(t.Name, ""), SHA256: config.Or(t.SHA256, ""),
+			Rights: auth.Rights{Tier: config.TierOf(t.Tier, steps.TierRead), Functions: functions}})
 	}
 	return list
 }
 
 // acceptedTokens are the tokens of the authorization server that are accepted.
-func acceptedTokens(c *jwtConfig) *auth.JWT {
+func acceptedTokens(c *config.JWT) *auth.JWT {
 	scopes := map[string]steps.Tier{}
 	for scope, word := range c.Scopes {
-		scopes[scope] = tierOf(&word, steps.TierRead)
+		scopes[scope] = config.TierOf(&word, steps.TierRead)
 	}
-	return &auth.JWT{Issuer: valueOr(c.Issuer, ""), Audience: valueOr(c.Audience, ""), Keys: valueOr(c.Keys, ""),
+	return &auth.JWT{Issuer: config.Or(c.Issuer, ""), Audience: config.Or(c.Audience, ""), Keys: config.Or(c.Keys, ""),
 		Scopes: scopes, Algorithms: append([]string(nil), c.Algorithms...)}
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"fmt"
@@ -12,17 +12,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func decodeConfig(name, text string) (*configFile, []*fault.Error) {
-	return parseConfig(name, []byte(text), os.LookupEnv)
+func decodeConfig(name, text string) (*File, []*fault.Error) {
+	return Parse(name, []byte(text), os.LookupEnv)
 }
 
 // shownFaults are faults as a person sees them: each with its line of the configuration.
-func shownFaults(c *configFile, faults []*fault.Error) string {
-	lines := strings.Split(string(c.text), "\n")
+func shownFaults(c *File, faults []*fault.Error) string {
+	lines := strings.Split(string(c.Text), "\n")
 	var b strings.Builder
 	for _, f := range faults {
 		fmt.Fprintf(&b, "%d:%d: %s: %s\n", f.Line, f.Column, f.Code, f.Message)
-		if f.Line > 0 && f.Line <= len(lines) && c.text != nil {
+		if f.Line > 0 && f.Line <= len(lines) && c.Text != nil {
 			fmt.Fprintln(&b, lines[f.Line-1])
 		}
 	}
@@ -64,7 +64,7 @@ func TestConfigExample(t *testing.T) {
 	}
 	if *c.Limits.MaxResultBytes != 64<<20 || *c.Results.MaxBytes != 1<<30 || *c.Results.TTL != 5*time.Minute ||
 		*c.Tokens.Factor != 1 || c.HTTP.Allow[0] != "api.example.com" || *c.Lite || *c.Budget.MaxCalls != 200000 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
 	if groups := c.Groups; len(groups) != 2 || groups[0].Name != "dcim" || !slices.Equal(groups[0].Config.Resources, []string{"device", "rack"}) ||
 		groups[0].Config.Description != nil || !slices.Equal(groups[1].Config.Resources, []string{"prefix"}) || *groups[1].Config.Description != "addresses" {
@@ -72,7 +72,7 @@ func TestConfigExample(t *testing.T) {
 	}
 	if *c.Surface != "chain" || *c.Autodispatch || *c.Ungrouped != "flat" || !slices.Equal(c.Hoist, []string{"repoId"}) ||
 		c.Aliases["repo_id"] != "repoId" || *c.Access.Stdio != "read_write" || *c.Access.HTTP != "read" || *c.Results.LeanAbove != 100 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
 }
 
@@ -84,11 +84,11 @@ func TestConfigValues(t *testing.T) {
 		t.Fatal(faults)
 	}
 	if *c.Limits.MaxResultBytes != 4096 || *c.Limits.MaxChainBytes != 3e6 || *c.FS.Root != "a/b é 😀" || !*c.Lite || *c.Tokens.Factor != 2 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
 	c, faults = decodeConfig("onecall.yaml", "\ufefflimits:\n  maxSteps: &n 7\n  maxElements: *n\nbudget:\n")
 	if len(faults) > 0 || *c.Limits.MaxElements != 7 {
-		t.Errorf("anchors: %+v, %v", c.config, faults)
+		t.Errorf("anchors: %+v, %v", c.Config, faults)
 	}
 	for _, empty := range []string{"", "# nothing\n", "{}", "---\n"} {
 		if _, faults := decodeConfig("onecall.yaml", empty); len(faults) > 0 {
@@ -171,7 +171,7 @@ func TestFindConfig(t *testing.T) {
 	t.Setenv("AppData", user)
 	expect := func(want string) {
 		t.Helper()
-		if got, f := findConfig(""); got != want || f != nil {
+		if got, f := Find(""); got != want || f != nil {
 			t.Errorf("found %q, %v; want %q", got, f, want)
 		}
 	}
@@ -189,14 +189,14 @@ func TestFindConfig(t *testing.T) {
 	expect(inUser)
 	writeFile(t, dir, "onecall.json", `{"fs":{"root":"sub"}}`)
 	expect("onecall.json")
-	if c, faults := loadConfig(filepath.Join(dir, "onecall.json")); len(faults) > 0 || *c.FS.Root != filepath.Join(dir, "sub") {
+	if c, faults := Load(filepath.Join(dir, "onecall.json")); len(faults) > 0 || *c.FS.Root != filepath.Join(dir, "sub") {
 		t.Errorf("the root is relative to the file: %+v, %v", c.FS, faults)
 	}
 	writeFile(t, dir, "onecall.yaml", "")
-	if _, f := findConfig(""); f == nil || f.Code != fault.BadRequest {
+	if _, f := Find(""); f == nil || f.Code != fault.BadRequest {
 		t.Errorf("two configurations: %v", f)
 	}
-	if got, f := findConfig("x.yaml"); got != "x.yaml" || f != nil {
+	if got, f := Find("x.yaml"); got != "x.yaml" || f != nil {
 		t.Errorf("named: %q, %v", got, f)
 	}
 }
@@ -244,7 +244,7 @@ func TestTextsWithColons(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+
 		"mcpServers: {s: {command: c, args: [x, a:b, redis:7.2, http://u:80/y]}}\n"+
 		"functions: {s.t: {defaults: {list: [a:b, {k: v}, c: d]}}}\n")
-	c, faults := loadConfig(path)
+	c, faults := Load(path)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ var remark = regexp.MustCompile(`(^|\s)#[^\r]+`)
 // shownLines is the text of a configuration as the lines of faults show it: nothing that stands under secretKeys, or
 // under a name that looks like a secret's, whatever kind of value it is. It is nil where that cannot be told, as
 // in a text that could not be parsed: no line is shown then.
-func (d *configDecoder) shownLines(text []byte) []byte {
+func (d *decoder) shownLines(text []byte) []byte {
 	if len(d.roots) == 0 {
 		if mayNameSecrets.Match(text) {
 			return nil
@@ -53,7 +53,7 @@ func (d *configDecoder) shownLines(text []byte) []byte {
 
 // secretVisitor gathers the tokens of values that are not to be shown.
 type secretVisitor struct {
-	decoder *configDecoder
+	decoder *decoder
 	within  bool
 	seen    map[ast.Node]bool // the targets of aliases
 	tokens  []*yamltoken.Token
@@ -105,7 +105,7 @@ func (v *secretVisitor) pair(node *ast.MappingValueNode) {
 		v.tokens = append(v.tokens, key)
 	}
 	outside := v.within
-	hidden, known := configKeys[key.Value]
+	hidden, known := misleadingKeys[key.Value]
 	v.within = outside || secretKeys[key.Value] || hidden || !known && secret.Name(key.Value) ||
 		key.Value == "store" && !plainStores[node.Value.GetToken().Value]
 	if key.Value == "tokens" {

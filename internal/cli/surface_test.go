@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -30,13 +31,13 @@ func TestConfigFace(t *testing.T) {
 		"budget: {maxTotalTokens: 150}":       {stdio: steps.TierReadWrite, http: steps.TierRead, processed: true},
 		"budget: {maxTotalTokens: 0}":         {stdio: steps.TierReadWrite, http: steps.TierRead},
 	} {
-		c, faults := parseConfig("onecall.yaml", []byte(text), os.LookupEnv)
+		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 		if len(faults) > 0 {
 			t.Errorf("%q: %v", text, faults)
 			continue
 		}
-		got := face{surfaceOf(&c.config), tierOf(c.Access.Stdio, steps.TierReadWrite), tierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.config), processed(&c.config), ""}
-		if f := idleGroups(c, surfaceOf(&c.config)); f != nil {
+		got := face{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite), config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), processed(&c.Config), ""}
+		if f := idleGroups(c, surfaceOf(&c.Config)); f != nil {
 			got.idle = f.At
 		}
 		if got != want {
@@ -48,7 +49,7 @@ func TestConfigFace(t *testing.T) {
 func TestIdleSession(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false, "session: {maxTokens: 5}": true} {
-		c, faults := parseConfig("onecall.yaml", []byte(text), os.LookupEnv)
+		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 		if f := idleSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
 			t.Errorf("%q: %v, %v", text, f, faults)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -132,11 +133,11 @@ func faultsOf(t *testing.T, text string) []string {
 	if err == nil {
 		t.Fatal("no faults", a.close())
 	}
-	var refused *configError
+	var refused *config.Error
 	if !errors.As(err, &refused) {
 		t.Fatal(err)
 	}
-	return faultPlaces(refused.faults)
+	return faultPlaces(refused.Faults)
 }
 
 // TestFaultsOnce: all faults come at once, in order, each once and in its place, whichever package finds them.
@@ -163,7 +164,7 @@ func TestFaultsOnce(t *testing.T) {
 
 func TestFunctionSettings(t *testing.T) {
 	t.Parallel()
-	c, faults := parseConfig("onecall.yaml", []byte(`
+	c, faults := config.Parse("onecall.yaml", []byte(`
 mcpServers:
   a b: {command: x, includeTools: [one, t*], excludeTools: [two], cacheTtl: 5s}
   every: {command: x, tools: ["*"]}
@@ -204,7 +205,7 @@ functions:
 		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
 	}
 
-	c, faults = parseConfig("onecall.yaml", []byte("functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n"), os.LookupEnv)
+	c, faults = config.Parse("onecall.yaml", []byte("functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n"), os.LookupEnv)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

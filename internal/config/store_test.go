@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"fmt"
@@ -76,7 +76,7 @@ func TestStoresByVariables(t *testing.T) {
 		}
 	}
 	c := mustDecode(t, `results: {store: "redis://:${TOKEN}@h"}`)
-	if len(c.secrets) != 1 || c.secrets[0] != testEnvironment["TOKEN"] {
-		t.Errorf("secrets %q", c.secrets)
+	if len(c.Secrets) != 1 || c.Secrets[0] != testEnvironment["TOKEN"] {
+		t.Errorf("secrets %q", c.Secrets)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"fmt"
@@ -19,15 +19,15 @@ var testEnvironment = map[string]string{
 	"NAME_OF": "visible-name", "ProgramFiles(x86)": "C:\\Programs",
 }
 
-func decodeIn(environment map[string]string, name, text string) (*configFile, []*fault.Error) {
-	return parseConfig(name, []byte(text), func(name string) (string, bool) {
+func decodeIn(environment map[string]string, name, text string) (*File, []*fault.Error) {
+	return Parse(name, []byte(text), func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
 	})
 }
 
 // mustDecode reads a configuration that has no faults.
-func mustDecode(t *testing.T, text string) *configFile {
+func mustDecode(t *testing.T, text string) *File {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
 	if len(faults) > 0 {
@@ -68,7 +68,7 @@ mcpServers:
 `)
 	var names, sources, kinds []string
 	for _, s := range c.MCPServers {
-		names, sources, kinds = append(names, s.Name), append(sources, s.source()), append(kinds, *s.Config.Type)
+		names, sources, kinds = append(names, s.Name), append(sources, s.Source()), append(kinds, *s.Config.Type)
 	}
 	if want := []string{"zebra", "all of it", "windsurf", "gemini", "off", "off2"}; !slices.Equal(names, want) {
 		t.Errorf("names %q", names)
@@ -95,11 +95,11 @@ mcpServers:
 		*o.CallbackPort != 3118 || *o.AuthServer != "https://login.example.com" {
 		t.Errorf("oauth: %+v", o)
 	}
-	if zebra.off() || !c.MCPServers[4].Config.off() || !*c.MCPServers[5].Config.Disabled || zebra.OAuth != nil {
+	if zebra.Off() || !c.MCPServers[4].Config.Off() || !*c.MCPServers[5].Config.Disabled || zebra.OAuth != nil {
 		t.Error("disabled")
 	}
-	if len(c.warnings) > 0 {
-		t.Errorf("warnings %v", c.warnings)
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings %v", c.Warnings)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestClientFiles(t *testing.T) {
 				t.Fatal(faults)
 			}
 			var got []string
-			for _, f := range c.warnings {
+			for _, f := range c.Warnings {
 				got = append(got, f.At)
 				if f.Line == 0 || f.Message == "" {
 					t.Errorf("%+v", f)
@@ -229,8 +229,8 @@ http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 					t.Errorf("%+v", f)
 				}
 			}
-			if strings.Contains(string(c.text), "plain-secret") {
-				t.Errorf("a secret is left in what is shown: %s", c.text)
+			if strings.Contains(string(c.Text), "plain-secret") {
+				t.Errorf("a secret is left in what is shown: %s", c.Text)
 			}
 		})
 	}
@@ -312,8 +312,8 @@ http:
 	if got := string(c.HTTP.Endpoints[1].Config.Body) + string(c.HTTP.Endpoints[2].Config.Body); got != "nullfalse" || e.Query == nil {
 		t.Errorf("bodies %s", got)
 	}
-	if !slices.Equal(c.secrets, []string{"tok-0123456789"}) {
-		t.Errorf("secrets %q", c.secrets)
+	if !slices.Equal(c.Secrets, []string{"tok-0123456789"}) {
+		t.Errorf("secrets %q", c.Secrets)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestAnchor(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mcpServers: {a: {command: ./x, cwd: sub}, b: {command: x, cwd: /abs}}\nfs: {root: .}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, faults := loadConfig(path)
+	c, faults := Load(path)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -158,7 +158,7 @@ func (c *cli) told(a *account, err error) error {
 	if !ok {
 		return err
 	}
-	c.note("onecall: %s", printable(steps.ScrubFault(a.scrubber, f).Message))
+	c.note("onecall: %s", textfile.Printable(steps.ScrubFault(a.scrubber, f).Message))
 	return answered(f.Code.Exit())
 }
 
@@ -171,7 +171,7 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	if err := login.Login(ctx, a.options, &person{c.streams, !noBrowser && hasBrowser()}); err != nil {
 		return c.told(a, err)
 	}
-	c.note("logged in to %s; kept in the %s", printable(a.name), a.options.Store.Kind())
+	c.note("logged in to %s; kept in the %s", textfile.Printable(a.name), a.options.Store.Kind())
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (c *cli) logout(ctx context.Context, name string) error {
 	if err := login.Logout(ctx, a.options); err != nil {
 		return c.told(a, err)
 	}
-	c.note("logged out of %s", printable(a.name))
+	c.note("logged out of %s", textfile.Printable(a.name))
 	return nil
 }
 
@@ -264,7 +264,7 @@ func (l *loginList) table() []byte {
 		if s.Expires != nil {
 			expires = s.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", printable(s.Source), login, expires, s.Store, printable(s.Issuer))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", textfile.Printable(s.Source), login, expires, s.Store, textfile.Printable(s.Issuer))
 	}
 	if err := table.Flush(); err != nil { // a buffer takes everything
 		return nil
@@ -279,11 +279,11 @@ type person struct {
 }
 
 // Notice implements oauth.UI.
-func (p *person) Notice(text string) { p.note("%s", printable(text)) }
+func (p *person) Notice(text string) { p.note("%s", textfile.Printable(text)) }
 
 // Open implements oauth.UI: the URL is shown in any case, as the browser that opens may be another than the one wanted.
 func (p *person) Open(url string) error {
-	p.note("Open this page to log in:\n\n    %s\n", printable(url))
+	p.note("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
 	if p.browser {
 		browser.Stdout, browser.Stderr = io.Discard, io.Discard // what an opener prints is no part of an answer
 		go func() {                                             // some openers wait for their browser to end

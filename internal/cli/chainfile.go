@@ -65,7 +65,7 @@ func findChain(arg string) (chainFile, error) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && path == arg:
-			return chainFile{path: path}, errors.New(printable(path) + " cannot be read: " + textfile.Cause(err).Error())
+			return chainFile{path: path}, errors.New(textfile.Printable(path) + " cannot be read: " + textfile.Cause(err).Error())
 		case err != nil:
 		case info.IsDir():
 			folder = true
@@ -73,9 +73,9 @@ func findChain(arg string) (chainFile, error) {
 			return chainFile{name: arg, path: path, lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
 		}
 	}
-	message := "there is no chain file " + printable(fault.Clip(arg, 200))
+	message := "there is no chain file " + textfile.Printable(fault.Clip(arg, 200))
 	if folder {
-		message = printable(arg) + " is a folder: name a chain file in it"
+		message = textfile.Printable(arg) + " is a folder: name a chain file in it"
 	} else if near := nearChains(arg); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	}
@@ -107,7 +107,7 @@ func nearChains(arg string) []string {
 	}
 	near := fault.Nearest(strings.TrimSuffix(base, chainSuffix), names, 3)
 	for i, name := range near {
-		near[i] = printable(paths[name])
+		near[i] = textfile.Printable(paths[name])
 	}
 	return near
 }

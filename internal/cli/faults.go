@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
@@ -35,20 +34,20 @@ func (s *streams) showFaults(src *source, faults []*fault.Error) {
 
 func (src *source) render(b *strings.Builder, f *fault.Error, width int) {
 	line, caret := src.place(f)
-	b.WriteString(printable(src.name))
+	b.WriteString(textfile.Printable(src.name))
 	if number := max(src.line, 1) + f.Line - 1; f.Line > 0 {
 		fmt.Fprintf(b, ":%d", number)
 		if column := src.column(f, line, caret); column > 0 {
 			fmt.Fprintf(b, ":%d", column)
 		}
 	}
-	fmt.Fprintf(b, ": %s: %s\n", f.Code, printable(strings.TrimSpace(f.Message)))
+	fmt.Fprintf(b, ": %s: %s\n", f.Code, textfile.Printable(strings.TrimSpace(f.Message)))
 	if line != "" {
 		shown, before := window(line, caret, width-len(margin))
 		fmt.Fprintf(b, "%s%s\n%s%s^\n", margin, shown, margin, strings.Repeat(" ", before))
 	}
 	if nearest := f.Nearest; len(nearest) > 0 && !mentions(f.Message, nearest[0]) {
-		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, printable(strings.Join(nearest, ", ")))
+		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, textfile.Printable(strings.Join(nearest, ", ")))
 	}
 }
 
@@ -128,7 +127,7 @@ func window(line string, caret, width int) (shown string, before int) {
 	// Long lines are cut to what can matter before anything is measured.
 	head, tail := suffix(line[:caret], 4*width), prefix(line[caret:], 4*width)
 	cutHead, cutTail := len(head) < caret, len(tail) < len(line)-caret
-	head, tail = printable(head), printable(tail)
+	head, tail = textfile.Printable(head), textfile.Printable(tail)
 	for room := width * 2 / 3; uniseg.StringWidth(head) > room; cutHead = true {
 		_, size := utf8.DecodeRuneInString(head)
 		head = head[size:]
@@ -166,17 +165,4 @@ func suffix(text string, n int) string {
 		start++
 	}
 	return text[start:]
-}
-
-// printable replaces what a terminal would obey or could not show; a tab becomes one blank, so that columns hold.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == '\t':
-			return ' '
-		case c == utf8.RuneError || !unicode.IsPrint(c):
-			return '·'
-		}
-		return c
-	}, text)
 }

@@ -259,12 +259,12 @@ func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
 		return "${" + name + "}"
 	})
 	if one.file.folder != "" && !sameFolder(one.file.folder, im.out) {
-		folder := strings.Trim(string(jsonText(one.file.folder)), `"`)
+		folder := strings.Trim(string(gjson.AppendJSONString(nil, one.file.folder)), `"`)
 		value = strings.ReplaceAll(value, "${workspaceFolder}", folder)
 	}
 	if key == "cwd" { // relative to the client's project, not to the configuration
 		if folder := gjson.Parse(value).String(); one.file.folder != "" && !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${") && !sameFolder(one.file.folder, im.out) {
-			return jsonText(filepath.Join(one.file.folder, folder))
+			return gjson.AppendJSONString(nil, filepath.Join(one.file.folder, folder))
 		}
 	}
 	return json.RawMessage(value)

@@ -246,18 +246,18 @@ func TestImportRoundTrip(t *testing.T) {
 		args := rapid.SliceOfN(text, 0, 4).Draw(rt, "args")
 		env := rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9_.:~ -]{1,8}`), text, 0, 3).Draw(rt, "env")
 		command := text.Filter(func(s string) bool { return s != "" }).Draw(rt, "command")
-		object := fmt.Sprintf(`{"command":%s,"args":[`, jsonText(command))
+		object := fmt.Sprintf(`{"command":%s,"args":[`, gjson.AppendJSONString(nil, command))
 		for i, arg := range args {
-			object += strings.Repeat(",", min(i, 1)) + string(jsonText(arg))
+			object += strings.Repeat(",", min(i, 1)) + string(gjson.AppendJSONString(nil, arg))
 		}
 		object += `],"env":{`
 		for i, key := range sortedKeys(env) {
-			object += strings.Repeat(",", min(i, 1)) + string(jsonText(key)) + ":" + string(jsonText(env[key]))
+			object += strings.Repeat(",", min(i, 1)) + string(gjson.AppendJSONString(nil, key)) + ":" + string(gjson.AppendJSONString(nil, env[key]))
 		}
 		object += `}}`
 		name := text.Draw(rt, "name")
 		im := &importer{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(jsonText(name))+`:`+object+`}`))
+		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`))
 		im.settle()
 		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.document()))
 		if len(faults) > 0 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // document is the configuration to write.
@@ -59,14 +60,14 @@ const exampleFile = `# mcpServers:
 
 // comment writes a line of its own that YAML does not read.
 func comment(b *bytes.Buffer, line string) {
-	fmt.Fprintf(b, "  # %s\n", printable(strings.Join(strings.Fields(line), " ")))
+	fmt.Fprintf(b, "  # %s\n", textfile.Printable(strings.Join(strings.Fields(line), " ")))
 }
 
 // write writes the server under a name. Values keep their spelling.
 func (one *found) write(b *bytes.Buffer, name string) {
 	fmt.Fprintf(b, "  %s:\n", plainText(name))
 	if len(one.unset) > 0 {
-		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", printable(strings.Join(one.unset, ", ")))
+		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", textfile.Printable(strings.Join(one.unset, ", ")))
 	}
 	for _, field := range one.fields {
 		value := gjson.ParseBytes(field.value)
@@ -105,7 +106,7 @@ func yamlValue(value gjson.Result) string {
 	var items []string
 	for _, item := range value.Array() {
 		if item.Type == gjson.String {
-			items = append(items, string(jsonText(item.String())))
+			items = append(items, string(gjson.AppendJSONString(nil, item.String())))
 		} else {
 			items = append(items, yamlValue(item))
 		}

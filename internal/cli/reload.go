@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -167,7 +168,7 @@ func (r *reloader) lacking(path string, asked bool) bool {
 // say tells a person, where the log is not for programs.
 func (r *reloader) say(format string, args ...any) {
 	if r.flags.logFormat != "json" {
-		r.note("%s", printable(r.app.redactor.Text(fmt.Sprintf(format, args...))))
+		r.note("%s", textfile.Printable(r.app.redactor.Text(fmt.Sprintf(format, args...))))
 	}
 }
 

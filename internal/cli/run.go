@@ -224,7 +224,7 @@ func (c *cli) logged() func(chain.LogMessage) {
 		return nil
 	}
 	return func(m chain.LogMessage) {
-		c.note("step %d: %s: %s", m.Step, printable(m.Level), printable(string(m.Data)))
+		c.note("step %d: %s: %s", m.Step, textfile.Printable(m.Level), textfile.Printable(string(m.Data)))
 	}
 }
 
@@ -233,7 +233,7 @@ func (c *cli) showWarnings(label string, a *chain.Answer) {
 		label += ": "
 	}
 	for _, w := range a.Warnings {
-		c.note("warning: %s%s", label, printable(w.Error()))
+		c.note("warning: %s%s", label, textfile.Printable(w.Error()))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -124,7 +125,7 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 		options.MaxMessageBytes = limit + 1<<20
 	}
 	if o.cli.verbose {
-		options.Log = func(line string) { o.cli.note("%s: %s", name, printable(o.redactor.Text(line))) }
+		options.Log = func(line string) { o.cli.note("%s: %s", name, textfile.Printable(o.redactor.Text(line))) }
 	}
 	if options.Lazy {
 		options.CacheFile = o.toolCacheFile(name)

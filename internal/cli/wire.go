@@ -19,6 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -295,14 +296,14 @@ func (s *streams) warn(f *fault.Error) {
 	if len(f.Nearest) > 0 && !mentions(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
-	s.note("warning: %s", printable(text))
+	s.note("warning: %s", textfile.Printable(text))
 }
 
 // note writes a line for a person, or several.
 func (s *streams) note(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = textfile.Printable(lines[i])
 	}
 	fmt.Fprintln(s.err, strings.Join(lines, "\n"))
 }

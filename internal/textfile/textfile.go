@@ -7,6 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Open opens a file for reading. A folder is an error.
@@ -57,4 +60,17 @@ func Offset(line string, column int) int {
 		}
 	}
 	return len(line)
+}
+
+// Printable replaces what a terminal would obey or could not show; a tab becomes one blank, so that columns hold.
+func Printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '\t':
+			return ' '
+		case c == utf8.RuneError || !unicode.IsPrint(c):
+			return '·'
+		}
+		return c
+	}, text)
 }

@@ -18,9 +18,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -64,23 +66,23 @@ func newAuthCommand(c *cli) *cobra.Command {
 func loginFolder() (string, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return "", fault.New(fault.Unavailable, "there is no folder for logins: %v", reason(err))
+		return "", fault.New(fault.Unavailable, "there is no folder for logins: %v", textfile.Cause(err))
 	}
 	return filepath.Join(folder, "onecall", "logins"), nil
 }
 
 // oauthOptions are those of a login to a server that has a URL. The client that they hold reaches the hosts that the
 // entry names, and public ones.
-func oauthOptions(source string, s *mcpServerConfig) (*login.Options, error) {
+func oauthOptions(source string, s *config.MCPServer) (*login.Options, error) {
 	folder, err := loginFolder()
 	if err != nil {
 		return nil, err
 	}
-	o := &login.Options{Source: source, ServerURL: valueOr(s.URL, ""), Store: login.Auto(folder), ClientName: "onecall"}
+	o := &login.Options{Source: source, ServerURL: config.Or(s.URL, ""), Store: login.Auto(folder), ClientName: "onecall"}
 	urls := []string{o.ServerURL}
 	if c := s.OAuth; c != nil {
-		o.ClientID, o.ClientSecret, o.Scopes = valueOr(c.ClientID, ""), valueOr(c.ClientSecret, ""), c.Scopes
-		o.RedirectPort, o.AuthServer = valueOr(c.CallbackPort, 0), valueOr(c.AuthServer, "")
+		o.ClientID, o.ClientSecret, o.Scopes = config.Or(c.ClientID, ""), config.Or(c.ClientSecret, ""), c.Scopes
+		o.RedirectPort, o.AuthServer = config.Or(c.CallbackPort, 0), config.Or(c.AuthServer, "")
 		if o.AuthServer != "" {
 			urls = append(urls, o.AuthServer)
 		}
@@ -102,36 +104,36 @@ type account struct {
 
 // accounts are the servers behind HTTP, or the one that is named.
 func (c *cli) accounts(named string) ([]account, error) {
-	config, faults := loadConfig(c.configPath)
+	config, faults := config.Load(c.configPath)
 	if len(faults) > 0 {
-		return nil, config.refused(faults)
+		return nil, config.Refused(faults)
 	}
-	c.redactor.learn(nil, config.secrets) // no app is open
+	c.redactor.learn(nil, config.Secrets) // no app is open
 	var all []account
 	var names []string
 	for i := range config.MCPServers {
 		entry := &config.MCPServers[i]
-		is := named != "" && (entry.Name == named || entry.source() == named)
+		is := named != "" && (entry.Name == named || entry.Source() == named)
 		switch {
 		case entry.Config.URL == nil && is:
 			return nil, unable("%s has a command: such a server is given its credentials under env", named)
-		case entry.Config.off() && is:
+		case entry.Config.Off() && is:
 			return nil, unable("%s is disabled in the configuration", named)
-		case entry.Config.URL == nil || entry.Config.off():
+		case entry.Config.URL == nil || entry.Config.Off():
 			continue
 		}
 		names = append(names, entry.Name)
 		if named != "" && !is {
 			continue
 		}
-		options, err := oauthOptions(entry.source(), &entry.Config)
+		options, err := oauthOptions(entry.Source(), &entry.Config)
 		if err != nil {
-			return nil, config.refused([]*fault.Error{config.under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
+			return nil, config.Refused([]*fault.Error{config.Under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
 		}
-		all = append(all, account{entry.Name, options, secret.New(config.secrets)})
+		all = append(all, account{entry.Name, options, secret.New(config.Secrets)})
 	}
 	if named != "" && len(all) == 0 {
-		return nil, unknownSource(named, config.path, names)
+		return nil, unknownSource(named, config.Path, names)
 	}
 	return all, nil
 }
@@ -156,7 +158,7 @@ func (c *cli) told(a *account, err error) error {
 	if !ok {
 		return err
 	}
-	c.note("onecall: %s", printable(steps.ScrubFault(a.scrubber, f).Message))
+	c.note("onecall: %s", textfile.Printable(steps.ScrubFault(a.scrubber, f).Message))
 	return answered(f.Code.Exit())
 }
 
@@ -169,7 +171,7 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	if err := login.Login(ctx, a.options, &person{c.streams, !noBrowser && hasBrowser()}); err != nil {
 		return c.told(a, err)
 	}
-	c.note("logged in to %s; kept in the %s", printable(a.name), a.options.Store.Kind())
+	c.note("logged in to %s; kept in the %s", textfile.Printable(a.name), a.options.Store.Kind())
 	return nil
 }
 
@@ -182,7 +184,7 @@ func (c *cli) logout(ctx context.Context, name string) error {
 	if err := login.Logout(ctx, a.options); err != nil {
 		return c.told(a, err)
 	}
-	c.note("logged out of %s", printable(a.name))
+	c.note("logged out of %s", textfile.Printable(a.name))
 	return nil
 }
 
@@ -262,7 +264,7 @@ func (l *loginList) table() []byte {
 		if s.Expires != nil {
 			expires = s.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", printable(s.Source), login, expires, s.Store, printable(s.Issuer))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", textfile.Printable(s.Source), login, expires, s.Store, textfile.Printable(s.Issuer))
 	}
 	if err := table.Flush(); err != nil { // a buffer takes everything
 		return nil
@@ -277,11 +279,11 @@ type person struct {
 }
 
 // Notice implements oauth.UI.
-func (p *person) Notice(text string) { p.note("%s", printable(text)) }
+func (p *person) Notice(text string) { p.note("%s", textfile.Printable(text)) }
 
 // Open implements oauth.UI: the URL is shown in any case, as the browser that opens may be another than the one wanted.
 func (p *person) Open(url string) error {
-	p.note("Open this page to log in:\n\n    %s\n", printable(url))
+	p.note("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
 	if p.browser {
 		browser.Stdout, browser.Stderr = io.Discard, io.Discard // what an opener prints is no part of an answer
 		go func() {                                             // some openers wait for their browser to end

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // batch runs many chains side by side and gives their answers in the order of the input. It reads no further ahead than
@@ -166,9 +167,9 @@ func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error
 		}
 		return give(&entry{request: text, read: int64(len(text))})
 	}
-	file, err := openFile(f.path)
+	file, err := textfile.Open(f.path)
 	if err != nil {
-		return unable("%s cannot be read: %v", f.name, reason(err))
+		return unable("%s cannot be read: %v", f.name, textfile.Cause(err))
 	}
 	defer file.Close()
 	in := bufio.NewReaderSize(file, 64<<10)
@@ -176,7 +177,7 @@ func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error
 	for number := 1; ; number++ {
 		line, read, err := readLine(in, maxLine)
 		if number == 1 {
-			line = withoutMark(line)
+			line = textfile.WithoutMark(line)
 		}
 		unseen += read
 		if len(bytes.TrimSpace(line)) > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -82,9 +83,9 @@ func (c *cli) describe(ctx context.Context, name string) (err error) {
 		return met{err}
 	}
 	var b bytes.Buffer
-	fmt.Fprintln(&b, printable(fn.Signature()))
+	fmt.Fprintln(&b, textfile.Printable(fn.Signature()))
 	if text := fn.Spec().Description; text != "" {
-		fmt.Fprintf(&b, "\n%s\n", printable(text))
+		fmt.Fprintf(&b, "\n%s\n", textfile.Printable(text))
 	}
 	writeOutlines(&b, fn)
 	return c.writeText(b.Bytes())

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // chainSuffix ends the name of a saved chain's file, linesSuffix that of a file with a chain in each line.
@@ -65,7 +65,7 @@ func findChain(arg string) (chainFile, error) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && path == arg:
-			return chainFile{path: path}, errors.New(printable(path) + " cannot be read: " + reason(err).Error())
+			return chainFile{path: path}, errors.New(textfile.Printable(path) + " cannot be read: " + textfile.Cause(err).Error())
 		case err != nil:
 		case info.IsDir():
 			folder = true
@@ -73,9 +73,9 @@ func findChain(arg string) (chainFile, error) {
 			return chainFile{name: arg, path: path, lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
 		}
 	}
-	message := "there is no chain file " + printable(fault.Clip(arg, 200))
+	message := "there is no chain file " + textfile.Printable(fault.Clip(arg, 200))
 	if folder {
-		message = printable(arg) + " is a folder: name a chain file in it"
+		message = textfile.Printable(arg) + " is a folder: name a chain file in it"
 	} else if near := nearChains(arg); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	}
@@ -107,7 +107,7 @@ func nearChains(arg string) []string {
 	}
 	near := fault.Nearest(strings.TrimSuffix(base, chainSuffix), names, 3)
 	for i, name := range near {
-		near[i] = printable(paths[name])
+		near[i] = textfile.Printable(paths[name])
 	}
 	return near
 }
@@ -135,37 +135,16 @@ func (f *chainFile) read(ctx context.Context, stdin io.Reader, limit int64) ([]b
 func (f *chainFile) readAll(stdin io.Reader, limit int64) ([]byte, error) {
 	in := stdin
 	if f.path != "" {
-		file, err := openFile(f.path)
+		file, err := textfile.Open(f.path)
 		if err != nil {
-			return nil, unable("%s cannot be read: %v", f.name, reason(err))
+			return nil, unable("%s cannot be read: %v", f.name, textfile.Cause(err))
 		}
 		defer file.Close()
 		in = file
 	}
-	text, err := readBounded(in, limit)
+	text, err := textfile.ReadAll(in, limit)
 	if err != nil {
-		return nil, unable("%s cannot be read: %v", f.name, reason(err))
+		return nil, unable("%s cannot be read: %v", f.name, textfile.Cause(err))
 	}
-	return withoutMark(text), nil
+	return textfile.WithoutMark(text), nil
 }
-
-// openFile opens a file for reading, and no folder.
-func openFile(path string) (*os.File, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := file.Stat(); err == nil && info.IsDir() {
-		file.Close()
-		return nil, errors.New("it is a folder")
-	}
-	return file, nil
-}
-
-// readBounded reads all of in, but at most limit+1 bytes: more than limit means that it is too long.
-func readBounded(in io.Reader, limit int64) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(in, limit+1))
-}
-
-// withoutMark drops a byte order mark.
-func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 // The exit statuses. That of an answer follows from its error's code (fault.Code.Exit), which also gives 3 for a chain
@@ -68,13 +69,13 @@ func (m met) Unwrap() error { return m.error }
 // exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
 func (s *streams) exitStatus(err error) int {
 	var done answered
-	var config *configError
+	var config *config.Error
 	var failed failure
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &config):
-		s.showFaults(&source{name: config.file, text: config.text}, config.faults)
+		s.showFaults(&source{name: config.File, text: config.Text}, config.Faults)
 		return exitConfiguration
 	case errors.As(err, &failed):
 		s.note("onecall: %v", failed)

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // source is the text that faults are shown in.
@@ -34,20 +34,20 @@ func (s *streams) showFaults(src *source, faults []*fault.Error) {
 
 func (src *source) render(b *strings.Builder, f *fault.Error, width int) {
 	line, caret := src.place(f)
-	b.WriteString(printable(src.name))
+	b.WriteString(textfile.Printable(src.name))
 	if number := max(src.line, 1) + f.Line - 1; f.Line > 0 {
 		fmt.Fprintf(b, ":%d", number)
 		if column := src.column(f, line, caret); column > 0 {
 			fmt.Fprintf(b, ":%d", column)
 		}
 	}
-	fmt.Fprintf(b, ": %s: %s\n", f.Code, printable(strings.TrimSpace(f.Message)))
+	fmt.Fprintf(b, ": %s: %s\n", f.Code, textfile.Printable(strings.TrimSpace(f.Message)))
 	if line != "" {
 		shown, before := window(line, caret, width-len(margin))
 		fmt.Fprintf(b, "%s%s\n%s%s^\n", margin, shown, margin, strings.Repeat(" ", before))
 	}
 	if nearest := f.Nearest; len(nearest) > 0 && !mentions(f.Message, nearest[0]) {
-		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, printable(strings.Join(nearest, ", ")))
+		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, textfile.Printable(strings.Join(nearest, ", ")))
 	}
 }
 
@@ -80,7 +80,7 @@ func beginsWithName(text string) bool { return text != "" && isNameByte(text[0])
 // can be found there, else in the text that the fault brings with it; "" when neither is known.
 func (src *source) place(f *fault.Error) (line string, caret int) {
 	line, found := lineAt(src.text, f.Line)
-	caret = byteOfColumn(line, f.Column)
+	caret = textfile.Offset(line, f.Column)
 	if f.Source == "" {
 		if !found || f.Column < 1 {
 			return "", 0
@@ -120,16 +120,6 @@ func lineAt(text []byte, number int) (string, bool) {
 	return strings.TrimSuffix(string(line), "\r"), true
 }
 
-// byteOfColumn turns a column, from 1 and in characters, into an offset; past the end it is the end.
-func byteOfColumn(line string, column int) int {
-	for i := range line {
-		if column--; column < 1 {
-			return i
-		}
-	}
-	return len(line)
-}
-
 // window cuts a line to a width around the caret and tells how many columns stand before the caret.
 func window(line string, caret, width int) (shown string, before int) {
 	const ellipsis = "…"
@@ -137,7 +127,7 @@ func window(line string, caret, width int) (shown string, before int) {
 	// Long lines are cut to what can matter before anything is measured.
 	head, tail := suffix(line[:caret], 4*width), prefix(line[caret:], 4*width)
 	cutHead, cutTail := len(head) < caret, len(tail) < len(line)-caret
-	head, tail = printable(head), printable(tail)
+	head, tail = textfile.Printable(head), textfile.Printable(tail)
 	for room := width * 2 / 3; uniseg.StringWidth(head) > room; cutHead = true {
 		_, size := utf8.DecodeRuneInString(head)
 		head = head[size:]
@@ -175,17 +165,4 @@ func suffix(text string, n int) string {
 		start++
 	}
 	return text[start:]
-}
-
-// printable replaces what a terminal would obey or could not show; a tab becomes one blank, so that columns hold.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == '\t':
-			return ' '
-		case c == utf8.RuneError || !unicode.IsPrint(c):
-			return '·'
-		}
-		return c
-	}, text)
 }

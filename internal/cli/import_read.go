@@ -16,6 +16,8 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/jsonc"
 
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -58,7 +60,7 @@ func (im *importer) read(file clientFile) error {
 		im.looked = append(im.looked, file.path)
 		return err
 	case err != nil:
-		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, reason(err)))
+		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, textfile.Cause(err)))
 		return err
 	}
 	for _, path := range file.keys {
@@ -71,16 +73,11 @@ func (im *importer) read(file clientFile) error {
 
 // readClientFile reads a file of JSON, which may hold comments and commas too many, as the clients allow.
 func readClientFile(path string) ([]byte, error) {
-	file, err := openFile(path)
+	text, err := textfile.Read(path, maxClientFile)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	text, err := readBounded(file, maxClientFile)
-	if err != nil {
-		return nil, err
-	}
-	text = jsonc.ToJSON(withoutMark(text))
+	text = jsonc.ToJSON(textfile.WithoutMark(text))
 	switch {
 	case len(text) > maxClientFile:
 		return nil, fmt.Errorf("it has more than %d bytes", maxClientFile)
@@ -147,7 +144,7 @@ func (im *importer) add(file *clientFile, servers gjson.Result) {
 		case !server.IsObject():
 			one.skip = "it is not an object"
 			continue
-		case steps.FoldName(sourceName(name)) == "":
+		case steps.FoldName(config.SourceName(name)) == "":
 			one.skip = "its name has no letters or digits of ASCII"
 			continue
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
@@ -229,19 +226,14 @@ func baseName(word string) string {
 
 // fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
 func (im *importer) fields(one *found, server gjson.Result) {
-	t := reflect.TypeFor[mcpServerConfig]()
-	keys := keysOf(t)
-	for key, value := range ordered(server) {
-		i, known := keys.fields[key]
-		if !known {
-			if consequence, foreign := foreignKeys[t][key]; !foreign {
-				one.notes = append(one.notes, key+" is left out: onecall does not know it")
-			} else if consequence != "" {
-				one.notes = append(one.notes, key+" is left out: "+consequence)
+	for written, value := range ordered(server) {
+		key, lost := config.ServerKey(written)
+		if key == "" {
+			if lost != "" {
+				one.notes = append(one.notes, written+" is left out: "+lost)
 			}
 			continue
 		}
-		key = keys.names[i]
 		if empty := value.Type == gjson.Null || value.IsArray() && len(value.Array()) == 0 || value.IsObject() && len(value.Map()) == 0; empty ||
 			key == "disabled" || key == "enabled" {
 			continue
@@ -267,12 +259,12 @@ func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
 		return "${" + name + "}"
 	})
 	if one.file.folder != "" && !sameFolder(one.file.folder, im.out) {
-		folder := strings.Trim(string(jsonText(one.file.folder)), `"`)
+		folder := strings.Trim(string(gjson.AppendJSONString(nil, one.file.folder)), `"`)
 		value = strings.ReplaceAll(value, "${workspaceFolder}", folder)
 	}
 	if key == "cwd" { // relative to the client's project, not to the configuration
 		if folder := gjson.Parse(value).String(); one.file.folder != "" && !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${") && !sameFolder(one.file.folder, im.out) {
-			return jsonText(filepath.Join(one.file.folder, folder))
+			return gjson.AppendJSONString(nil, filepath.Join(one.file.folder, folder))
 		}
 	}
 	return json.RawMessage(value)
@@ -282,19 +274,18 @@ func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
 // make it disabled.
 func (im *importer) try(one *found) {
 	unset := map[string]bool{}
-	c := &configFile{path: filepath.Join(im.out, "onecall.yaml"), environment: func(name string) (string, bool) {
+	lookup := func(name string) (string, bool) {
 		value, ok := im.lookup(name)
 		if !ok {
 			unset[name] = true
 			return "https://unset.invalid", true
 		}
 		return value, true
-	}}
+	}
 	var b bytes.Buffer
 	b.WriteString("mcpServers:\n")
 	one.write(&b, "x")
-	c.text = b.Bytes()
-	if faults := c.decode(); len(faults) > 0 {
+	if _, faults := config.Parse(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup); len(faults) > 0 {
 		one.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
 		if faults[0].At == "/mcpServers/x" {
 			one.skip = faults[0].Message
@@ -310,7 +301,7 @@ func (im *importer) try(one *found) {
 // settle gives each server that is written a name of its own: what is the same under the same name is written once.
 func (im *importer) settle() {
 	taken := map[string]*found{}
-	for _, name := range embedded {
+	for _, name := range config.Embedded {
 		taken[steps.FoldName(name)] = nil
 	}
 	for _, one := range im.servers {
@@ -318,11 +309,11 @@ func (im *importer) settle() {
 			continue
 		}
 		original, base := one.name, one.name
-		if fit := sourceName(base); len(fit) > maxSourceName-8 { // room for a number
-			base = fit[:maxSourceName-8]
+		if fit := config.SourceName(base); len(fit) > config.MaxSourceName-8 { // room for a number
+			base = fit[:config.MaxSourceName-8]
 		}
 		for n := 2; ; n++ {
-			other, clash := taken[steps.FoldName(sourceName(one.name))]
+			other, clash := taken[steps.FoldName(config.SourceName(one.name))]
 			if !clash {
 				break
 			}
@@ -340,7 +331,7 @@ func (im *importer) settle() {
 		if one.name != original {
 			one.notes = append(one.notes, "renamed from "+original+": that name is taken")
 		}
-		taken[steps.FoldName(sourceName(one.name))] = one
+		taken[steps.FoldName(config.SourceName(one.name))] = one
 	}
 }
 
@@ -365,7 +356,7 @@ func (one *found) same(other *found) bool {
 		if written, ok := m["type"]; ok {
 			kind = strings.Trim(written, `"`)
 		}
-		if meant, known := transports[kind]; known {
+		if meant := config.Transport(kind); meant != "" {
 			kind = meant
 		}
 		m["type"] = kind

@@ -13,6 +13,9 @@ import (
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 func TestClientPlaces(t *testing.T) {
@@ -48,6 +51,16 @@ func TestClientPlaces(t *testing.T) {
 	}
 }
 
+// importEnvironment is what ${VAR} finds in tests.
+var importEnvironment = map[string]string{"TOKEN": "tok-0123456789", "HOST": "api.example.com"}
+
+func parseIn(environment map[string]string, path, text string) (*config.File, []*fault.Error) {
+	return config.Parse(path, []byte(text), func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	})
+}
+
 // importFiles reads files, given by their names and contents, as those of the machine's clients.
 func importFiles(t *testing.T, environment map[string]string, files map[string]string) (*importer, []byte) {
 	t.Helper()
@@ -75,7 +88,7 @@ func importFiles(t *testing.T, environment map[string]string, files map[string]s
 
 func TestImport(t *testing.T) {
 	t.Parallel()
-	im, text := importFiles(t, testEnvironment, map[string]string{
+	im, text := importFiles(t, importEnvironment, map[string]string{
 		"project/.mcp.json":        `{"mcpServers": {"files": {"type": "stdio", "command": "npx", "args": ["-y", "x", "1.10", "${TOKEN}"], "env": {"A_TOKEN": "literal-secret", "N": "007"}}}}`,
 		"project/.cursor/mcp.json": `{"mcpServers": {"Files": {"command": "npx", "args": ["other"]}, "run": {"command": "${workspaceFolder}/x", "cwd": "sub"}}}`,
 		"project/.vscode/mcp.json": "// servers\n{\"servers\": {\"gh\": {\"type\": \"http\", \"url\": \"https://h/mcp\", \"headers\": {\"Authorization\": \"Bearer ${input:github_token}\"}}, /* and */ },\n\"inputs\": [{\"id\": \"github_token\"}],}",
@@ -89,9 +102,9 @@ func TestImport(t *testing.T) {
 		".cursor/mcp.json":                             `{"mcpServers": `,
 		".config/Code - Insiders/User/settings.json/x": ``,
 	})
-	c, faults := decodeIn(testEnvironment, filepath.Join(im.out, "onecall.yaml"), string(text))
-	if len(faults) > 0 || len(c.warnings) > 0 {
-		t.Fatalf("%v, %v\n%s", faults, c.warnings, text)
+	c, faults := parseIn(importEnvironment, filepath.Join(im.out, "onecall.yaml"), string(text))
+	if len(faults) > 0 || len(c.Warnings) > 0 {
+		t.Fatalf("%v, %v\n%s", faults, c.Warnings, text)
 	}
 	var names []string
 	for _, s := range c.MCPServers {
@@ -107,7 +120,7 @@ func TestImport(t *testing.T) {
 	if run := c.MCPServers[2].Config; *run.Command != filepath.Join(im.out, "x") || *run.Cwd != "sub" {
 		t.Errorf("run: %s in %s", *run.Command, *run.Cwd)
 	}
-	if gh := c.MCPServers[3].Config; !gh.off() || gh.Headers["Authorization"] != "Bearer ${GITHUB_TOKEN}" {
+	if gh := c.MCPServers[3].Config; !gh.Off() || gh.Headers["Authorization"] != "Bearer ${GITHUB_TOKEN}" {
 		t.Errorf("gh: %+v", gh)
 	}
 	if wind := c.MCPServers[7].Config; *wind.URL != "https://w/sse" || !slices.Equal(wind.ExcludeTools, []string{"a"}) {
@@ -122,7 +135,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
 	}
-	if strings.Contains(report, "literal-secret") || strings.Contains(report, testEnvironment["TOKEN"]) || strings.Contains(report, "elsewhere") {
+	if strings.Contains(report, "literal-secret") || strings.Contains(report, importEnvironment["TOKEN"]) || strings.Contains(report, "elsewhere") {
 		t.Errorf("the report shows too much:\n%s", report)
 	}
 }
@@ -185,7 +198,7 @@ func TestImportShown(t *testing.T) {
 func TestImportNothing(t *testing.T) {
 	t.Parallel()
 	im, text := importFiles(t, nil, nil)
-	if c, faults := decodeIn(nil, "onecall.yaml", string(text)); len(faults) > 0 || len(c.MCPServers) > 0 {
+	if c, faults := parseIn(nil, "onecall.yaml", string(text)); len(faults) > 0 || len(c.MCPServers) > 0 {
 		t.Errorf("%v", faults)
 	}
 	if report := string(im.report(text, "onecall.yaml")); !strings.Contains(report, "No MCP servers") || !strings.Contains(report, "claude_desktop_config.json") {
@@ -193,7 +206,7 @@ func TestImportNothing(t *testing.T) {
 	}
 	// The example is one: without its comment signs it loads.
 	example := regexpReplace(exampleFile)
-	if c, faults := decodeIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example); len(faults) > 0 || len(c.MCPServers) != 2 || len(c.OpenAPI) != 1 {
+	if c, faults := parseIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example); len(faults) > 0 || len(c.MCPServers) != 2 || len(c.OpenAPI) != 1 {
 		t.Errorf("%v\n%s", faults, example)
 	}
 }
@@ -219,7 +232,7 @@ func TestImportElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	im.settle()
-	c, faults := decodeIn(nil, filepath.Join(out, "onecall.yaml"), string(im.document()))
+	c, faults := parseIn(nil, filepath.Join(out, "onecall.yaml"), string(im.document()))
 	if len(faults) > 0 || *c.MCPServers[0].Config.Command != project+"/x" || *c.MCPServers[0].Config.Cwd != filepath.Join(project, "sub") {
 		t.Errorf("%v\n%s", faults, im.document())
 	}
@@ -233,20 +246,20 @@ func TestImportRoundTrip(t *testing.T) {
 		args := rapid.SliceOfN(text, 0, 4).Draw(rt, "args")
 		env := rapid.MapOfN(rapid.StringMatching(`[A-Za-z0-9_.:~ -]{1,8}`), text, 0, 3).Draw(rt, "env")
 		command := text.Filter(func(s string) bool { return s != "" }).Draw(rt, "command")
-		object := fmt.Sprintf(`{"command":%s,"args":[`, jsonText(command))
+		object := fmt.Sprintf(`{"command":%s,"args":[`, gjson.AppendJSONString(nil, command))
 		for i, arg := range args {
-			object += strings.Repeat(",", min(i, 1)) + string(jsonText(arg))
+			object += strings.Repeat(",", min(i, 1)) + string(gjson.AppendJSONString(nil, arg))
 		}
 		object += `],"env":{`
 		for i, key := range sortedKeys(env) {
-			object += strings.Repeat(",", min(i, 1)) + string(jsonText(key)) + ":" + string(jsonText(env[key]))
+			object += strings.Repeat(",", min(i, 1)) + string(gjson.AppendJSONString(nil, key)) + ":" + string(gjson.AppendJSONString(nil, env[key]))
 		}
 		object += `}}`
 		name := text.Draw(rt, "name")
 		im := &importer{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(jsonText(name))+`:`+object+`}`))
+		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`))
 		im.settle()
-		c, faults := decodeIn(nil, "/x/onecall.yaml", string(im.document()))
+		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.document()))
 		if len(faults) > 0 {
 			rt.Fatalf("%s\n%s\n%v", object, im.document(), faults)
 		}
@@ -286,7 +299,7 @@ func FuzzImport(f *testing.F) {
 		}
 		im.settle()
 		written := im.document()
-		if _, faults := decodeIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
+		if _, faults := parseIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
 			t.Errorf("%s\n%v", written, faults)
 		}
 		im.report(written, "onecall.yaml")

@@ -15,7 +15,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // document is the configuration to write.
@@ -58,14 +60,14 @@ const exampleFile = `# mcpServers:
 
 // comment writes a line of its own that YAML does not read.
 func comment(b *bytes.Buffer, line string) {
-	fmt.Fprintf(b, "  # %s\n", printable(strings.Join(strings.Fields(line), " ")))
+	fmt.Fprintf(b, "  # %s\n", textfile.Printable(strings.Join(strings.Fields(line), " ")))
 }
 
 // write writes the server under a name. Values keep their spelling.
 func (one *found) write(b *bytes.Buffer, name string) {
 	fmt.Fprintf(b, "  %s:\n", plainText(name))
 	if len(one.unset) > 0 {
-		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", printable(strings.Join(one.unset, ", ")))
+		fmt.Fprintf(b, "    disabled: true # set %s, then remove this line\n", textfile.Printable(strings.Join(one.unset, ", ")))
 	}
 	for _, field := range one.fields {
 		value := gjson.ParseBytes(field.value)
@@ -82,7 +84,7 @@ func (one *found) write(b *bytes.Buffer, name string) {
 
 // advice says of a secret in plain text how to keep it elsewhere.
 func advice(key, name, value string) string {
-	hidden := key == "env" && secret.Name(name) || key == "headers" && secretHeader(name) || key == "oauth" && secret.Name(name)
+	hidden := key == "env" && secret.Name(name) || key == "headers" && config.SecretHeader(name) || key == "oauth" && secret.Name(name)
 	if !hidden || value == "" || strings.Contains(value, "${") {
 		return ""
 	}
@@ -104,7 +106,7 @@ func yamlValue(value gjson.Result) string {
 	var items []string
 	for _, item := range value.Array() {
 		if item.Type == gjson.String {
-			items = append(items, string(jsonText(item.String())))
+			items = append(items, string(gjson.AppendJSONString(nil, item.String())))
 		} else {
 			items = append(items, yamlValue(item))
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // initFlags are what onecall init is told.
@@ -51,9 +50,9 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	if err := c.checkOut(f.out); err != nil && !f.dryRun {
 		return err
 	}
-	im, err := gather(f)
+	im, err := gather(f.out, f.from)
 	if err != nil {
-		return err
+		return met{err}
 	}
 	text := im.document()
 	if err := c.writeText(im.report(text, f.out)); err != nil {
@@ -76,7 +75,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	case errors.Is(err, fs.ErrExist):
 		return unable("%s has come to exist in the meantime, and is not overwritten", f.out)
 	case err != nil:
-		return unable("--out: %s cannot be written: %v", f.out, reason(err))
+		return unable("--out: %s cannot be written: %v", f.out, textfile.Cause(err))
 	}
 	c.note("%s is written: onecall tools shows the functions", f.out)
 	return c.writeText(clientEntry(f.out))
@@ -131,91 +130,6 @@ func (c *cli) checkOut(out string) error {
 		}
 	}
 	return nil
-}
-
-// gather reads the known places, or the files that are named.
-func gather(f *initFlags) (*importer, error) {
-	project, err := os.Getwd()
-	if err != nil {
-		return nil, unable("the working directory is not known: %v", reason(err))
-	}
-	out, err := filepath.Abs(filepath.Dir(f.out))
-	if err != nil {
-		return nil, unable("--out: %v", reason(err))
-	}
-	home, err := os.UserHomeDir()
-	if err != nil && len(f.from) == 0 {
-		return nil, unable("the home folder is not known: %v: name the files by --from", err)
-	}
-	im := &importer{project: project, out: out, lookup: os.LookupEnv}
-	for _, path := range f.from {
-		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
-			return nil, unable("--from: %s cannot be read: %v", path, reason(err))
-		}
-	}
-	if len(f.from) == 0 {
-		m := &machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv}
-		for _, file := range m.clientFiles() {
-			_ = im.read(file) // what cannot be read is in the report
-		}
-	}
-	im.settle()
-	return im, nil
-}
-
-// report tells what was found, and shows the file to write without its secrets.
-func (im *importer) report(text []byte, out string) []byte {
-	var b bytes.Buffer
-	for _, problem := range im.problems {
-		fmt.Fprintf(&b, "cannot be read: %s\n", printable(problem))
-	}
-	var last *clientFile
-	for _, one := range im.servers {
-		if last != one.file {
-			last = one.file
-			fmt.Fprintf(&b, "%s\n", printable(last.label()))
-		}
-		state := "taken over"
-		switch {
-		case one.skip != "":
-			state = "left out: " + one.skip
-		case len(one.unset) > 0:
-			state = "taken over as disabled: not set is " + strings.Join(one.unset, ", ")
-		}
-		fmt.Fprintf(&b, "  %s: %s\n", printable(one.name), printable(state))
-		for _, note := range one.notes {
-			fmt.Fprintf(&b, "    %s\n", printable(note))
-		}
-	}
-	if !slices.ContainsFunc(im.servers, func(one *found) bool { return one.skip == "" }) {
-		b.WriteString("No MCP servers to take over were found")
-		if len(im.looked) > 0 {
-			b.WriteString(". There is no\n")
-			for _, path := range im.looked {
-				fmt.Fprintf(&b, "  %s\n", printable(path))
-			}
-		} else {
-			b.WriteString(".\n")
-		}
-	}
-	fmt.Fprintf(&b, "\n%s would be:\n\n", printable(out))
-	for line := range strings.Lines(string(im.shown(text))) {
-		b.WriteString(strings.TrimRight("    "+printable(strings.TrimRight(line, "\n")), " ") + "\n")
-	}
-	return b.Bytes()
-}
-
-// shown is the file with its secrets blotted out, as they are known once it is read.
-func (im *importer) shown(text []byte) []byte {
-	c := &configFile{path: filepath.Join(im.out, "onecall.yaml"), text: text, environment: im.lookup}
-	c.decode()
-	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.shown, []byte{'\n'})
-	for i := range after {
-		if i < len(before) && bytes.HasPrefix(bytes.TrimSpace(before[i]), []byte{'#'}) {
-			after[i] = before[i] // a comment is init's own
-		}
-	}
-	return bytes.Join(after, []byte{'\n'})
 }
 
 // ask asks a question that is answered by y or yes. An interrupt ends the waiting.

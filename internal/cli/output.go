@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // output takes the answers: the standard output, or a file that appears whole when it is committed.
@@ -47,7 +49,7 @@ func (s *streams) newOutput(path string) (*output, error) {
 	file, err := os.OpenFile(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp"),
 		os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, unable("--out: %s cannot be written: %v", path, reason(err))
+		return nil, unable("--out: %s cannot be written: %v", path, textfile.Cause(err))
 	}
 	return &output{w: bufio.NewWriterSize(file, 64<<10), path: path, file: file}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // progressInterval is how often the line of progress is drawn anew while nothing happens.
@@ -99,7 +100,7 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 		name += ": " + p.Message
 	}
 	room := max(width-1-len(before)-len(after), 0)
-	if name = printable(name); uniseg.StringWidth(name) > room {
+	if name = textfile.Printable(name); uniseg.StringWidth(name) > room {
 		for name != "" && uniseg.StringWidth(name)+1 > room {
 			name = prefix(name, len(name)-1)
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
@@ -21,11 +22,11 @@ func newRecording(u use) (*recording, error) {
 	path := u.record
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
+		return nil, unable("--record: %s cannot be written: %v", path, textfile.Cause(err))
 	}
 	if err := endLine(file); err != nil {
 		file.Close()
-		return nil, unable("--record: %s cannot be written: %v", path, reason(err))
+		return nil, unable("--record: %s cannot be written: %v", path, textfile.Cause(err))
 	}
 	var o replay.RecorderOptions
 	if log := u.logger(); log != nil {
@@ -34,7 +35,7 @@ func newRecording(u use) (*recording, error) {
 				log.Warn("the recording is written again; a line marks the gap", "file", path)
 				return
 			}
-			log.Error("the recording cannot be written: calls are missing in it until it can be", "file", path, "error", reason(err))
+			log.Error("the recording cannot be written: calls are missing in it until it can be", "file", path, "error", textfile.Cause(err))
 		}
 	}
 	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, &o), served: u.serve}, nil
@@ -64,5 +65,5 @@ func (r *recording) Close() error {
 	if err == nil || r.served {
 		return nil
 	}
-	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, reason(err)), Err: err}
+	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, textfile.Cause(err)), Err: err}
 }

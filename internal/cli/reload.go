@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -26,9 +28,9 @@ var newcomers = 10 * time.Second
 // for stop its methods are called by one goroutine.
 type reloader struct {
 	*instance
-	app      *app    // that is served
-	began    *config // what the server was started with
-	unwarn   func()  // ends the looking for settings that fit nothing
+	app      *app           // that is served
+	began    *config.Config // what the server was started with
+	unwarn   func()         // ends the looking for settings that fit nothing
 	digests  digests
 	refused  *refusal       // the last configuration, where it could not be served
 	moving   sight          // what was seen last, where that is not served
@@ -48,7 +50,7 @@ type refusal struct {
 // reloading has the configuration loaded anew from now on, until the function that it returns is called. That one closes what is
 // served then, unless it is a.
 func (s *instance) reloading(ctx context.Context, a *app) (stop func()) {
-	r := &reloader{instance: s, app: a, began: &a.config.config, unwarn: func() {}, done: make(chan struct{})}
+	r := &reloader{instance: s, app: a, began: &a.config.Config, unwarn: func() {}, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -104,7 +106,7 @@ func (r *reloader) run(ctx context.Context) {
 }
 
 // path is that of the configuration; "": there is none.
-func (r *reloader) path() string { return r.app.config.path }
+func (r *reloader) path() string { return r.app.config.Path }
 
 // changed tells whether the files of the configuration are others than those that are served, and than those that were refused,
 // and have not changed since they were looked at last: who writes one is given time to end.
@@ -166,7 +168,7 @@ func (r *reloader) lacking(path string, asked bool) bool {
 // say tells a person, where the log is not for programs.
 func (r *reloader) say(format string, args ...any) {
 	if r.flags.logFormat != "json" {
-		r.note("%s", printable(r.app.redactor.Text(fmt.Sprintf(format, args...))))
+		r.note("%s", textfile.Printable(r.app.redactor.Text(fmt.Sprintf(format, args...))))
 	}
 }
 
@@ -248,7 +250,7 @@ func (r *reloader) await(ctx context.Context, next *app) {
 			}
 			return
 		case <-look.C:
-			if !r.digests.see(next.config.path, next.named).holds(next.seen) {
+			if !r.digests.see(next.config.Path, next.named).holds(next.seen) {
 				return
 			}
 		}
@@ -259,9 +261,9 @@ func (r *reloader) await(ctx context.Context, next *app) {
 func (r *reloader) warnOfLost(before, next *app) {
 	log := r.logs.logger()
 	if before.callers != nil && next.callers == nil {
-		log.Warn("clients over HTTP need no token any more", "tier", tierOf(next.config.Access.HTTP, steps.TierRead).String())
+		log.Warn("clients over HTTP need no token any more", "tier", config.TierOf(next.config.Access.HTTP, steps.TierRead).String())
 	}
-	if !next.config.Results.keeps(&before.config.Results) {
+	if !keeps(&next.config.Results, &before.config.Results) {
 		log.Warn("results that were kept before are not found any more: what keeps them is not the same", "at", "/results")
 	}
 }
@@ -296,33 +298,33 @@ func (a *app) longest() time.Duration {
 // refuse tells what is wrong with a configuration, and remembers it: it is told once. seen is what was there before it was read.
 func (r *reloader) refuse(err error, seen sight) {
 	r.telemetry.Reloaded(err)
-	config, _ := loadConfig(r.configPath)
-	named := config.named()
+	cfg, _ := config.Load(r.configPath)
+	named := namedFiles(cfg)
 	for at, files := range r.app.named {
 		named[at] = append(slices.Clip(named[at]), files...)
 	}
 	path := r.path()
 	if path == "" {
-		path = config.path
+		path = cfg.Path
 	}
 	r.refused = &refusal{sight: r.digests.see(path, named), named: named, faults: 1}
 	maps.Copy(r.refused.sight, seen)
 	r.moving = nil
 	log := r.logs.logger()
-	var wrong *configError
+	var wrong *config.Error
 	if !errors.As(err, &wrong) {
 		log.Error("configuration refused", "file", path, "error", r.redact(err))
 		r.say("%s is refused, and what was served before goes on: %s", path, message(err))
 		return
 	}
-	r.refused.faults = len(wrong.faults)
+	r.refused.faults = len(wrong.Faults)
 	if r.flags.logFormat == "json" {
-		log.Error("configuration refused", "file", wrong.file, "faults", faultLines(wrong.faults))
+		log.Error("configuration refused", "file", wrong.File, "faults", faultLines(wrong.Faults))
 		return
 	}
-	log.Error("configuration refused", "file", wrong.file, "faults", len(wrong.faults))
-	r.note("%s is refused, and what was served before goes on:", wrong.file)
-	r.showFaults(&source{name: wrong.file, text: wrong.text}, wrong.faults)
+	log.Error("configuration refused", "file", wrong.File, "faults", len(wrong.Faults))
+	r.note("%s is refused, and what was served before goes on:", wrong.File)
+	r.showFaults(&source{name: wrong.File, text: wrong.Text}, wrong.Faults)
 }
 
 func (r *reloader) redact(err error) string { return r.app.redactor.Text(message(err)) }

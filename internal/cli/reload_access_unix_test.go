@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 // TestReloadTokens: a token that is taken away is refused at once, and one that is added is accepted; the clients that have
@@ -163,7 +165,7 @@ func TestReloadHalfRead(t *testing.T) {
 	}{
 		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
 		{good + "lite: \xff\n", "not UTF-8", 1},
-		{good + strings.Repeat("#", maxConfigBytes), "limit_exceeded: the configuration has more than", 1},
+		{good + strings.Repeat("#", config.MaxBytes), "limit_exceeded: the configuration has more than", 1},
 		{"lite: true\n---\n" + good, "a configuration is one document", 1},
 		{"- access\n", "onecall.yaml:1:1: bad_request: must be an object", 1},
 		{"access: some\n", "onecall.yaml:1:9: bad_request: must be an object", 1},

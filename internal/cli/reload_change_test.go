@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // appOf is an app as far as it is known by its configuration.
 func appOf(t *testing.T, text string, u use) *app {
 	t.Helper()
-	c, faults := decodeConfig("onecall.yaml", text)
+	c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -37,7 +38,7 @@ func TestNeedsRestart(t *testing.T) {
 		{remote, "{}", "{}", "session: {maxTokens: 5}\naccess: {stdio: read}", nil},
 		{use{serve: true}, "{}", "access: {stdio: read}", "access: {stdio: read}\nsession: {timeout: 1m}", []string{"/access/stdio"}},
 	} {
-		r := &reloader{app: appOf(t, c.before, c.use), began: &appOf(t, c.began, c.use).config.config}
+		r := &reloader{app: appOf(t, c.before, c.use), began: &appOf(t, c.began, c.use).config.Config}
 		if got := r.compare(appOf(t, c.now, c.use)).later; !slices.Equal(got, c.want) {
 			t.Errorf("%q, then %q, then %q: %q needs a restart, want %q", c.began, c.before, c.now, got, c.want)
 		}
@@ -63,7 +64,7 @@ func TestUrgent(t *testing.T) {
 		"mcpServers: {a: {command: x, excludeTools: [t]}}":                         true,
 		"mcpServers: {a: {command: x}}\nopenapi: {b: {spec: x, include: ['c.*']}}": false, // it was not there
 	} {
-		r := &reloader{app: appOf(t, "mcpServers: {a: {command: x}}", use{}), began: &config{}}
+		r := &reloader{app: appOf(t, "mcpServers: {a: {command: x}}", use{}), began: &config.Config{}}
 		if got := r.compare(appOf(t, text+"\n", use{})).urgent(); got != want {
 			t.Errorf("%s: urgent is %v", text, got)
 		}
@@ -86,7 +87,7 @@ func TestKeptResults(t *testing.T) {
 		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
 		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
 	} {
-		if got := appOf(t, c.after, use{}).config.Results.keeps(&appOf(t, c.before, use{}).config.Results); got != c.want {
+		if got := keeps(&appOf(t, c.after, use{}).config.Results, &appOf(t, c.before, use{}).config.Results); got != c.want {
 			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
 		}
 	}
@@ -121,7 +122,7 @@ func TestAwait(t *testing.T) {
 			path := write(t, t.TempDir(), "onecall.yaml", "lite: true\n")
 			synctest.Test(t, func(t *testing.T) {
 				r := &reloader{instance: &instance{hangups: make(chan os.Signal, 1)}}
-				next := &app{catalog: catalog(t, c.state), config: &configFile{path: path}, seen: r.digests.see(path, nil)}
+				next := &app{catalog: catalog(t, c.state), config: &config.File{Path: path}, seen: r.digests.see(path, nil)}
 				c.do(r, path)
 				began := time.Now()
 				signals := len(r.hangups)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 // setting is one value of a configuration as text, with the JSON Pointer to it. It may be a secret.
@@ -93,7 +94,7 @@ func (f *flattener) list(v reflect.Value, at string) {
 type difference struct{ added, removed, changed []string }
 
 // differ compares two configurations. files are what the files that they name held.
-func differ(before, after *config, filesBefore, filesAfter map[string]string) (d difference) {
+func differ(before, after *config.Config, filesBefore, filesAfter map[string]string) (d difference) {
 	was, is := byPointer(before, filesBefore), byPointer(after, filesAfter)
 	for _, at := range slices.Sorted(maps.Keys(is)) {
 		switch text, there := was[at]; {
@@ -119,7 +120,7 @@ func appendPlace(places []string, at string) []string {
 	return append(places, at)
 }
 
-func byPointer(c *config, files map[string]string) map[string]string {
+func byPointer(c *config.Config, files map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, one := range flatten(c) {
 		all[one.at] = one.text
@@ -159,7 +160,7 @@ func (a *app) untilRestart() []string {
 // compare tells what becomes other when next takes the place of the app that is served.
 func (r *reloader) compare(next *app) *change {
 	before := r.app
-	c := &change{difference: differ(&before.config.config, &next.config.config, before.seen.contents(before.named), next.seen.contents(next.named))}
+	c := &change{difference: differ(&before.config.Config, &next.config.Config, before.seen.contents(before.named), next.seen.contents(next.named))}
 	for name, key := range before.held {
 		if next.held[name] != key || slices.Contains(next.opened, name) {
 			c.closed = append(c.closed, name)
@@ -173,7 +174,7 @@ func (r *reloader) compare(next *app) *change {
 	c.opened = slices.Sorted(slices.Values(next.opened))
 	slices.Sort(c.closed)
 	slices.Sort(c.kept)
-	since := differ(r.began, &next.config.config, nil, nil)
+	since := differ(r.began, &next.config.Config, nil, nil)
 	for _, at := range next.untilRestart() {
 		if since.touches(at) {
 			c.later = append(c.later, at)
@@ -194,11 +195,11 @@ func (c *change) urgent() bool {
 }
 
 // keeps tells whether results that were kept by another configuration's store are there by this one's, of who serves.
-func (c *resultsConfig) keeps(before *resultsConfig) bool { return c.place() == before.place() }
+func keeps(c, before *config.Results) bool { return storePlace(c) == storePlace(before) }
 
-// place tells stores apart, whoever uses them: another password of a server's finds what was kept by the one before.
-func (c *resultsConfig) place() string {
-	where := valueOr(c.Store, "memory")
+// storePlace tells stores apart, whoever uses them: another password of a server's finds what was kept by the one before.
+func storePlace(c *config.Results) string {
+	where := config.Or(c.Store, "memory")
 	server, err := url.Parse(where)
 	if err != nil {
 		return where
@@ -240,7 +241,7 @@ func (r *reloader) tell(c *change, took time.Duration) {
 		"functions_added", c.more, "functions_removed", c.less, "needs_restart", c.later, "ms", took.Milliseconds())
 	r.say("%s", c.words(r.path()))
 	for _, at := range c.later {
-		r.app.told.warn(r.app.config.under(at, fault.New(fault.BadRequest, "this change is carried out when the server is started again")))
+		r.app.told.warn(r.app.config.Under(at, fault.New(fault.BadRequest, "this change is carried out when the server is started again")))
 	}
 }
 

@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// named gives the files that are read when the configuration is loaded, but for itself, by the place that names them. A file of
+// namedFiles gives the files that are read when the configuration is loaded, but for itself, by the place that names them. A file of
 // keys is none of them: whoever checks tokens looks at it.
-func (c *configFile) named() map[string][]string {
+func namedFiles(c *config.File) map[string][]string {
 	named := map[string][]string{}
 	for i := range c.OpenAPI {
 		if files := documentFiles(&c.OpenAPI[i].Config); files != nil {
@@ -37,7 +39,7 @@ func isFile(place *string) bool {
 const maxDocumentFiles = 100
 
 // documentFiles are the file of an OpenAPI document, and those in its folder that it refers to; nil where it is behind a URL.
-func documentFiles(c *openAPIConfig) []string {
+func documentFiles(c *config.OpenAPI) []string {
 	if !isFile(c.Spec) {
 		return nil
 	}
@@ -72,7 +74,7 @@ func regularText(path string, longest int64) []byte {
 		return nil
 	}
 	defer file.Close()
-	text, err := readBounded(file, longest) // it may have grown
+	text, err := textfile.ReadAll(file, longest) // it may have grown
 	if err != nil || int64(len(text)) > longest {
 		return nil
 	}
@@ -196,7 +198,7 @@ func (d *digests) lacking(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s cannot be read (%v)", path, reason(err))
+		return fmt.Sprintf("%s cannot be read (%v)", path, textfile.Cause(err))
 	case !info.Mode().IsRegular():
 		return path + " is no regular file, and cannot be read again"
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
@@ -95,10 +96,10 @@ func TestShelfKeys(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
 	seen := map[string]int{}
-	for i, c := range []mcpServerConfig{
+	for i, c := range []config.MCPServer{
 		{}, {Command: text("a")}, {URL: text("a")}, {Args: []string{"a", "b"}}, {Args: []string{`a" "b`}}, {Args: []string{}},
 		{Env: map[string]string{"A": "secret-word"}}, {Env: map[string]string{"A": "other-word"}}, {Headers: map[string]string{"A": "secret-word"}},
-		{Command: text("a"), OAuth: &oauthConfig{}}, {OAuth: &oauthConfig{ClientID: text("a")}},
+		{Command: text("a"), OAuth: &config.OAuth{}}, {OAuth: &config.OAuth{ClientID: text("a")}},
 	} {
 		key := shelfKey("server", "a", &c)
 		if other, twice := seen[key]; twice {
@@ -117,9 +118,9 @@ func TestShelfKeys(t *testing.T) {
 // TestDifference: what is added, removed and changed has its place, and no value.
 func TestDifference(t *testing.T) {
 	t.Parallel()
-	read := func(text string) *configFile {
-		c := &configFile{path: "onecall.yaml", text: []byte(text), environment: func(string) (string, bool) { return "a-secret-word", true }}
-		if faults := c.decode(); len(faults) > 0 {
+	read := func(text string) *config.File {
+		c, faults := config.Parse("onecall.yaml", []byte(text), func(string) (string, bool) { return "a-secret-word", true })
+		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
 		return c
@@ -142,13 +143,13 @@ func TestDifference(t *testing.T) {
 			[]string{"/access/tokens/b/tier", "/access/tokens/c"}, []string{"/access/tokens/a"}, []string{"/access/tokens/b/sha256"}},
 		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '2'}, {name: a, sha256: '1'}]}", nil, nil, nil},
 	} {
-		got := differ(&read(c.before).config, &read(c.after).config, nil, nil)
+		got := differ(&read(c.before).Config, &read(c.after).Config, nil, nil)
 		if !slices.Equal(got.added, c.added) || !slices.Equal(got.removed, c.removed) || !slices.Equal(got.changed, c.changed) {
 			t.Errorf("%s\nto %s\nis %q", c.before, c.after, got)
 		}
 	}
 	same := read("{}")
-	d := differ(&same.config, &same.config, map[string]string{"/openapi/a/spec": "1"}, map[string]string{"/openapi/a/spec": "2"})
+	d := differ(&same.Config, &same.Config, map[string]string{"/openapi/a/spec": "1"}, map[string]string{"/openapi/a/spec": "2"})
 	if !slices.Equal(d.changed, []string{"/openapi/a/spec"}) || !d.touches("/openapi") || !d.touches("/openapi/a/spec") || d.touches("/open", "/openapi/a/spec/b") {
 		t.Errorf("a file has changed: %q", d)
 	}
@@ -223,11 +224,11 @@ func TestDocumentFiles(t *testing.T) {
 	for _, name := range []string{"api.yaml", "b.yaml", "c.json", "gone.json"} {
 		want = append(want, filepath.Join(folder, name))
 	}
-	if got := documentFiles(&openAPIConfig{Spec: &spec}); !slices.Equal(got, want) {
+	if got := documentFiles(&config.OpenAPI{Spec: &spec}); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	remote := "https://example.com/api.yaml"
-	if got := documentFiles(&openAPIConfig{Spec: &remote}); got != nil {
+	if got := documentFiles(&config.OpenAPI{Spec: &remote}); got != nil {
 		t.Errorf("behind a URL: %q", got)
 	}
 }

@@ -14,18 +14,19 @@ import (
 	"github.com/onecall-mcp/onecall/budget/diskstore"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 // newResults makes the store of large results: on disk, in the user's cache folder, where later commands can fetch them, or in
 // memory. store is the one of a configuration that says none. A configuration that takes the place of another has the same
 // store where that is in the same place: what was kept stays. watched gives the driver whose use is told of.
-func newResults(s *shelf, c *resultsConfig, store string, counter budget.Counter, watched func(budget.Driver) budget.Driver) (*budget.Results, error) {
-	maxBytes := int64(valueOr(c.MaxBytes, 0))
+func newResults(s *shelf, c *config.Results, store string, counter budget.Counter, watched func(budget.Driver) budget.Driver) (*budget.Results, error) {
+	maxBytes := int64(config.Or(c.MaxBytes, 0))
 	most, err := budget.Bound(maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	where := valueOr(c.Store, store)
+	where := config.Or(c.Store, store)
 	lent, err := take(s, shelfKey("results", "", where), func() (*sharedStore, error) { return openStore(where, most) })
 	if err != nil {
 		return nil, err
@@ -33,10 +34,10 @@ func newResults(s *shelf, c *resultsConfig, store string, counter budget.Counter
 	driver := &lentDriver{watched(lent.value), lent}
 	lent.value.bound(driver, most)
 	results, err := budget.NewResults(driver, &budget.ResultsOptions{
-		TTL:      valueOr(c.TTL, 0),
+		TTL:      config.Or(c.TTL, 0),
 		MaxTTL:   maxTTL(c),
 		MaxBytes: maxBytes,
-		PageSize: valueOr(c.PageSize, 0),
+		PageSize: config.Or(c.PageSize, 0),
 		Counter:  counter,
 	})
 	if err != nil {
@@ -84,8 +85,8 @@ func (l *lentDriver) Close() error {
 }
 
 // maxTTL is the configured one, and never below a ttl that was raised alone.
-func maxTTL(c *resultsConfig) time.Duration {
-	return max(valueOr(c.MaxTTL, budget.DefaultMaxTTL), valueOr(c.TTL, 0))
+func maxTTL(c *config.Results) time.Duration {
+	return max(config.Or(c.MaxTTL, budget.DefaultMaxTTL), config.Or(c.TTL, 0))
 }
 
 // sharedStore is the store of the configurations that are in use: the one that is served, the one before it for as long as calls

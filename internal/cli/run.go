@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // answerFlags are the flags of every verb that answers with a chain's answer.
@@ -103,15 +104,15 @@ func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
 func jsonObject(flag, value string) ([]byte, error) {
 	text := []byte(value)
 	if path, ok := strings.CutPrefix(value, "@"); ok {
-		file, err := openFile(path)
+		file, err := textfile.Open(path)
 		if err != nil {
-			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
+			return nil, unable("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
 		}
 		defer file.Close()
-		if text, err = readBounded(file, chain.DefaultMaxRequestBytes); err != nil {
-			return nil, unable("%s: %s cannot be read: %v", flag, path, reason(err))
+		if text, err = textfile.ReadAll(file, chain.DefaultMaxRequestBytes); err != nil {
+			return nil, unable("%s: %s cannot be read: %v", flag, path, textfile.Cause(err))
 		}
-		text = withoutMark(text)
+		text = textfile.WithoutMark(text)
 	}
 	if len(text) > chain.DefaultMaxRequestBytes {
 		return nil, usage("%s: more than %d bytes", flag, chain.DefaultMaxRequestBytes)
@@ -223,7 +224,7 @@ func (c *cli) logged() func(chain.LogMessage) {
 		return nil
 	}
 	return func(m chain.LogMessage) {
-		c.note("step %d: %s: %s", m.Step, printable(m.Level), printable(string(m.Data)))
+		c.note("step %d: %s: %s", m.Step, textfile.Printable(m.Level), textfile.Printable(string(m.Data)))
 	}
 }
 
@@ -232,7 +233,7 @@ func (c *cli) showWarnings(label string, a *chain.Answer) {
 		label += ": "
 	}
 	for _, w := range a.Warnings {
-		c.note("warning: %s%s", label, printable(w.Error()))
+		c.note("warning: %s%s", label, textfile.Printable(w.Error()))
 	}
 }
 

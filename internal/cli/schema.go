@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 func newSchemaCommand(c *cli) *cobra.Command {
 	schemas := map[string]func() []byte{
 		"chain":  chain.ChainSchema,
 		"answer": chain.AnswerSchema,
-		"config": func() []byte { return configSchema },
+		"config": config.Schema,
 	}
 	return &cobra.Command{
 		Use:       "schema chain|answer|config",

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
@@ -203,19 +204,19 @@ func (s *instance) options(a *app) *mcp.Options {
 	c := a.config
 	return &mcp.Options{
 		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
-		Surface:         c.surface(),
-		ReadTool:        valueOr(c.ReadTool, false),
-		Lite:            valueOr(c.Lite, false),
+		Surface:         surfaceOf(&c.Config),
+		ReadTool:        config.Or(c.ReadTool, false),
+		Lite:            config.Or(c.Lite, false),
 		MaxTotalTokens:  a.maxTotalTokens,
-		SessionTokens:   valueOr(c.Session.MaxTokens, 0),
-		Processed:       c.processed(),
+		SessionTokens:   config.Or(c.Session.MaxTokens, 0),
+		Processed:       processed(&c.Config),
 		Upstreams:       a.upstreams(),
 		Version:         version(),
 		Log:             s.logs.logger(),
 		MaxRequestBytes: a.maxRequestBytes,
-		MaxSessions:     valueOr(c.Limits.MaxSessions, 0),
-		SessionTimeout:  valueOr(c.Session.Timeout, 0),
-		Limits:          c.Access.perCaller(),
+		MaxSessions:     config.Or(c.Limits.MaxSessions, 0),
+		SessionTimeout:  config.Or(c.Session.Timeout, 0),
+		Limits:          perCaller(&c.Access),
 		Trace:           telemetry.WithCall,
 		Refused:         s.telemetry.Refused,
 		Stateless:       s.flags.stateless,
@@ -233,10 +234,10 @@ func (s *instance) options(a *app) *mcp.Options {
 
 // warnOfIdle tells of what is configured and does nothing here.
 func (s *instance) warnOfIdle(a *app) {
-	if f := a.config.idleGroups(a.config.surface()); f != nil && !a.config.anySurface {
+	if f := idleGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.use.anySurface {
 		a.told.warn(f)
 	}
-	if f := a.config.idleSession(s.flags.stateless); f != nil {
+	if f := idleSession(a.config, s.flags.stateless); f != nil {
 		a.told.warn(f)
 	}
 }
@@ -259,7 +260,7 @@ func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 		for _, f := range a.unusedAllowed() {
 			a.told.warn(f)
 		}
-		if f := a.manyFlatTools(a.config.Access.highest(a.use.anySurface)); f != nil {
+		if f := a.manyFlatTools(a.config.Access.Highest(a.use.anySurface)); f != nil {
 			a.told.warn(f)
 		}
 		for changed := a.catalog.Changed(); ; changed = a.catalog.Changed() { // a source may come, or go, at any time

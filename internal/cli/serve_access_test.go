@@ -99,7 +99,7 @@ func TestServeByToken(t *testing.T) {
 func TestServeUnusedAllowed(t *testing.T) {
 	t.Parallel()
 	config := write(t, t.TempDir(), "onecall.yaml", "fs: {root: .}\nmcpServers: {gone: {command: no-such-program}}\n"+
-		"access: {tokens: [{name: ci, sha256: "+someHash+", functions: [fs.*, fs.gerp, gone.tool, 'netbox.*']}]}\n")
+		"access: {tokens: [{name: ci, sha256: "+strings.Repeat("0123456789abcdef", 4)+", functions: [fs.*, fs.gerp, gone.tool, 'netbox.*']}]}\n")
 	s := serveHTTP(t, config)
 	s.tells(t, "/access/tokens/0/functions/3: \"netbox.*\" fits no function, so the token ci may call none by it")
 	s.tells(t, "/access/tokens/0/functions/1: \"fs.gerp\" fits no function")

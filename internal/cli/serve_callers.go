@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -66,14 +67,14 @@ func (h heldTable) Close() error { //nolint:unparam // as it says
 
 // access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them. before
 // is as in openAfter.
-func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
+func (a *app) access(c *config.File, before *app) (faults []*fault.Error) {
 	if !a.use.serve {
 		return nil
 	}
-	if f := a.unguarded(&c.Access, before); f != nil && !c.half {
-		faults = append(faults, c.under("/access", f))
+	if f := a.unguarded(&c.Access, before); f != nil && !c.AccessUnsure {
+		faults = append(faults, c.Under("/access", f))
 	}
-	if !c.Access.byToken() {
+	if !c.Access.ByToken() {
 		return faults
 	}
 	a.callers = &callers{}
@@ -87,7 +88,7 @@ func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 			return heldTable{table}, nil
 		})
 		for _, f := range wrong {
-			faults = append(faults, c.under("/access", f))
+			faults = append(faults, c.Under("/access", f))
 		}
 		if err == nil {
 			a.closers = append(a.closers, lent)
@@ -95,24 +96,24 @@ func (a *app) access(c *configFile, before *app) (faults []*fault.Error) {
 		}
 	}
 	if len(c.Access.Tokens) > 0 {
-		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &auth.Options{Tokens: c.Access.table()})
+		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &auth.Options{Tokens: tokenTable(&c.Access)})
 	}
 	if jwt := c.Access.JWT; jwt != nil {
-		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &auth.Options{JWT: jwt.accepted(), Log: a.use.logger()})
+		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &auth.Options{JWT: acceptedTokens(jwt), Log: a.use.logger()})
 	}
 	return faults
 }
 
 // unguarded tells why the door would be open to whom it should not, by what the configuration says; nil: it is not. At is relative to
 // /access.
-func (a *app) unguarded(c *accessConfig, before *app) *fault.Error {
-	switch f := c.unfitForOthers(); {
+func (a *app) unguarded(c *config.Access, before *app) *fault.Error {
+	switch f := c.UnfitForRemote(); {
 	case a.use.remote && f != nil:
 		return f
-	case !a.use.anySurface || c.byToken(): // over HTTP all may come who reach it
+	case !a.use.anySurface || c.ByToken(): // over HTTP all may come who reach it
 		return nil
 	}
-	if at := c.elsewhere(); at != "" {
+	if at := c.RemotePlace(); at != "" {
 		return fault.New(fault.BadRequest, "clients of other machines find the server there, who need tokens: write access.tokens (onecall auth token "+
 			"makes one) or access.jwt, or leave it out").Under(at)
 	}
@@ -144,16 +145,16 @@ func (a *app) unusedAllowed() []*fault.Error {
 			names = append(names, entry.Spec().Path)
 		}
 	}
-	return a.config.unusedAllowed(names, absent)
+	return unusedAllowed(a.config, names, absent)
 }
 
 // unusedAllowed tells of the functions in the lists of tokens that there are not, and could not be in a source that is absent.
-func (c *configFile) unusedAllowed(names, absent []string) []*fault.Error {
+func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
-	for i, token := range c.Access.table() {
+	for i, token := range tokenTable(&c.Access) {
 		for _, f := range token.Unused(names, absent) {
 			f.Message += ", so the token " + token.Name + " may call none by it"
-			unused = append(unused, c.under(fault.Index("/access/tokens", i)+"/functions", f))
+			unused = append(unused, c.Under(fault.Index("/access/tokens", i)+"/functions", f))
 		}
 	}
 	return unused

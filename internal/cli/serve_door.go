@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
@@ -61,7 +61,7 @@ func (c *cli) stdio() (door, error) {
 
 func (d *stdioDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a *app) error {
 	// The client is the user of this machine, to whom the command line's results are bound as well.
-	caller := &auth.Caller{Rights: auth.Rights{Tier: tierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
+	caller := &auth.Caller{Rights: auth.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
 	close(s.serving)
 	if err := server.ServeStdio(ctx, d.in, d.out, caller); err != nil {
 		return failure{err}
@@ -87,8 +87,8 @@ func (s *instance) listenHTTP(ctx context.Context) (door, error) {
 		return nil, err
 	}
 	if s.flags.use.remote = !loopback.Is(host); s.flags.use.remote {
-		config, faults := loadConfig(s.configPath)
-		if f := config.Access.unfitForOthers(); f != nil && len(faults) == 0 { // faults are told when the configuration is opened
+		config, faults := config.Load(s.configPath)
+		if f := config.Access.UnfitForRemote(); f != nil && len(faults) == 0 { // faults are told when the configuration is opened
 			return nil, unable("--http is %s: %s", s.flags.http, f.Message)
 		}
 	}
@@ -124,34 +124,6 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	return listener, nil
 }
 
-// unfitForOthers tells why clients of other machines cannot be served; nil: they can.
-func (c *accessConfig) unfitForOthers() *fault.Error {
-	switch {
-	case !c.byToken():
-		return fault.New(fault.BadRequest, "other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
-			"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
-	case c.URL == nil && len(c.Hosts) == 0:
-		return fault.New(fault.BadRequest, "other machines reach it, and requests are answered only for hosts that are known: write access.url "+
-			"(where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
-	}
-	return nil
-}
-
-// elsewhere is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
-func (c *accessConfig) elsewhere() string {
-	if c.URL != nil {
-		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
-			return "/url"
-		}
-	}
-	for i, host := range c.Hosts {
-		if u, err := url.Parse("//" + host); err == nil && !loopback.Is(u.Hostname()) {
-			return fault.Index("/hosts", i)
-		}
-	}
-	return ""
-}
-
 // cause is the cause in an error of the network, without the address that the message around it names.
 func cause(err error) error {
 	var op *net.OpError
@@ -165,8 +137,8 @@ func cause(err error) error {
 func (s *instance) door(a *app) *mcp.Door {
 	access := &a.config.Access
 	d := &mcp.Door{
-		Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: tierOf(access.HTTP, steps.TierRead)}},
-		URL:    valueOr(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
+		Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
+		URL:    config.Or(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
 	}
 	if a.callers == nil {
 		return d
@@ -180,7 +152,7 @@ func (s *instance) door(a *app) *mcp.Door {
 
 func (d *httpDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a *app) error {
 	s.note("listening on http://%s%s", d.Addr(), mcp.Path)
-	if s.flags.use.remote && !strings.HasPrefix(valueOr(a.config.Access.URL, ""), "https://") {
+	if s.flags.use.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
 		s.warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
 	listener := &openListener{Listener: d.Listener, open: sync.OnceFunc(func() { close(s.serving) })}

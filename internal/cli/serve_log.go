@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
@@ -70,12 +71,12 @@ func (l *logs) logger() *slog.Logger { return slog.New(telemetry.LogHandler(l.ha
 
 // refused logs each fault of a configuration by itself where logs are JSON; what is told so needs no other words.
 func (l *logs) refused(err error) error {
-	var config *configError
+	var config *config.Error
 	if !l.json || !errors.As(err, &config) {
 		return err
 	}
-	for _, f := range config.faults {
-		attributes := []any{"file", config.file, "code", string(f.Code), "at", f.At}
+	for _, f := range config.Faults {
+		attributes := []any{"file", config.File, "code", string(f.Code), "at", f.At}
 		if f.Line > 0 {
 			attributes = append(attributes, "line", f.Line, "column", f.Column)
 		}

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -32,7 +34,7 @@ type planned struct {
 func (o *opener) plan() {
 	for i := range o.config.MCPServers {
 		entry := &o.config.MCPServers[i]
-		p := planned{name: entry.source(), pointer: fault.Key("/mcpServers", entry.Name), off: entry.Config.off()}
+		p := planned{name: entry.Source(), pointer: fault.Key("/mcpServers", entry.Name), off: entry.Config.Off()}
 		if !p.off {
 			p.key = o.serverKey(p.name, &entry.Config)
 			if p.open = o.opened(p.key); p.open == nil {
@@ -47,10 +49,10 @@ func (o *opener) plan() {
 }
 
 // serverKey is the key of a server on the shelf. What is said of its functions is none of the server's.
-func (o *opener) serverKey(name string, c *mcpServerConfig) string {
+func (o *opener) serverKey(name string, c *config.MCPServer) string {
 	settings := *c
 	settings.IncludeTools, settings.ExcludeTools, settings.CacheTTL, settings.Disabled, settings.Enabled = nil, nil, nil, nil, nil
-	return shelfKey("server", name, &settings, o.config.Limits.MaxResultBytes, o.config.passesThrough())
+	return shelfKey("server", name, &settings, o.config.Limits.MaxResultBytes, o.passesThrough())
 }
 
 // errNotOpen is what there is instead of a server that is not open.
@@ -108,22 +110,22 @@ func (o *opener) start() {
 }
 
 // server is an entry of mcpServers as the source takes it.
-func (o *opener) server(name string, c *mcpServerConfig) (*mcpsource.Options, error) {
+func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, error) {
 	options := &mcpsource.Options{
-		Name: name, Command: valueOr(c.Command, ""), Args: c.Args, Env: c.Env, Dir: valueOr(c.Cwd, ""),
-		URL: valueOr(c.URL, ""), Headers: c.Headers, SSE: valueOr(c.Type, "") == "sse",
-		Lazy: valueOr(c.Start, "") == "lazy", IdleStop: valueOr(c.IdleStop, 0), Protocol: valueOr(c.Protocol, ""),
-		Names:        valueOr(c.Names, ""),
-		Concurrency:  valueOr(c.Concurrency, 0),
-		StartTimeout: time.Duration(valueOr(c.StartTimeoutMs, 0)) * time.Millisecond,
+		Name: name, Command: config.Or(c.Command, ""), Args: c.Args, Env: c.Env, Dir: config.Or(c.Cwd, ""),
+		URL: config.Or(c.URL, ""), Headers: c.Headers, SSE: config.Or(c.Type, "") == "sse",
+		Lazy: config.Or(c.Start, "") == "lazy", IdleStop: config.Or(c.IdleStop, 0), Protocol: config.Or(c.Protocol, ""),
+		Names:        config.Or(c.Names, ""),
+		Concurrency:  config.Or(c.Concurrency, 0),
+		StartTimeout: time.Duration(config.Or(c.StartTimeoutMs, 0)) * time.Millisecond,
 		ClientName:   "onecall", ClientVersion: version(), Warn: o.warn,
-		AsProxy: o.use.serve && o.config.passesThrough(), Roots: valueOr(c.Roots, false),
+		AsProxy: o.use.serve && o.passesThrough(), Roots: config.Or(c.Roots, false),
 	}
-	if limit := int64(valueOr(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
+	if limit := int64(config.Or(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
 		options.MaxMessageBytes = limit + 1<<20
 	}
 	if o.cli.verbose {
-		options.Log = func(line string) { o.cli.note("%s: %s", name, printable(o.redactor.Text(line))) }
+		options.Log = func(line string) { o.cli.note("%s: %s", name, textfile.Printable(o.redactor.Text(line))) }
 	}
 	if options.Lazy {
 		options.CacheFile = o.toolCacheFile(name)
@@ -231,7 +233,7 @@ func (o *opener) toolCacheFile(source string) string {
 	if err != nil {
 		return ""
 	}
-	path, err := filepath.Abs(o.config.path)
+	path, err := filepath.Abs(o.config.Path)
 	if err != nil {
 		return ""
 	}

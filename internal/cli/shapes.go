@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/shape"
 )
@@ -12,7 +13,7 @@ import (
 // openShapes opens the store of result shapes, unless the configuration turns it off. A replay neither learns nor shows
 // shapes: what it answers depends on the recording alone.
 func (o *opener) openShapes() error {
-	if valueOr(o.config.Shapes, "on") == "off" || o.use.replay != "" {
+	if config.Or(o.config.Shapes, "on") == "off" || o.use.replay != "" {
 		return nil
 	}
 	path := ""
@@ -44,16 +45,16 @@ func (o *opener) sourceIdentities() map[string]string {
 	}
 	for i := range o.config.MCPServers {
 		c := &o.config.MCPServers[i].Config
-		add("server", o.config.MCPServers[i].source(),
-			append([]string{valueOr(c.Command, ""), valueOr(c.Cwd, ""), valueOr(c.URL, "")}, c.Args...)...)
+		add("server", o.config.MCPServers[i].Source(),
+			append([]string{config.Or(c.Command, ""), config.Or(c.Cwd, ""), config.Or(c.URL, "")}, c.Args...)...)
 	}
 	for i := range o.config.OpenAPI {
 		c := &o.config.OpenAPI[i].Config
-		add("openapi", o.config.OpenAPI[i].source(), valueOr(c.Spec, ""), valueOr(c.BaseURL, ""))
+		add("openapi", o.config.OpenAPI[i].Source(), config.Or(c.Spec, ""), config.Or(c.BaseURL, ""))
 	}
 	for _, endpoint := range o.config.HTTP.Endpoints {
 		c := endpoint.Config
-		add("endpoint", "http."+endpoint.Name, valueOr(c.Method, ""), valueOr(c.URL, ""), valueOr(c.Result, ""))
+		add("endpoint", "http."+endpoint.Name, config.Or(c.Method, ""), config.Or(c.URL, ""), config.Or(c.Result, ""))
 	}
 	return identities
 }

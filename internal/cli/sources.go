@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -25,7 +26,7 @@ import (
 type opener struct {
 	*app
 	cli     *cli
-	config  *configFile
+	config  *config.File
 	before  *app // in whose place the app comes; nil: there is none
 	client  *httpsource.Client
 	servers []planned
@@ -36,14 +37,14 @@ type opener struct {
 
 // sources opens the sources, and gives what opens the others: those that start programs or make connections are opened only
 // where nothing is wrong.
-func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before *app) (*opener, error) {
-	o := &opener{app: a, cli: c, config: config, before: before, faults: faults, contents: a.seen.contents(a.named)}
+func (a *app) sources(c *cli, cfg *config.File, faults []*fault.Error, before *app) (*opener, error) {
+	o := &opener{app: a, cli: c, config: cfg, before: before, faults: faults, contents: a.seen.contents(a.named)}
 	u := a.use
-	settings, more := config.functionSettings()
+	settings, more := functionSettings(cfg)
 	a.settings, o.faults = settings, append(o.faults, more...)
-	a.ladder, more = config.newLadder(u)
+	a.ladder, more = newLadder(cfg, u)
 	o.faults = append(o.faults, more...)
-	a.scrubber = secret.New(config.secrets)
+	a.scrubber = secret.New(cfg.Secrets)
 	var scrubber steps.Scrubber // nil, not a nil of its type, if there are no secrets
 	if a.scrubber != nil {
 		scrubber = a.scrubber
@@ -57,7 +58,7 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 	a.servers = map[string]*mcpsource.Source{}
 	var err error
 	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
-		Registry: steps.RegistryOptions{MaxResultBytes: int64(valueOr(config.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
+		Registry: steps.RegistryOptions{MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
 		Settings: settings,
 		Scrubber: scrubber,
 		Wrap:     a.wrap,
@@ -66,13 +67,13 @@ func (a *app) sources(c *cli, config *configFile, faults []*fault.Error, before 
 		return nil, err
 	}
 	a.closers = append(a.closers, a.catalog)
-	lent, err := take(&a.shelf, shelfKey("http", "", &config.HTTP.Rate), func() (*httpsource.Client, error) { // whose rates are those of a host
+	lent, err := take(&a.shelf, shelfKey("http", "", &cfg.HTTP.Rate), func() (*httpsource.Client, error) { // whose rates are those of a host
 		return httpsource.NewClient(&httpsource.ClientOptions{
-			RatePerSecond: valueOr(config.HTTP.Rate.PerSecond, 0), Burst: valueOr(config.HTTP.Rate.Burst, 0), UserAgent: agent(),
+			RatePerSecond: config.Or(cfg.HTTP.Rate.PerSecond, 0), Burst: config.Or(cfg.HTTP.Rate.Burst, 0), UserAgent: agent(),
 		})
 	})
 	if err != nil { // the rest is looked at with a client that makes no calls
-		if f := config.under("/http", err); !o.faulty(f.At) {
+		if f := cfg.Under("/http", err); !o.faulty(f.At) {
 			o.faults = append(o.faults, f)
 		}
 		lent, err = take(&a.shelf, shelfKey("http", "no rate"), func() (*httpsource.Client, error) { return httpsource.NewClient(nil) })
@@ -114,8 +115,8 @@ func (o *opener) add(name, pointer string, source steps.Source, err error) {
 		list = joined.Unwrap()
 	}
 	for _, err := range list {
-		f := steps.ScrubFault(o.scrubber, o.config.under(pointer, err))
-		if f.Source != "" && !bytes.Contains(o.config.text, []byte(f.Source)) {
+		f := steps.ScrubFault(o.scrubber, o.config.Under(pointer, err))
+		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
 			f.Source, f.Offset = "", 0 // its variables are filled in: it is never shown
 		}
 		o.faults = append(o.faults, f)
@@ -126,7 +127,7 @@ func (o *opener) add(name, pointer string, source steps.Source, err error) {
 func (o *opener) embedded() {
 	var names []string
 	if o.offersFiles() {
-		fileSource, err := files.New(&files.Options{Root: valueOr(o.config.FS.Root, "")})
+		fileSource, err := files.New(&files.Options{Root: config.Or(o.config.FS.Root, "")})
 		o.add("fs", "/fs/root", fileSource, err)
 		if err == nil {
 			names = append(names, namesOf(fileSource)...)
@@ -138,7 +139,7 @@ func (o *opener) embedded() {
 		names = append(names, namesOf(httpSource)...)
 	}
 	expressions := exprs.New()
-	o.faults = append(o.faults, o.config.sameNames(append(names, namesOf(expressions)...))...)
+	o.faults = append(o.faults, sameNames(o.config, append(names, namesOf(expressions)...))...)
 	o.add("expr", "", part{expressions, "expr."}, nil)
 	o.add("text", "", part{expressions, "text."}, nil)
 }
@@ -146,7 +147,7 @@ func (o *opener) embedded() {
 // offersFiles tells whether there are functions that read files. Callers who are not this machine's user get none of the
 // folder that onecall happens to be started in, where its own configuration and secrets may be.
 func (o *opener) offersFiles() bool {
-	if !o.use.serve || !o.use.anySurface || !o.config.Access.byToken() || o.config.FS.Root != nil {
+	if !o.use.serve || !o.use.anySurface || !o.config.Access.ByToken() || o.config.FS.Root != nil {
 		return true
 	}
 	const why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
@@ -169,9 +170,9 @@ func (o *opener) endpoints() []httpsource.Endpoint {
 	for _, named := range o.config.HTTP.Endpoints {
 		c := named.Config
 		list = append(list, httpsource.Endpoint{
-			Name: named.Name, Method: valueOr(c.Method, ""), URL: valueOr(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
-			Input: c.Input, Output: c.Output, Description: valueOr(c.Description, ""), Effect: valueOr(c.Effect, ""),
-			Idempotent: valueOr(c.Idempotent, false), Result: valueOr(c.Result, ""), TimeoutMs: valueOr(c.TimeoutMs, 0),
+			Name: named.Name, Method: config.Or(c.Method, ""), URL: config.Or(c.URL, ""), Headers: c.Headers, Query: c.Query, Body: c.Body,
+			Input: c.Input, Output: c.Output, Description: config.Or(c.Description, ""), Effect: config.Or(c.Effect, ""),
+			Idempotent: config.Or(c.Idempotent, false), Result: config.Or(c.Result, ""), TimeoutMs: config.Or(c.TimeoutMs, 0),
 		})
 	}
 	return list
@@ -199,29 +200,29 @@ func (o *opener) services(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
 		pointer := fault.Key("/openapi", entry.Name)
-		isRemote := strings.Contains(valueOr(entry.Config.Spec, ""), "://")
+		isRemote := strings.Contains(config.Or(entry.Config.Spec, ""), "://")
 		if isRemote && !remote || o.faulty(pointer) {
 			continue
 		}
 		settings := entry.Config
 		settings.CacheTTL = nil // which is none of the source's
-		key := shelfKey("document", entry.source(), &settings, &o.config.HTTP.Rate, o.contents[pointer+"/spec"])
+		key := shelfKey("document", entry.Source(), &settings, &o.config.HTTP.Rate, o.contents[pointer+"/spec"])
 		lent := o.opened(key)
 		var err error
 		if lent == nil {
-			lent, err = take(&o.shelf, key, func() (*shared, error) { return o.service(entry.source(), &entry.Config, isRemote) })
+			lent, err = take(&o.shelf, key, func() (*shared, error) { return o.service(entry.Source(), &entry.Config, isRemote) })
 		}
 		switch {
 		case err == nil:
-			o.hold(entry.source(), key, lent.was)
+			o.hold(entry.Source(), key, lent.was)
 			if isRemote {
 				o.app.services = append(o.app.services, lent.value.source.(*service).Source) //nolint:forcetypeassert // its key is a document's
 			}
-			o.add(entry.source(), pointer, &uncached{lent.value.source, lent, o.cache, entry.source()}, nil)
+			o.add(entry.Source(), pointer, &uncached{lent.value.source, lent, o.cache, entry.Source()}, nil)
 		case isDocument(err):
 			o.unusable(entry, key, err)
 		default:
-			o.add(entry.source(), pointer, nil, err)
+			o.add(entry.Source(), pointer, nil, err)
 		}
 	}
 }
@@ -244,8 +245,8 @@ func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.
 
 // service opens the document of a service, which may be on any public host that its document names; hosts that the
 // configuration names may be private.
-func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*shared, error) {
-	spec := valueOr(c.Spec, "")
+func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*shared, error) {
+	spec := config.Or(c.Spec, "")
 	var named []string
 	if isRemote {
 		named = append(named, spec)
@@ -264,8 +265,8 @@ func (o *opener) service(name string, c *openAPIConfig, isRemote bool) (*shared,
 	}
 	client := o.client.With(rules)
 	source, err := openapi.New(&openapi.Options{
-		Name: name, Spec: spec, BaseURL: valueOr(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-		Include: c.Include, Exclude: c.Exclude, Concurrency: valueOr(c.Concurrency, 0), Client: client, Warn: o.notes,
+		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
+		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.notes,
 	})
 	if err != nil {
 		client.Close()
@@ -282,22 +283,22 @@ func isDocument(err error) bool {
 
 // unusable takes note of a document that cannot be used: that holds up nobody who does not need it. A configuration that takes
 // the place of another is held up: what is served now is better.
-func (o *opener) unusable(entry *named[openAPIConfig], key string, err error) {
+func (o *opener) unusable(entry *config.Named[config.OpenAPI], key string, err error) {
 	pointer := fault.Key("/openapi", entry.Name)
 	f, _ := fault.As(err)
-	text, document := located(f), "the OpenAPI document "+valueOr(entry.Config.Spec, "")
+	text, document := located(f), "the OpenAPI document "+config.Or(entry.Config.Spec, "")
 	if !strings.HasPrefix(text, document) {
 		text = document + ": " + text
 	}
 	f = fault.New(f.Code, "%s", text)
 	if o.before != nil && o.before.documents[key] == "" {
-		o.add(entry.source(), pointer, nil, f)
+		o.add(entry.Source(), pointer, nil, f)
 		return
 	}
 	if o.documents[key] = text; !o.use.detail && o.before == nil { // who lists the functions sees it there
 		o.warn(f)
 	}
-	o.add(entry.source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
+	o.add(entry.Source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
 }
 
 // faulty tells whether something is wrong with an entry already.
@@ -305,13 +306,13 @@ func (o *opener) faulty(pointer string) bool {
 	return slices.ContainsFunc(o.faults, func(f *fault.Error) bool { return f.At == pointer || strings.HasPrefix(f.At, pointer+"/") })
 }
 
-func credentials(list table[authConfig]) map[string]openapi.Credential {
+func credentials(list config.Table[config.Credential]) map[string]openapi.Credential {
 	credentials := map[string]openapi.Credential{}
 	for _, named := range list {
 		c := named.Config
 		credentials[named.Name] = openapi.Credential{
-			Value: valueOr(c.Value, ""), Username: valueOr(c.Username, ""), Password: valueOr(c.Password, ""),
-			ClientID: valueOr(c.ClientID, ""), ClientSecret: valueOr(c.ClientSecret, ""), TokenURL: valueOr(c.TokenURL, ""), Scopes: c.Scopes,
+			Value: config.Or(c.Value, ""), Username: config.Or(c.Username, ""), Password: config.Or(c.Password, ""),
+			ClientID: config.Or(c.ClientID, ""), ClientSecret: config.Or(c.ClientSecret, ""), TokenURL: config.Or(c.TokenURL, ""), Scopes: c.Scopes,
 		}
 	}
 	return credentials
@@ -353,7 +354,7 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 	r = a.learn(r)
 	switch {
 	case a.cassette != nil:
-		a.cassette.Unknown, a.cassette.Secrets = a.settings.Recorded, a.config.secrets
+		a.cassette.Unknown, a.cassette.Secrets = a.settings.Recorded, a.config.Secrets
 		replayed, err := a.cassette.Registry(r)
 		if err != nil {
 			return nil, err
@@ -366,7 +367,7 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 }
 
 // recorder records what the configuration's functions are called with and answer, without its secrets.
-func (a *app) recorder() *replay.Recorder { return a.recording.recorder.Hiding(a.config.secrets) }
+func (a *app) recorder() *replay.Recorder { return a.recording.recorder.Hiding(a.config.Secrets) }
 
 // planned records the functions of a plan, so that a replay needs no source; nil where nothing is recorded.
 func (a *app) planned() func([]*steps.Entry) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
 	"github.com/onecall-mcp/onecall/steps/search"
@@ -146,7 +147,7 @@ func (a *app) nearestNames(query string) string {
 func (s *streams) noteAbsent(sources []toolSource) {
 	for _, one := range sources {
 		if one.Error != "" {
-			s.note("the source %s is %s: %s", printable(one.Name), one.State, printable(one.Error))
+			s.note("the source %s is %s: %s", textfile.Printable(one.Name), one.State, textfile.Printable(one.Error))
 		}
 	}
 }
@@ -158,9 +159,9 @@ func (s *streams) writeTable(list *toolList) error {
 		fmt.Fprintln(table, "SOURCE\tSTATE\tFUNCTIONS")
 	}
 	for _, s := range list.Sources {
-		fmt.Fprintf(table, "%s\t%s\t%d\n", printable(s.Name), s.State, s.Functions)
+		fmt.Fprintf(table, "%s\t%s\t%d\n", textfile.Printable(s.Name), s.State, s.Functions)
 		if s.Error != "" {
-			fmt.Fprintf(table, "\t%s\n", printable(s.Error))
+			fmt.Fprintf(table, "\t%s\n", textfile.Printable(s.Error))
 		}
 		if s.Names != "" && s.Names != "whole" {
 			fmt.Fprintf(table, "\tnames: %s\n", s.Names)
@@ -176,7 +177,7 @@ func (s *streams) writeTable(list *toolList) error {
 		fmt.Fprintln(table, "TOKENS\tEFFECT\tFUNCTION")
 	}
 	for _, fn := range list.Functions {
-		fmt.Fprintf(table, "%d\t%s\t%s\n\t\t%s\n", fn.Tokens, fn.Effect, printable(fn.Signature), printable(fn.Description))
+		fmt.Fprintf(table, "%d\t%s\t%s\n\t\t%s\n", fn.Tokens, fn.Effect, textfile.Printable(fn.Signature), textfile.Printable(fn.Description))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -194,7 +195,7 @@ func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 	write := func(what string, form []byte) {
 		fmt.Fprintf(b, "\n%s: ", what)
 		for line := range strings.Lines(schema.Outline(form)) {
-			fmt.Fprintln(b, printable(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(b, textfile.Printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if input := fn.Spec().Input; len(input) > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -28,21 +29,21 @@ func (a *app) unusedSettings() []*fault.Error {
 	for _, entry := range registry.All() {
 		names = append(names, entry.Spec().Name)
 	}
-	unused := a.config.unusedSettings(a.settings, names, a.toolsOf, absent)
+	unused := unusedSettings(a.config, a.settings, names, a.toolsOf, absent)
 	for _, f := range a.dispatch.Renamed() {
-		unused = append(unused, a.config.under("", f))
+		unused = append(unused, a.config.Under("", f))
 	}
-	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), a.config.unusedNames(registry), a.oddRungs(registry)) {
+	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.oddRungs(registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}
-		unused = append(unused, a.config.under("", f))
+		unused = append(unused, a.config.Under("", f))
 	}
-	return inOrder(unused)
+	return config.InOrder(unused)
 }
 
 // unusedNames tells of global aliases and of hoisted names for which no function has an argument.
-func (c *configFile) unusedNames(registry *steps.Registry) (unused []*fault.Error) {
+func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Error) {
 	var known []string
 	for _, entry := range registry.All() {
 		known = append(known, entry.Properties()...)
@@ -68,10 +69,10 @@ func (c *configFile) unusedNames(registry *steps.Registry) (unused []*fault.Erro
 
 // hiddenFunctions is a note on the functions that clients over HTTP do not see where none of them needs a token; else nil.
 func (a *app) hiddenFunctions() *fault.Error {
-	if !a.use.anySurface || a.config.Access.byToken() {
+	if !a.use.anySurface || a.config.Access.ByToken() {
 		return nil
 	}
-	tier := tierOf(a.config.Access.HTTP, steps.TierRead)
+	tier := config.TierOf(a.config.Access.HTTP, steps.TierRead)
 	hidden, needed := 0, tier
 	all := a.catalog.Registry().All()
 	for _, entry := range all {
@@ -92,7 +93,7 @@ const manyTools = 100
 // manyFlatTools is a warning where the configuration's surface shows a client of a tier very many functions as tools of their
 // own; else nil.
 func (a *app) manyFlatTools(tier steps.Tier) *fault.Error {
-	surface := a.config.surface()
+	surface := surfaceOf(&a.config.Config)
 	view := a.catalog.Registry().View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier })
 	count := view.Len()
 	switch surface {

@@ -12,7 +12,7 @@ import (
 func (a *app) upstreams() []mcp.Upstream {
 	var list []mcp.Upstream
 	for i := range a.config.MCPServers {
-		name := a.config.MCPServers[i].source()
+		name := a.config.MCPServers[i].Source()
 		if server, ok := a.servers[name]; ok {
 			list = append(list, upstream{server, name})
 		}
@@ -50,7 +50,7 @@ func (u upstream) Within(ctx context.Context, params json.RawMessage, link func(
 }
 
 // passesThrough tells whether clients see the servers' own tools, and can so be asked by them, or may do so.
-func (c *configFile) passesThrough() bool {
-	surface := c.surface()
-	return c.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
+func (a *app) passesThrough() bool {
+	surface := surfaceOf(&a.config.Config)
+	return a.use.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
 }

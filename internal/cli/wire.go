@@ -16,8 +16,10 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -33,7 +35,7 @@ type app struct {
 	*lasting
 	use             use
 	catalog         *steps.Catalog
-	config          *configFile
+	config          *config.File
 	settings        *steps.Settings
 	scrubber        *secret.Scrubber
 	servers         map[string]*mcpsource.Source // those of mcpServers that were opened
@@ -93,17 +95,16 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 		}
 	}
 	config, faults := a.load(c)
-	if config.unread { // what else could be said would be of a configuration that nobody has written
-		return nil, errors.Join(config.refused(config.settled(faults, len(faults))), a.close())
+	if config.Unread { // what else could be said would be of a configuration that nobody has written
+		return nil, errors.Join(config.Refused(config.Settled(faults, len(faults))), a.close())
 	}
-	a.redactor.learn(a, config.secrets)
-	for _, w := range config.warnings {
+	a.redactor.learn(a, config.Secrets)
+	for _, w := range config.Warnings {
 		a.told.warn(w)
 	}
 	if u.surface != "" {
 		config.Surface = &u.surface
 	}
-	config.anySurface = u.anySurface
 	if err := a.assemble(c, before, faults); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -111,16 +112,16 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 }
 
 // load reads the configuration. Where it is served, what its files hold is looked at first: so no change is missed.
-func (a *app) load(c *cli) (*configFile, []*fault.Error) {
+func (a *app) load(c *cli) (*config.File, []*fault.Error) {
 	var seen digests
 	a.seen = sight{}
-	if path, f := findConfig(c.configPath); f == nil && a.use.serve {
+	if path, f := config.Find(c.configPath); f == nil && a.use.serve {
 		a.seen = seen.see(path, nil)
 	}
-	config, faults := loadConfig(c.configPath)
+	config, faults := config.Load(c.configPath)
 	a.config = config
 	if a.use.serve {
-		a.named = config.named()
+		a.named = namedFiles(config)
 		maps.Copy(a.seen, seen.see("", a.named))
 	}
 	return config, faults
@@ -128,40 +129,31 @@ func (a *app) load(c *cli) (*configFile, []*fault.Error) {
 
 // assemble opens the parts of the app, those last that start programs: only where nothing is wrong with the others.
 func (a *app) assemble(c *cli, before *app, faults []*fault.Error) error {
-	config, u, read := a.config, a.use, len(faults)
+	cfg, u, read := a.config, a.use, len(faults)
 	err := a.play(u)
 	if err != nil {
 		return err
 	}
-	o, err := a.sources(c, config, faults, before)
+	o, err := a.sources(c, cfg, faults, before)
 	if err != nil {
 		return err
 	}
-	if a.counter, err = budget.NewCounter(valueOr(config.Tokens.Encoding, ""), valueOr(config.Tokens.Factor, 0)); err != nil {
-		o.faults = append(o.faults, config.under("/tokens", err))
+	if a.counter, err = budget.NewCounter(config.Or(cfg.Tokens.Encoding, ""), config.Or(cfg.Tokens.Factor, 0)); err != nil {
+		o.faults = append(o.faults, cfg.Under("/tokens", err))
 	}
-	o.faults = append(o.faults, a.face(config, before)...)
+	o.faults = append(o.faults, a.face(cfg, before)...)
 	if len(o.faults) > 0 {
 		o.giveBack()
-		return config.refused(config.settled(o.faults, read))
+		return cfg.Refused(cfg.Settled(o.faults, read))
 	}
-	if err = a.start(config, u.serve); err != nil {
+	if err = a.start(cfg, u.serve); err != nil {
 		o.giveBack()
 		return err
 	}
 	if o.start(); len(o.faults) > 0 {
-		return config.refused(config.settled(o.faults, read))
+		return cfg.Refused(cfg.Settled(o.faults, read))
 	}
 	return nil
-}
-
-// refused is the error of a configuration with faults, those of one that was not read from a file included.
-func (c *configFile) refused(faults []*fault.Error) error {
-	name := c.path
-	if name == "" {
-		name = "the default configuration"
-	}
-	return &configError{file: name, text: c.text, faults: faults}
 }
 
 // play opens the recording that calls are written to, or answered from.
@@ -190,45 +182,45 @@ func (a *app) play(u use) error {
 const servedTokens = 10_000
 
 // start makes the engine. What it serves has a token budget, and keeps results in memory, where nothing else is said.
-func (a *app) start(c *configFile, serve bool) error {
+func (a *app) start(c *config.File, serve bool) error {
 	tokens, store, hint := 0, "disk", "onecall tools lists the functions"
 	if serve {
 		tokens, store, hint = servedTokens, "memory", "the tool search finds functions"
 	}
-	a.maxTotalTokens = valueOr(c.Budget.MaxTotalTokens, tokens)
+	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
 	results, err := newResults(&a.shelf, &c.Results, store, a.counter, a.use.watched)
 	if err != nil {
-		return c.refused([]*fault.Error{c.under("/results", err)})
+		return c.Refused([]*fault.Error{c.Under("/results", err)})
 	}
 	a.results = results
 	a.closers = append(a.closers, results)
-	a.maxRequestBytes = int64(valueOr(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
+	a.maxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	a.engine, err = chain.New(&chain.Options{
 		Functions:       a.catalog,
 		Counter:         a.counter,
 		Results:         results,
 		MaxTotalTokens:  a.maxTotalTokens,
-		ProbeAbove:      valueOr(c.Results.ProbeAbove, 0),
-		LeanAbove:       c.leanAbove(),
+		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),
+		LeanAbove:       leanAbove(&c.Config),
 		Hoist:           c.Hoist,
 		Rung:            a.rung(),
-		MaxSteps:        min(valueOr(c.Budget.MaxSteps, chain.DefaultMaxSteps), valueOr(c.Limits.MaxSteps, chain.DefaultMaxSteps)),
-		MaxCalls:        valueOr(c.Budget.MaxCalls, 0),
+		MaxSteps:        min(config.Or(c.Budget.MaxSteps, chain.DefaultMaxSteps), config.Or(c.Limits.MaxSteps, chain.DefaultMaxSteps)),
+		MaxCalls:        config.Or(c.Budget.MaxCalls, 0),
 		MaxDuration:     a.maxDuration(),
-		MaxConcurrency:  valueOr(c.Limits.MaxConcurrency, 0),
-		MaxElements:     valueOr(c.Limits.MaxElements, 0),
-		MaxResultBytes:  int64(valueOr(c.Limits.MaxResultBytes, 0)),
-		MaxChainBytes:   int64(valueOr(c.Limits.MaxChainBytes, 0)),
-		MaxRunningBytes: int64(valueOr(c.Limits.MaxRunningBytes, 0)),
+		MaxConcurrency:  config.Or(c.Limits.MaxConcurrency, 0),
+		MaxElements:     config.Or(c.Limits.MaxElements, 0),
+		MaxResultBytes:  int64(config.Or(c.Limits.MaxResultBytes, 0)),
+		MaxChainBytes:   int64(config.Or(c.Limits.MaxChainBytes, 0)),
+		MaxRunningBytes: int64(config.Or(c.Limits.MaxRunningBytes, 0)),
 		MaxRequestBytes: a.maxRequestBytes,
 		Shares:          a.shares,
 		Observer:        a.use.observer(),
 		Planned:         a.planned(),
 		ListHint:        hint,
-		Lite:            valueOr(c.Lite, false),
+		Lite:            config.Or(c.Lite, false),
 	})
 	if err != nil {
-		return c.refused([]*fault.Error{c.under("", err)})
+		return c.Refused([]*fault.Error{c.Under("", err)})
 	}
 	return nil
 }
@@ -304,14 +296,14 @@ func (s *streams) warn(f *fault.Error) {
 	if len(f.Nearest) > 0 && !mentions(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
-	s.note("warning: %s", printable(text))
+	s.note("warning: %s", textfile.Printable(text))
 }
 
 // note writes a line for a person, or several.
 func (s *streams) note(format string, args ...any) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = textfile.Printable(lines[i])
 	}
 	fmt.Fprintln(s.err, strings.Join(lines, "\n"))
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 // foreignKeys are the keys that other programs write, by the struct that they stand in, and what follows from not
 // reading them: "" where nothing does.
 var foreignKeys = map[reflect.Type]map[string]string{
-	reflect.TypeFor[mcpServerConfig](): {
+	reflect.TypeFor[MCPServer](): {
 		"autoApprove": "", "alwaysAllow": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
 		"gallery": "", "icon": "", "dev": "", "watchPaths": "", "metadata": "", "_comment": "", "$schema": "",
 		"envFile":          "set its variables in the environment, or write them under env",
@@ -29,7 +29,7 @@ var foreignKeys = map[reflect.Type]map[string]string{
 		"authProviderType": "where the server asks for a login, run onecall auth login with its name",
 		"headersHelper":    "no command is run for headers: write ${VAR} under headers",
 	},
-	reflect.TypeFor[oauthConfig](): {
+	reflect.TypeFor[OAuth](): {
 		"enabled": "", "xaa": "",
 		"authServerMetadataUrl": "write the issuer under authServer",
 		"redirectUri":           "write its port under callbackPort",
@@ -41,14 +41,28 @@ var foreignKeys = map[reflect.Type]map[string]string{
 	},
 }
 
-var configValidator = func() *validator.Validate {
+// ServerKey returns the key under which onecall knows a key of an entry of mcpServers, however a client spells it. For an unknown key
+// it is "", and lost says what follows from leaving it out, "" if nothing does.
+func ServerKey(written string) (key, lost string) {
+	t := reflect.TypeFor[MCPServer]()
+	keys := keysOf(t)
+	if i, known := keys.fields[written]; known {
+		return keys.names[i], ""
+	}
+	if consequence, foreign := foreignKeys[t][written]; foreign {
+		return "", consequence
+	}
+	return "", "onecall does not know it"
+}
+
+var validate = func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
 	return v
 }()
 
 // validate checks what the tags of the fields say, and what no tag can.
-func (d *configDecoder) validate(c *config) {
+func (d *decoder) validate(c *Config) {
 	d.tags("", c)
 	eachOf(c.MCPServers, "/mcpServers", d.tags)
 	eachOf(c.OpenAPI, "/openapi", d.tags)
@@ -62,7 +76,7 @@ func (d *configDecoder) validate(c *config) {
 	if len(c.FS.Write) > 0 {
 		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
 	}
-	if most, one := c.Limits.MaxRunningBytes, int64(valueOr(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)); most != nil && int64(*most)/2 < one {
+	if most, one := c.Limits.MaxRunningBytes, int64(Or(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)); most != nil && int64(*most)/2 < one {
 		d.at("/limits/maxRunningBytes", fault.BadRequest, "must be at least twice maxChainBytes, which is %d: one caller may have half of it", one)
 	}
 	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
@@ -71,21 +85,21 @@ func (d *configDecoder) validate(c *config) {
 }
 
 // eachOf calls do with the place and the configuration of each entry.
-func eachOf[T any](entries table[T], at string, do func(string, any)) {
+func eachOf[T any](entries Table[T], at string, do func(string, any)) {
 	for i := range entries {
 		do(fault.Key(at, entries[i].Name), &entries[i].Config)
 	}
 }
 
 // at reports a fault at the place of a value that was read.
-func (d *configDecoder) at(pointer string, code fault.Code, format string, args ...any) {
+func (d *decoder) at(pointer string, code fault.Code, format string, args ...any) {
 	d.fault(d.places[pointer], code, pointer, format, args...)
 }
 
 // tags checks what the tags of a struct's fields say.
-func (d *configDecoder) tags(at string, of any) {
+func (d *decoder) tags(at string, of any) {
 	var invalid validator.ValidationErrors
-	if errors.As(configValidator.Struct(of), &invalid) {
+	if errors.As(validate.Struct(of), &invalid) {
 		for _, e := range invalid {
 			_, keys, _ := strings.Cut(e.Namespace(), ".")
 			d.invalid(at+"/"+strings.ReplaceAll(keys, ".", "/"), e)
@@ -93,7 +107,7 @@ func (d *configDecoder) tags(at string, of any) {
 	}
 }
 
-func (d *configDecoder) invalid(at string, e validator.FieldError) {
+func (d *decoder) invalid(at string, e validator.FieldError) {
 	tag, _, _ := strings.Cut(e.Tag(), "=")
 	switch tag {
 	case "min":
@@ -111,29 +125,29 @@ func (d *configDecoder) invalid(at string, e validator.FieldError) {
 	}
 }
 
-func (d *configDecoder) unknownWord(at, written string, words []string) {
+func (d *decoder) unknownWord(at, written string, words []string) {
 	f := fault.New(fault.BadRequest, "unknown value %q: use %s", fault.Clip(written, 60), strings.Join(words, " or "))
 	f.Available, f.Nearest = words, fault.Nearest(written, words, 1)
 	d.add(d.places[at], at, f)
 }
 
-// embedded are the sources that onecall has of itself.
-var embedded = []string{"fs", "http", "expr", "text"}
+// Embedded are the sources that onecall has of itself.
+var Embedded = []string{"fs", "http", "expr", "text"}
 
 // checkSources checks the entries of the sources, each by itself and their names together.
-func (d *configDecoder) checkSources(c *config) {
+func (d *decoder) checkSources(c *Config) {
 	taken := map[string]string{} // the place of a source, by its folded name
-	for _, name := range embedded {
+	for _, name := range Embedded {
 		taken[steps.FoldName(name)] = ""
 	}
 	for i := range c.MCPServers {
 		at := fault.Key("/mcpServers", c.MCPServers[i].Name)
-		d.checkName(at, c.MCPServers[i].source(), taken)
+		d.checkName(at, c.MCPServers[i].Source(), taken)
 		d.checkServer(at, &c.MCPServers[i].Config)
 	}
 	for i := range c.OpenAPI {
 		at := fault.Key("/openapi", c.OpenAPI[i].Name)
-		d.checkName(at, c.OpenAPI[i].source(), taken)
+		d.checkName(at, c.OpenAPI[i].Source(), taken)
 		d.checkDocument(at, &c.OpenAPI[i].Config)
 	}
 	for i := range c.HTTP.Endpoints {
@@ -151,7 +165,7 @@ func (d *configDecoder) checkSources(c *config) {
 	}
 }
 
-func (d *configDecoder) checkName(at, source string, taken map[string]string) {
+func (d *decoder) checkName(at, source string, taken map[string]string) {
 	folded := steps.FoldName(source)
 	other, clash := taken[folded]
 	switch {
@@ -172,11 +186,14 @@ var transports = map[string]string{
 	"sse": "sse",
 }
 
-func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
+// Transport returns the transport that a word means: stdio, http or sse; "" if it is none of the known words.
+func Transport(word string) string { return transports[word] }
+
+func (d *decoder) checkServer(at string, s *MCPServer) {
 	if s.Disabled != nil && s.Enabled != nil && *s.Disabled == *s.Enabled {
 		d.at(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")
 	}
-	if s.off() {
+	if s.Off() {
 		off := true
 		s.Disabled = &off
 	}
@@ -188,7 +205,7 @@ func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 		d.at(at+"/url", fault.BadRequest, "command and url exclude each other: keep one of the two")
 		return
 	}
-	if program, more, _ := strings.Cut(strings.TrimSpace(valueOr(s.Command, "")), " "); more != "" && !s.off() && !strings.ContainsAny(program, `/\`) {
+	if program, more, _ := strings.Cut(strings.TrimSpace(Or(s.Command, "")), " "); more != "" && !s.Off() && !strings.ContainsAny(program, `/\`) {
 		if _, err := exec.LookPath(*s.Command); err != nil {
 			d.note(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args", fault.Clip(program, 60))
 		}
@@ -198,9 +215,9 @@ func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 		kind, of = "http", "a url"
 	}
 	if s.Type != nil {
-		meant, known := transports[*s.Type]
+		meant := Transport(*s.Type)
 		switch {
-		case !known:
+		case meant == "":
 			d.unknownWord(at+"/type", *s.Type, []string{"stdio", "http", "sse"})
 		case (meant == "stdio") != (kind == "stdio"):
 			d.at(at+"/type", fault.BadRequest, "%s does not go with %s", *s.Type, of)
@@ -213,7 +230,7 @@ func (d *configDecoder) checkServer(at string, s *mcpServerConfig) {
 }
 
 // useless drops what has no meaning for a server of this kind, with a warning, or a fault where it is onecall's own.
-func (d *configDecoder) useless(at string, s *mcpServerConfig, of string) {
+func (d *decoder) useless(at string, s *MCPServer, of string) {
 	drop := func(key string) {
 		d.warn(d.places[at+"/"+key], at+"/"+key, "%s is not used: the server has %s", key, of)
 	}
@@ -242,7 +259,7 @@ func (d *configDecoder) useless(at string, s *mcpServerConfig, of string) {
 	}
 }
 
-func (d *configDecoder) checkDocument(at string, o *openAPIConfig) {
+func (d *decoder) checkDocument(at string, o *OpenAPI) {
 	if o.Spec == nil {
 		d.at(at, fault.BadRequest, "spec is missing: the URL or the file of the OpenAPI document")
 	}
@@ -251,7 +268,7 @@ func (d *configDecoder) checkDocument(at string, o *openAPIConfig) {
 	}
 }
 
-func (d *configDecoder) checkAuth(at string, a *authConfig) {
+func (d *decoder) checkAuth(at string, a *Credential) {
 	var forms int
 	var lacks string
 	form := func(is bool, lacking string) {
@@ -291,7 +308,7 @@ var (
 
 // checkStore checks where something is kept, whose variables are filled in: one of the words, or a URL. But for its scheme it
 // is never shown: it may hold a password, in a misspelt URL anywhere.
-func (d *configDecoder) checkStore(at string, store *string, words ...string) {
+func (d *decoder) checkStore(at string, store *string, words ...string) {
 	if store == nil || slices.Contains(words, *store) || knownStore.MatchString(*store) || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
@@ -308,12 +325,28 @@ func (d *configDecoder) checkStore(at string, store *string, words ...string) {
 }
 
 // checkURL checks a URL whose variables are filled in. It is never shown: it may hold a secret.
-func (d *configDecoder) checkURL(at string, text *string) {
+func (d *decoder) checkURL(at string, text *string) {
 	if text == nil || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
 	u, err := url.Parse(*text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		d.at(at, fault.BadRequest, "must be a URL that begins with http:// or https:// and a host")
+	}
+}
+
+// checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
+func (d *decoder) checkFace(c *Config) {
+	eachOf(c.Groups, "/groups", d.tags)
+	for i := range c.Groups {
+		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
+		if len(group.Config.Resources) == 0 {
+			d.at(at, fault.BadRequest, "needs resources: the names of those that the group holds")
+		}
+	}
+	for alias, name := range c.Aliases {
+		if at := fault.Key("/aliases", alias); alias == "" || name == "" || alias == name {
+			d.at(at, fault.BadRequest, "needs two names: the one that is accepted, and the one that functions declare")
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"strings"
@@ -11,15 +11,12 @@ import (
 func linesOfFaults(t *testing.T, name, text string) string {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, name, text)
-	var shown strings.Builder
-	s := streams{err: &shown}
 	if len(faults) == 0 { // any line may be that of a fault found later
 		for i := range strings.Count(text, "\n") + 1 {
 			faults = append(faults, &fault.Error{Code: fault.BadRequest, Message: "x", Line: i + 1, Column: 1})
 		}
 	}
-	s.showFaults(&source{name: name, text: c.text}, faults)
-	return shown.String()
+	return shownFaults(c, faults)
 }
 
 // TestBlottedLines: wherever a secret stands, and in whatever form, no line of a fault shows it.
@@ -95,13 +92,13 @@ func TestSecretParts(t *testing.T) {
 		for _, off := range []string{"", ", disabled: true"} {
 			text := "mcpServers:\n  a: " + strings.TrimSuffix(server, "}") + off + "}\n"
 			c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
-			shown := strings.ToLower(string(c.shown))
+			shown := strings.ToLower(string(c.Shown))
 			if len(faults) > 0 || strings.Contains(shown, "hidden") || !strings.Contains(shown, "visible-1") {
 				t.Errorf("%v\n%s", faults, shown)
 			}
-			if collected := strings.Join(c.secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") && !strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||
+			if collected := strings.Join(c.Secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") && !strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||
 				off != "" && collected != "" || strings.Contains(collected, "visible") {
-				t.Errorf("%s\nsecrets %q", text, c.secrets)
+				t.Errorf("%s\nsecrets %q", text, c.Secrets)
 			}
 		}
 	}
@@ -111,8 +108,8 @@ mcpServers:
   b: {url: "https://h/a-path-of-words-only/mcp", headers: {Authorization: "Bearer ${NONE_SUCH}"}, disabled: true}
 `)
 	for _, plain := range []string{"8080:80", "@scope/visible-1", "visible-2", "a-path-of-words-only", "${TOKEN}", "${NONE_SUCH}"} {
-		if !strings.Contains(string(c.shown), plain) {
-			t.Errorf("%s is not shown:\n%s", plain, c.shown)
+		if !strings.Contains(string(c.Shown), plain) {
+			t.Errorf("%s is not shown:\n%s", plain, c.Shown)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"slices"
@@ -47,17 +47,17 @@ http: {allow: ["${HOST}"]}
 `)
 	want := []string{"Bearer literal-bearer", "Bearer literal-own", "db-password", "header-value", "literal-bearer", "literal-flag", "literal-key", "literal-own",
 		"literal-pair", "query-secret", "tok-0123456789", "url-password"}
-	if !slices.Equal(c.secrets, want) {
-		t.Errorf("secrets %q", c.secrets)
+	if !slices.Equal(c.Secrets, want) {
+		t.Errorf("secrets %q", c.Secrets)
 	}
 	for _, secret := range []string{"literal", "header-value", "disabled-secret", "query-secret"} {
-		if strings.Contains(string(c.text), secret) {
-			t.Errorf("%s is left in what is shown:\n%s", secret, c.text)
+		if strings.Contains(string(c.Text), secret) {
+			t.Errorf("%s is left in what is shown:\n%s", secret, c.Text)
 		}
 	}
 	for _, plain := range []string{"visible-value", "application/json", "${TOKEN}", "/some/path/of/it", "visible-version", "visible-file", "visible-pair", "--visible"} {
-		if !strings.Contains(string(c.shown), plain) {
-			t.Errorf("%s is not shown:\n%s", plain, c.shown)
+		if !strings.Contains(string(c.Shown), plain) {
+			t.Errorf("%s is not shown:\n%s", plain, c.Shown)
 		}
 	}
 }
@@ -106,12 +106,10 @@ func TestShownFaults(t *testing.T) {
 		if len(faults) == 0 {
 			t.Fatalf("%s has no faults", text)
 		}
-		var shown strings.Builder
-		s := streams{err: &shown}
-		s.showFaults(&source{name: "onecall.json", text: c.text}, faults)
+		shown := shownFaults(c, faults)
 		for _, secret := range []string{"plain-secret", "in-secret", testEnvironment["TOKEN"]} {
-			if strings.Contains(shown.String(), secret) {
-				t.Errorf("%s\nis shown as\n%s", text, shown.String())
+			if strings.Contains(shown, secret) {
+				t.Errorf("%s\nis shown as\n%s", text, shown)
 			}
 		}
 	}

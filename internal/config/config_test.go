@@ -1,7 +1,6 @@
-package cli
+package config
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +12,30 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func decodeConfig(name, text string) (*configFile, []*fault.Error) {
-	c := &configFile{path: name, text: []byte(text)}
-	return c, c.decode()
+func decodeConfig(name, text string) (*File, []*fault.Error) {
+	return Parse(name, []byte(text), os.LookupEnv)
+}
+
+// shownFaults are faults as a person sees them: each with its line of the configuration.
+func shownFaults(c *File, faults []*fault.Error) string {
+	lines := strings.Split(string(c.Text), "\n")
+	var b strings.Builder
+	for _, f := range faults {
+		fmt.Fprintf(&b, "%d:%d: %s: %s\n", f.Line, f.Column, f.Code, f.Message)
+		if f.Line > 0 && f.Line <= len(lines) && c.Text != nil {
+			fmt.Fprintln(&b, lines[f.Line-1])
+		}
+	}
+	return b.String()
+}
+
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // exampleConfig is the contract's example, as far as this version reads it.
@@ -44,7 +64,7 @@ func TestConfigExample(t *testing.T) {
 	}
 	if *c.Limits.MaxResultBytes != 64<<20 || *c.Results.MaxBytes != 1<<30 || *c.Results.TTL != 5*time.Minute ||
 		*c.Tokens.Factor != 1 || c.HTTP.Allow[0] != "api.example.com" || *c.Lite || *c.Budget.MaxCalls != 200000 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
 	if groups := c.Groups; len(groups) != 2 || groups[0].Name != "dcim" || !slices.Equal(groups[0].Config.Resources, []string{"device", "rack"}) ||
 		groups[0].Config.Description != nil || !slices.Equal(groups[1].Config.Resources, []string{"prefix"}) || *groups[1].Config.Description != "addresses" {
@@ -52,7 +72,7 @@ func TestConfigExample(t *testing.T) {
 	}
 	if *c.Surface != "chain" || *c.Autodispatch || *c.Ungrouped != "flat" || !slices.Equal(c.Hoist, []string{"repoId"}) ||
 		c.Aliases["repo_id"] != "repoId" || *c.Access.Stdio != "read_write" || *c.Access.HTTP != "read" || *c.Results.LeanAbove != 100 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
 }
 
@@ -64,11 +84,11 @@ func TestConfigValues(t *testing.T) {
 		t.Fatal(faults)
 	}
 	if *c.Limits.MaxResultBytes != 4096 || *c.Limits.MaxChainBytes != 3e6 || *c.FS.Root != "a/b é 😀" || !*c.Lite || *c.Tokens.Factor != 2 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
 	c, faults = decodeConfig("onecall.yaml", "\ufefflimits:\n  maxSteps: &n 7\n  maxElements: *n\nbudget:\n")
 	if len(faults) > 0 || *c.Limits.MaxElements != 7 {
-		t.Errorf("anchors: %+v, %v", c.config, faults)
+		t.Errorf("anchors: %+v, %v", c.Config, faults)
 	}
 	for _, empty := range []string{"", "# nothing\n", "{}", "---\n"} {
 		if _, faults := decodeConfig("onecall.yaml", empty); len(faults) > 0 {
@@ -151,7 +171,7 @@ func TestFindConfig(t *testing.T) {
 	t.Setenv("AppData", user)
 	expect := func(want string) {
 		t.Helper()
-		if got, f := findConfig(""); got != want || f != nil {
+		if got, f := Find(""); got != want || f != nil {
 			t.Errorf("found %q, %v; want %q", got, f, want)
 		}
 	}
@@ -165,18 +185,18 @@ func TestFindConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("")
-	inUser := write(t, folder, "onecall.json", "{}")
+	inUser := writeFile(t, folder, "onecall.json", "{}")
 	expect(inUser)
-	write(t, dir, "onecall.json", `{"fs":{"root":"sub"}}`)
+	writeFile(t, dir, "onecall.json", `{"fs":{"root":"sub"}}`)
 	expect("onecall.json")
-	if c, faults := loadConfig(filepath.Join(dir, "onecall.json")); len(faults) > 0 || *c.FS.Root != filepath.Join(dir, "sub") {
+	if c, faults := Load(filepath.Join(dir, "onecall.json")); len(faults) > 0 || *c.FS.Root != filepath.Join(dir, "sub") {
 		t.Errorf("the root is relative to the file: %+v, %v", c.FS, faults)
 	}
-	write(t, dir, "onecall.yaml", "")
-	if _, f := findConfig(""); f == nil || f.Code != fault.BadRequest {
+	writeFile(t, dir, "onecall.yaml", "")
+	if _, f := Find(""); f == nil || f.Code != fault.BadRequest {
 		t.Errorf("two configurations: %v", f)
 	}
-	if got, f := findConfig("x.yaml"); got != "x.yaml" || f != nil {
+	if got, f := Find("x.yaml"); got != "x.yaml" || f != nil {
 		t.Errorf("named: %q, %v", got, f)
 	}
 }
@@ -213,10 +233,7 @@ func FuzzConfig(f *testing.F) {
 					t.Errorf("%q: %+v", text, f)
 				}
 			}
-			var s streams
-			var b bytes.Buffer
-			s.err = &b
-			s.showFaults(&source{name: name, text: c.text}, faults)
+			_ = shownFaults(c, faults)
 		}
 	})
 }
@@ -224,10 +241,10 @@ func FuzzConfig(f *testing.F) {
 // TestTextsWithColons: a colon without a blank after it is part of a text, in brackets as well.
 func TestTextsWithColons(t *testing.T) {
 	t.Parallel()
-	path := write(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+
+	path := writeFile(t, t.TempDir(), "onecall.yaml", "http: {allow: [localhost:8177, 'a.example:1', b.example]}\n"+
 		"mcpServers: {s: {command: c, args: [x, a:b, redis:7.2, http://u:80/y]}}\n"+
 		"functions: {s.t: {defaults: {list: [a:b, {k: v}, c: d]}}}\n")
-	c, faults := loadConfig(path)
+	c, faults := Load(path)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // variables fills in what stands between ${ and } in the strings of a configuration:
@@ -74,7 +75,7 @@ func (v *variables) value(inside string) (one variable, is bool, f *fault.Error)
 	case "workspaceFolder":
 		folder, err := filepath.Abs(v.folder)
 		if err != nil {
-			return one, false, fault.New(fault.BadRequest, "${workspaceFolder}: the folder of the configuration is not known: %v", reason(err))
+			return one, false, fault.New(fault.BadRequest, "${workspaceFolder}: the folder of the configuration is not known: %v", textfile.Cause(err))
 		}
 		return variable{name: inside, value: folder}, true, nil
 	case "userHome":

@@ -8,28 +8,22 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/ladder"
 )
 
-// ladderConfig is an order of functions from cheap to costly, to which calls are kept.
-type ladderConfig struct {
-	Mode    *string  `yaml:"mode" validate:"omitnil,oneof=off warn enforce"`
-	Subject *string  `yaml:"subject" validate:"omitnil,min=1"` // the argument that says what a call is about
-	Rungs   []string `yaml:"rungs"`
-}
-
 // newLadder makes the ladder of a command; nil if it is off.
-func (c *configFile) newLadder(u use) (*ladder.Ladder, []*fault.Error) {
-	mode, err := ladder.ParseMode(valueOr(c.Ladder.Mode, ladder.Off.String()))
+func newLadder(c *config.File, u use) (*ladder.Ladder, []*fault.Error) {
+	mode, err := ladder.ParseMode(config.Or(c.Ladder.Mode, ladder.Off.String()))
 	if err != nil { // its word is told of when it is read; the rest is checked as for a ladder that is on
 		mode = ladder.Enforce
 	}
 	made, faults := ladder.New(&ladder.Options{
-		Mode: mode, Subject: valueOr(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs, Partial: u.replay != "", Log: u.logger(),
+		Mode: mode, Subject: config.Or(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs, Partial: u.replay != "", Log: u.logger(),
 	})
 	for i, f := range faults {
-		faults[i] = c.under("/ladder", f)
+		faults[i] = c.Under("/ladder", f)
 	}
 	return made, faults
 }
@@ -49,9 +43,9 @@ func (c *cli) openLadder(ctx context.Context, u use) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.config.enforced() {
+	if enforced(a.config) {
 		steps.Await(ctx, a.catalog, func(now *steps.Registry) bool {
-			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.catalog, a.config.rung(f)) })
+			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.catalog, rungName(a.config, f)) })
 		})
 	}
 	if err := a.checkLadder(); err != nil {
@@ -60,18 +54,18 @@ func (c *cli) openLadder(ctx context.Context, u use) (*app, error) {
 	return a, nil
 }
 
-func (c *configFile) enforced() bool { return valueOr(c.Ladder.Mode, "") == ladder.Enforce.String() }
+func enforced(c *config.File) bool { return config.Or(c.Ladder.Mode, "") == ladder.Enforce.String() }
 
-// rung is the name of the rung that a fault of the ladder is about.
-func (c *configFile) rung(f *fault.Error) string {
+// rungName is the name of the rung that a fault of the ladder is about.
+func rungName(c *config.File, f *fault.Error) string {
 	i, _ := strconv.Atoi(strings.TrimPrefix(f.At, "/rungs/"))
 	return c.Ladder.Rungs[i]
 }
 
 // checkLadder refuses the configuration if its ladder is enforced and has a rung that names no function, or judges nothing.
 func (a *app) checkLadder() error {
-	if faults := a.brokenRungs(); len(faults) > 0 && a.config.enforced() {
-		return a.config.refused(faults)
+	if faults := a.brokenRungs(); len(faults) > 0 && enforced(a.config) {
+		return a.config.Refused(faults)
 	}
 	return nil
 }
@@ -84,15 +78,15 @@ func (a *app) brokenRungs() (broken []*fault.Error) {
 	}
 	absent := len(a.catalog.Absent()) > 0
 	for _, f := range a.ladder.Unresolved(a.catalog.Registry()) {
-		name := a.config.rung(f)
+		name := rungName(a.config, f)
 		if steps.Qualified(a.catalog, name) && a.catalog.Down(name) == nil || !absent {
-			broken = append(broken, a.config.under("/ladder", f))
+			broken = append(broken, a.config.Under("/ladder", f))
 		}
 	}
 	if unjudged := a.ladder.Unjudged(a.catalog.Registry()); len(unjudged) > 0 && len(unjudged) == len(a.config.Ladder.Rungs)-1 {
-		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged", valueOr(a.config.Ladder.Subject, ""))
+		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged", config.Or(a.config.Ladder.Subject, ""))
 		f.Nearest = unjudged[0].Nearest
-		broken = append(broken, a.config.under("/ladder", f.Under("/subject")))
+		broken = append(broken, a.config.Under("/ladder", f.Under("/subject")))
 	}
 	return broken
 }
@@ -101,7 +95,7 @@ func (a *app) brokenRungs() (broken []*fault.Error) {
 func (a *app) oddRungs(registry *steps.Registry) []*fault.Error {
 	odd := a.ladder.Unresolved(registry)
 	for _, f := range odd {
-		if a.config.enforced() {
+		if enforced(a.config) {
 			f.Message += ": calls that may skip it are refused"
 		} else {
 			f.Message += ": the ladder is without this rung"

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"strings"
@@ -8,35 +8,35 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func (d *configDecoder) fault(p place, code fault.Code, at, format string, args ...any) {
+func (d *decoder) fault(p place, code fault.Code, at, format string, args ...any) {
 	d.add(p, at, fault.New(code, format, args...))
 }
 
-func (d *configDecoder) add(p place, at string, f *fault.Error) {
+func (d *decoder) add(p place, at string, f *fault.Error) {
 	f.At, f.Line, f.Column = at, p.line, p.column
 	d.faults = append(d.faults, f)
 }
 
 // warn tells of what is accepted, and is not carried out.
-func (d *configDecoder) warn(p place, at, format string, args ...any) {
+func (d *decoder) warn(p place, at, format string, args ...any) {
 	f := fault.New(fault.NotSupported, format, args...)
 	f.At, f.Line, f.Column = at, p.line, p.column
 	d.warnings = append(d.warnings, f)
 }
 
 // note tells of what is odd about a value that was read.
-func (d *configDecoder) note(at, format string, args ...any) {
+func (d *decoder) note(at, format string, args ...any) {
 	p := d.places[at]
 	d.warn(p, at, format, args...)
 	d.warnings[len(d.warnings)-1].Code = fault.BadRequest
 }
 
-func (d *configDecoder) wrongType(n ast.Node, at, want string) {
+func (d *decoder) wrongType(n ast.Node, at, want string) {
 	d.fault(nodePlace(n), fault.BadRequest, at, "must be %s, not %s", want, d.shortNode(n, at))
 }
 
 // shortNode shows what a value is in a few words, and what it says where that cannot be a secret.
-func (d *configDecoder) shortNode(n ast.Node, at string) string {
+func (d *decoder) shortNode(n ast.Node, at string) string {
 	switch node := d.resolve(n).(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "an object"

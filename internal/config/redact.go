@@ -1,14 +1,16 @@
-package cli
+package config
 
 import (
 	"bytes"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	yamltoken "github.com/goccy/go-yaml/token"
 
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // secretKeys are the keys of a configuration whose values may be secrets whatever their names are.
@@ -23,7 +25,7 @@ var remark = regexp.MustCompile(`(^|\s)#[^\r]+`)
 // shownLines is the text of a configuration as the lines of faults show it: nothing that stands under secretKeys, or
 // under a name that looks like a secret's, whatever kind of value it is. It is nil where that cannot be told, as
 // in a text that could not be parsed: no line is shown then.
-func (d *configDecoder) shownLines(text []byte) []byte {
+func (d *decoder) shownLines(text []byte) []byte {
 	if len(d.roots) == 0 {
 		if mayNameSecrets.Match(text) {
 			return nil
@@ -51,7 +53,7 @@ func (d *configDecoder) shownLines(text []byte) []byte {
 
 // secretVisitor gathers the tokens of values that are not to be shown.
 type secretVisitor struct {
-	decoder *configDecoder
+	decoder *decoder
 	within  bool
 	seen    map[ast.Node]bool // the targets of aliases
 	tokens  []*yamltoken.Token
@@ -103,7 +105,7 @@ func (v *secretVisitor) pair(node *ast.MappingValueNode) {
 		v.tokens = append(v.tokens, key)
 	}
 	outside := v.within
-	hidden, known := configKeys[key.Value]
+	hidden, known := misleadingKeys[key.Value]
 	v.within = outside || secretKeys[key.Value] || hidden || !known && secret.Name(key.Value) ||
 		key.Value == "store" && !plainStores[node.Value.GetToken().Value]
 	if key.Value == "tokens" {
@@ -155,10 +157,10 @@ func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 		line := string(lines[number-1])
 		start, end := 0, len(line)
 		if number == from.line {
-			start = byteOfColumn(line, from.column)
+			start = textfile.Offset(line, from.column)
 		}
 		if number == to.line {
-			end = max(byteOfColumn(line, to.column), start)
+			end = max(textfile.Offset(line, to.column), start)
 		}
 		part := line[start:end]
 		value := strings.TrimSpace(part)
@@ -178,8 +180,9 @@ func standsAt(lines [][]byte, t *yamltoken.Token) bool {
 		return false
 	}
 	text := string(lines[line-1])
-	text = text[byteOfColumn(text, t.Position.Column):]
+	text = text[textfile.Offset(text, t.Position.Column):]
 	first, _, _ := strings.Cut(strings.TrimSpace(t.Origin), "\n")
 	first = strings.TrimSpace(first)
-	return text != "" && first != "" && (strings.HasPrefix(text, prefix(first, 1)) || strings.HasPrefix(text, string(stars([]byte(first)))[:1]))
+	_, n := utf8.DecodeRuneInString(first)
+	return text != "" && first != "" && (strings.HasPrefix(text, first[:n]) || strings.HasPrefix(text, string(stars([]byte(first)))[:1]))
 }

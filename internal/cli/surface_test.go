@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"os"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -29,13 +31,13 @@ func TestConfigFace(t *testing.T) {
 		"budget: {maxTotalTokens: 150}":       {stdio: steps.TierReadWrite, http: steps.TierRead, processed: true},
 		"budget: {maxTotalTokens: 0}":         {stdio: steps.TierReadWrite, http: steps.TierRead},
 	} {
-		c, faults := decodeConfig("onecall.yaml", text)
+		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 		if len(faults) > 0 {
 			t.Errorf("%q: %v", text, faults)
 			continue
 		}
-		got := face{c.surface(), tierOf(c.Access.Stdio, steps.TierReadWrite), tierOf(c.Access.HTTP, steps.TierRead), c.leanAbove(), c.processed(), ""}
-		if f := c.idleGroups(c.surface()); f != nil {
+		got := face{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite), config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), processed(&c.Config), ""}
+		if f := idleGroups(c, surfaceOf(&c.Config)); f != nil {
 			got.idle = f.At
 		}
 		if got != want {
@@ -47,11 +49,11 @@ func TestConfigFace(t *testing.T) {
 func TestIdleSession(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false, "session: {maxTokens: 5}": true} {
-		c, faults := decodeConfig("onecall.yaml", text)
-		if f := c.idleSession(true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
+		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
+		if f := idleSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
 			t.Errorf("%q: %v, %v", text, f, faults)
 		}
-		if f := c.idleSession(false); f != nil {
+		if f := idleSession(c, false); f != nil {
 			t.Errorf("%q, with sessions: %v", text, f)
 		}
 	}

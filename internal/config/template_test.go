@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"slices"
@@ -45,8 +45,8 @@ func TestEndpointCredentials(t *testing.T) {
 		"http: {endpoints: {e: {url: 'https://h/x?api_key=${TOKEN:-plain1secret}'}}}",
 	} {
 		c, faults := decodeIn(testEnvironment, "onecall.yaml", text)
-		if len(faults) != 1 || !strings.Contains(faults[0].Message, "a credential must not stand") || faults[0].Line != 1 || strings.Contains(string(c.text), "plain1") {
-			t.Errorf("%s: %v\n%s", text, faults, c.text)
+		if len(faults) != 1 || !strings.Contains(faults[0].Message, "a credential must not stand") || faults[0].Line != 1 || strings.Contains(string(c.Text), "plain1") {
+			t.Errorf("%s: %v\n%s", text, faults, c.Text)
 		}
 	}
 	mustDecode(t, at+"headers: {Authorization: 'Bearer ${$input.q}', X-Api-Key: $input.key, X-Token: '${TOKEN}', X-Auth: 'Token token=${$input.a}'}, query: {api_key: '${TOKEN}', token: $input.t}}}}")
@@ -54,8 +54,8 @@ func TestEndpointCredentials(t *testing.T) {
 	if got, want := string(c.Functions[0].Config.Defaults), `{"n":1.50,"password":"visible-name","at":"on api.example.com","ref":"${0.a}","list":["pass word 1"]}`; got != want {
 		t.Errorf("defaults %s, want %s", got, want)
 	}
-	if want := []string{"pass word 1", "tok-0123456789", "visible-name", "word 1"}; !slices.Equal(c.secrets, want) {
-		t.Errorf("secrets %q", c.secrets)
+	if want := []string{"pass word 1", "tok-0123456789", "visible-name", "word 1"}; !slices.Equal(c.Secrets, want) {
+		t.Errorf("secrets %q", c.Secrets)
 	}
 	if _, faults := decodeIn(nil, "onecall.yaml", "functions:\n  a.b: {defaults: {x: [1, '${NOPE}']}}"); !slices.Equal(placesOf(faults), []string{"2:27 bad_request /functions/a.b/defaults/x/1"}) {
 		t.Errorf("faults %q", placesOf(faults))

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -130,11 +133,11 @@ func faultsOf(t *testing.T, text string) []string {
 	if err == nil {
 		t.Fatal("no faults", a.close())
 	}
-	var refused *configError
+	var refused *config.Error
 	if !errors.As(err, &refused) {
 		t.Fatal(err)
 	}
-	return placesOf(refused.faults)
+	return faultPlaces(refused.Faults)
 }
 
 // TestFaultsOnce: all faults come at once, in order, each once and in its place, whichever package finds them.
@@ -157,4 +160,64 @@ func TestFaultsOnce(t *testing.T) {
 			t.Errorf("%s\ngives\n%s\nwant\n%s", text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
+}
+
+func TestFunctionSettings(t *testing.T) {
+	t.Parallel()
+	c, faults := config.Parse("onecall.yaml", []byte(`
+mcpServers:
+  a b: {command: x, includeTools: [one, t*], excludeTools: [two], cacheTtl: 5s}
+  every: {command: x, tools: ["*"]}
+openapi: {o: {spec: x, cacheTtl: 7s}}
+functions:
+  "o.*": {tier: admin, timeoutMs: 250, defaults: {b: 1.10, a: x}, aliases: {q: query}, heavy: always}
+  o.get: {effect: destroy, rename: o.fetch, description: d, cacheTtl: 0s}
+  a_b.hidden: {hide: false}
+  nothing.fits: {hide: true}
+`), os.LookupEnv)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	settings, faults := functionSettings(c)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	apply := func(name string) (steps.Function, bool) {
+		return settings.Apply(steps.Function{Spec: steps.Spec{Name: name}})
+	}
+	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true, "a_b.hidden": false, "every.x": false, "o.list": false} {
+		if _, got := apply(name); got != hidden {
+			t.Errorf("%s: hidden is %v", name, got)
+		}
+	}
+	fn, _ := apply("o.get")
+	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond || fn.CacheTTL != 0 ||
+		fn.Description != "d" || fn.Heavy != "always" || string(fn.Defaults) != `{"b":1.10,"a":"x"}` || fn.Aliases["q"] != "query" {
+		t.Errorf("o.get: %+v", fn)
+	}
+	one, _ := apply("a_b.one")
+	list, _ := apply("o.list")
+	if one.CacheTTL != 5*time.Second || list.CacheTTL != 7*time.Second {
+		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
+	}
+	unused := unusedSettings(c, settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
+	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 10 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
+		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
+	}
+
+	c, faults = config.Parse("onecall.yaml", []byte("functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n"), os.LookupEnv)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if _, faults = functionSettings(c); !slices.Equal(faultPlaces(faults), []string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
+		t.Errorf("faults %q", faultPlaces(faults))
+	}
+}
+
+func faultPlaces(faults []*fault.Error) []string {
+	var got []string
+	for _, f := range faults {
+		got = append(got, fmt.Sprintf("%d:%d %s %s", f.Line, f.Column, f.Code, f.At))
+	}
+	return got
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -140,8 +140,8 @@ var assignments = []*regexp.Regexp{
 	regexp.MustCompile(`://([^/\s:@"']*):((?:\$\{[^}\n]*\}|[^@/\s"'])+)@`), // the user's name is the first group
 }
 
-// configKeys are the keys of the configuration whose names mislead: the values of the true ones are secret.
-var configKeys = map[string]bool{"maxTotalTokens": false, "maxTokens": false, "tokens": false, "tokenUrl": false, "session": false,
+// misleadingKeys are the keys of the configuration whose names mislead: the values of the true ones are secret.
+var misleadingKeys = map[string]bool{"maxTotalTokens": false, "maxTokens": false, "tokens": false, "tokenUrl": false, "session": false,
 	"sessions": false, "maxSessions": false, "jwt": false, "keys": false, "headers": true, "env": true, "value": true, "sha256": true}
 
 // blot puts * for the characters of secrets in the text of a configuration, which keeps its lines and columns: the texts
@@ -165,7 +165,7 @@ func blot(text []byte, secrets []string) []byte {
 		last := 0
 		for _, m := range assignment.FindAllSubmatchIndex(text, -1) {
 			name := string(text[m[2]:m[3]])
-			hidden, known := configKeys[name]
+			hidden, known := misleadingKeys[name]
 			if i < 2 && (!known && !secret.Name(name) || known && !hidden) {
 				continue
 			}

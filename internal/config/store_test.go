@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"fmt"
@@ -71,15 +71,12 @@ func TestStoresByVariables(t *testing.T) {
 		if len(faults) != 1 || faults[0].Code != fault.BadRequest || faults[0].At != "/results/store" || faults[0].Line != 1 {
 			t.Errorf("%s: %v", text, faults)
 		}
-		var shown strings.Builder
-		s := streams{err: &shown}
-		s.showFaults(&source{name: "onecall.yaml", text: c.text}, faults)
-		if strings.Contains(shown.String(), "hidden-1") || strings.Contains(shown.String(), "usr-name") || !strings.Contains(shown.String(), test.written) && test.written[0] == '$' {
-			t.Errorf("%s\nis shown as\n%s", text, &shown)
+		if shown := shownFaults(c, faults); strings.Contains(shown, "hidden-1") || strings.Contains(shown, "usr-name") || !strings.Contains(shown, test.written) && test.written[0] == '$' {
+			t.Errorf("%s\nis shown as\n%s", text, shown)
 		}
 	}
 	c := mustDecode(t, `results: {store: "redis://:${TOKEN}@h"}`)
-	if len(c.secrets) != 1 || c.secrets[0] != testEnvironment["TOKEN"] {
-		t.Errorf("secrets %q", c.secrets)
+	if len(c.Secrets) != 1 || c.Secrets[0] != testEnvironment["TOKEN"] {
+		t.Errorf("secrets %q", c.Secrets)
 	}
 }

@@ -11,26 +11,27 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // functionSettings are what the configuration says of functions: under functions, and in the entries of the sources.
-func (c *configFile) functionSettings() (*steps.Settings, []*fault.Error) {
-	list := c.settingList()
+func functionSettings(c *config.File) (*steps.Settings, []*fault.Error) {
+	list := settingList(c)
 	given := make([]steps.Setting, len(list))
 	for i := range list {
 		given[i] = list[i].Setting
 	}
 	settings, faults := steps.NewSettings(given)
 	for i, f := range faults {
-		_, faults[i] = c.placed(list, f)
+		_, faults[i] = placed(c, list, f)
 	}
 	return settings, faults
 }
 
 // sameNames are the faults of those that rename two functions to one name, or one to the name of an embedded function or
 // into the source of embedded ones; taken are the names of the embedded functions.
-func (c *configFile) sameNames(taken []string) (faults []*fault.Error) {
+func sameNames(c *config.File, taken []string) (faults []*fault.Error) {
 	renamed, own := map[string]string{}, map[string]bool{}
 	for _, name := range taken {
 		own[steps.FoldName(name)] = true
@@ -46,11 +47,11 @@ func (c *configFile) sameNames(taken []string) (faults []*fault.Error) {
 		other, twice := renamed[folded]
 		switch {
 		case twice:
-			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two", fault.Clip(other, 60))))
+			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two", fault.Clip(other, 60))))
 		case own[folded]:
-			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name", fault.Clip(*rename, 60))))
-		case dotted && source != from && slices.Contains(embedded, strings.ToLower(source)):
-			faults = append(faults, c.under(at, fault.New(fault.BadRequest, "names that begin with %s. are those of embedded functions: choose another", source)))
+			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name", fault.Clip(*rename, 60))))
+		case dotted && source != from && slices.Contains(config.Embedded, strings.ToLower(source)):
+			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "names that begin with %s. are those of embedded functions: choose another", source)))
 		}
 		renamed[folded] = pattern
 	}
@@ -60,15 +61,15 @@ func (c *configFile) sameNames(taken []string) (faults []*fault.Error) {
 // unusedSettings tells of the patterns under functions that fit no function, and of the entries of includeTools and
 // excludeTools that fit no tool, with the nearest of names; toolsOf gives those of a server. What may fit a source that is
 // absent is not told of.
-func (c *configFile) unusedSettings(settings *steps.Settings, names []string, toolsOf func(source string) []string, absent []string) []*fault.Error {
-	list := c.settingList()
+func unusedSettings(c *config.File, settings *steps.Settings, names []string, toolsOf func(source string) []string, absent []string) []*fault.Error {
+	list := settingList(c)
 	spellings := map[string]int{} // of the entry at a place
 	for _, one := range list {
 		spellings[one.at]++
 	}
 	var unused []*fault.Error
 	for _, f := range settings.Unused(names) {
-		one, f := c.placed(list, f)
+		one, f := placed(c, list, f)
 		spellings[one.at]--
 		switch {
 		case one.tool == "" && !strings.HasPrefix(f.At, "/functions/"), spellings[one.at] > 0, // no pattern of the user's, or it is used in another spelling
@@ -81,7 +82,7 @@ func (c *configFile) unusedSettings(settings *steps.Settings, names []string, to
 			unused = append(unused, f)
 		}
 	}
-	return inOrder(unused)
+	return config.InOrder(unused)
 }
 
 // mayFit tells whether a pattern may fit a function of a source.
@@ -94,7 +95,7 @@ func mayFit(pattern, source string) bool {
 }
 
 // placed turns the position in the list of settings, with which a fault's At begins, into a place in the configuration.
-func (c *configFile) placed(list []placedSetting, f *fault.Error) (placedSetting, *fault.Error) {
+func placed(c *config.File, list []placedSetting, f *fault.Error) (placedSetting, *fault.Error) {
 	position, rest, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
 	moved := *f
 	moved.At = ""
@@ -105,7 +106,7 @@ func (c *configFile) placed(list []placedSetting, f *fault.Error) (placedSetting
 	if err != nil || i >= len(list) {
 		return placedSetting{}, &moved
 	}
-	return list[i], c.under(list[i].at, &moved)
+	return list[i], c.Under(list[i].at, &moved)
 }
 
 // placedSetting is a setting with its place in the configuration.
@@ -116,7 +117,7 @@ type placedSetting struct {
 }
 
 // settingList are all settings.
-func (c *configFile) settingList() []placedSetting {
+func settingList(c *config.File) []placedSetting {
 	var list []placedSetting
 	if len(c.Aliases) > 0 {
 		list = append(list, placedSetting{Setting: steps.Setting{Pattern: "*", CommonAliases: c.Aliases}, at: "/aliases"})
@@ -125,11 +126,11 @@ func (c *configFile) settingList() []placedSetting {
 		one := &c.Functions[i]
 		list = append(list, placedSetting{Setting: settingOf(one.Name, &one.Config), at: fault.Key("/functions", one.Name)})
 	}
-	return append(list, c.sourceSettings()...)
+	return append(list, sourceSettings(c)...)
 }
 
 // settingOf turns an entry under functions into a setting. Its words are checked when it is read.
-func settingOf(pattern string, c *functionConfig) steps.Setting {
+func settingOf(pattern string, c *config.Function) steps.Setting {
 	s := steps.Setting{Pattern: pattern, Hide: c.Hide, Rename: c.Rename, Heavy: c.Heavy, Description: c.Description,
 		CacheTTL: c.CacheTTL, Defaults: c.Defaults, Aliases: c.Aliases}
 	if c.Effect != nil {
@@ -150,7 +151,7 @@ func settingOf(pattern string, c *functionConfig) steps.Setting {
 }
 
 // sourceSettings are what the entries of the sources say of all their functions, or of some tools.
-func (c *configFile) sourceSettings() []placedSetting {
+func sourceSettings(c *config.File) []placedSetting {
 	var list []placedSetting
 	hide, show := true, false
 	all := func(source, at string, s steps.Setting) {
@@ -165,7 +166,7 @@ func (c *configFile) sourceSettings() []placedSetting {
 		}
 	}
 	for i := range c.MCPServers {
-		source, at, server := c.MCPServers[i].source(), fault.Key("/mcpServers", c.MCPServers[i].Name), &c.MCPServers[i].Config
+		source, at, server := c.MCPServers[i].Source(), fault.Key("/mcpServers", c.MCPServers[i].Name), &c.MCPServers[i].Config
 		if server.CacheTTL != nil {
 			all(source, at, steps.Setting{CacheTTL: server.CacheTTL})
 		}
@@ -177,7 +178,7 @@ func (c *configFile) sourceSettings() []placedSetting {
 	}
 	for i := range c.OpenAPI {
 		if ttl := c.OpenAPI[i].Config.CacheTTL; ttl != nil {
-			all(c.OpenAPI[i].source(), fault.Key("/openapi", c.OpenAPI[i].Name), steps.Setting{CacheTTL: ttl})
+			all(c.OpenAPI[i].Source(), fault.Key("/openapi", c.OpenAPI[i].Name), steps.Setting{CacheTTL: ttl})
 		}
 	}
 	return list

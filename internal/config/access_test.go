@@ -1,7 +1,6 @@
-package cli
+package config
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,13 +21,13 @@ var (
 
 func TestConfigAccess(t *testing.T) {
 	t.Parallel()
-	c := &configFile{path: "onecall.yaml", environment: func(name string) (string, bool) { return someHash, name == "CI_HASH" }, text: []byte(`
+	c, faults := decodeIn(map[string]string{"CI_HASH": someHash}, "onecall.yaml", `
 access:
   stdio: admin
   tokens:
     - {name: ci, sha256: "${CI_HASH}", tier: read_write, functions: ["netbox.*", fs.list]}
     - name: people
-      sha256: ` + someHash + `
+      sha256: `+someHash+`
   jwt: {issuer: "https://id.example.com", audience: "https://tools.example.com/mcp", keys: keys.json,
     scopes: {onecall.read: read, "onecall.write": read_write}, algorithms: [ES256]}
   url: "https://tools.example.com/mcp"
@@ -37,9 +36,9 @@ access:
 session: {maxTokens: 7, timeout: 90s}
 results: {store: "rediss://u:password-of-redis@redis.internal/1"}
 limits: {maxSessions: 8}
-`)}
-	if faults := c.decode(); len(faults) > 0 || len(c.warnings) > 0 {
-		t.Fatal(faults, c.warnings)
+`)
+	if len(faults) > 0 || len(c.Warnings) > 0 {
+		t.Fatal(faults, c.Warnings)
 	}
 	ci, people, jwt := &c.Access.Tokens[0], &c.Access.Tokens[1], c.Access.JWT
 	if *ci.Name != "ci" || *ci.SHA256 != someHash || *ci.Tier != "read_write" || !slices.Equal(ci.Functions, []string{"netbox.*", "fs.list"}) ||
@@ -53,12 +52,12 @@ limits: {maxSessions: 8}
 	limits := c.Access.Limits
 	if *limits.Sessions != 5 || *limits.Calls != 6 || *limits.PerSecond != 0.5 || *limits.Burst != 2 || *c.Limits.MaxSessions != 8 ||
 		*c.Session.Timeout != 90*time.Second || *c.Session.MaxTokens != 7 || *c.Access.URL != "https://tools.example.com/mcp" || len(c.Access.Hosts) != 4 {
-		t.Errorf("read %+v", c.config)
+		t.Errorf("read %+v", c.Config)
 	}
-	if !slices.Equal(c.secrets, []string{"password-of-redis"}) {
-		t.Errorf("secrets %q", c.secrets)
+	if !slices.Equal(c.Secrets, []string{"password-of-redis"}) {
+		t.Errorf("secrets %q", c.Secrets)
 	}
-	if !c.Access.byToken() || (&accessConfig{}).byToken() {
+	if !c.Access.ByToken() || (&Access{}).ByToken() {
 		t.Error("byToken")
 	}
 }
@@ -68,7 +67,7 @@ func TestConfigKeysFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for written, want := range map[string]string{"keys.json": filepath.Join(folder, "keys.json"), "/etc/keys.json": "/etc/keys.json", "https://h/keys": "https://h/keys"} {
-		c, faults := loadConfig(write(t, folder, "onecall.yaml", "access: {jwt: {issuer: 'https://h', audience: a, scopes: {s: read}, keys: '"+written+"'}}\n"))
+		c, faults := Load(writeFile(t, folder, "onecall.yaml", "access: {jwt: {issuer: 'https://h', audience: a, scopes: {s: read}, keys: '"+written+"'}}\n"))
 		if len(faults) > 0 || *c.Access.JWT.Keys != want {
 			t.Errorf("%s: %s, %v", written, *c.Access.JWT.Keys, faults)
 		}
@@ -130,8 +129,8 @@ func TestConfigAccessFaults(t *testing.T) {
 		if !slices.Equal(got, []string{test.place}) {
 			t.Errorf("%s: %q, want %q", test.text, got, test.place)
 		}
-		if len(c.warnings) > 0 {
-			t.Errorf("%s: %v", test.text, c.warnings)
+		if len(c.Warnings) > 0 {
+			t.Errorf("%s: %v", test.text, c.Warnings)
 		}
 	}
 }
@@ -146,8 +145,8 @@ func TestIdleHTTPTier(t *testing.T) {
 		"access: {http: read, jwt: {issuer: 'https://h', audience: a, scopes: {read: read}}}": true,
 	} {
 		c, faults := decodeConfig("onecall.yaml", text)
-		if len(faults) > 0 || (len(c.warnings) == 1 && c.warnings[0].At == "/access/http") != want {
-			t.Errorf("%s: %v, %v", text, faults, c.warnings)
+		if len(faults) > 0 || (len(c.Warnings) == 1 && c.Warnings[0].At == "/access/http") != want {
+			t.Errorf("%s: %v, %v", text, faults, c.Warnings)
 		}
 	}
 }
@@ -157,13 +156,13 @@ func TestLimitDefaults(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]int{"access.properties.limits.properties.sessions": mcp.DefaultCallerSessions, "access.properties.limits.properties.calls": mcp.DefaultCallerCalls,
 		"limits.properties.maxSessions": mcp.DefaultMaxSessions} {
-		if got := gjson.GetBytes(configSchema, "properties."+path+".default").Int(); got != int64(want) {
+		if got := gjson.GetBytes(schema, "properties."+path+".default").Int(); got != int64(want) {
 			t.Errorf("%s: the default is %d, the schema says %d", path, want, got)
 		}
 	}
 	c, _ := decodeConfig("onecall.yaml", "access: {limits: {sessions: 5}}\n")
-	if len(c.warnings) != 1 || c.warnings[0].At != "/access/limits/sessions" {
-		t.Errorf("sessions of callers that nobody knows: %v", c.warnings)
+	if len(c.Warnings) != 1 || c.Warnings[0].At != "/access/limits/sessions" {
+		t.Errorf("sessions of callers that nobody knows: %v", c.Warnings)
 	}
 }
 
@@ -187,15 +186,12 @@ func TestTokensAreNotShown(t *testing.T) {
 		if len(faults) == 0 {
 			t.Errorf("no faults in %s", text)
 		}
-		var b bytes.Buffer
-		s := streams{err: &b}
-		s.showFaults(&source{name: "onecall.yaml", text: c.text}, faults)
-		if strings.Contains(b.String(), token[3:20]) {
-			t.Errorf("%s is answered\n%s", text, &b)
+		if shown := shownFaults(c, faults); strings.Contains(shown, token[3:20]) {
+			t.Errorf("%s is answered\n%s", text, shown)
 		}
 	}
 	c, _ := decodeConfig("onecall.yaml", "tokens: {encoding: o100k}\naccess: {tokens: [{name: a, tier: b}]}\n")
-	if !strings.Contains(string(c.text), "o100k") || !strings.Contains(string(c.text), "tier: b") {
-		t.Errorf("what is no secret is not shown:\n%s", c.text)
+	if !strings.Contains(string(c.Text), "o100k") || !strings.Contains(string(c.Text), "tier: b") {
+		t.Errorf("what is no secret is not shown:\n%s", c.Text)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -13,11 +13,11 @@ import (
 // TestConfigSchema holds the published schema and the Go types to the same keys.
 func TestConfigSchema(t *testing.T) {
 	t.Parallel()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(configSchema))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareKeys(t, "", reflect.TypeFor[config](), document.(map[string]any))
+	compareKeys(t, "", reflect.TypeFor[Config](), document.(map[string]any))
 
 	compiler := jsonschema.NewCompiler()
 	if err := compiler.AddResource("config.schema.json", document); err != nil {

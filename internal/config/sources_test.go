@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // testEnvironment is what ${VAR} finds in tests.
@@ -20,16 +19,15 @@ var testEnvironment = map[string]string{
 	"NAME_OF": "visible-name", "ProgramFiles(x86)": "C:\\Programs",
 }
 
-func decodeIn(environment map[string]string, name, text string) (*configFile, []*fault.Error) {
-	c := &configFile{path: name, text: []byte(text), environment: func(name string) (string, bool) {
+func decodeIn(environment map[string]string, name, text string) (*File, []*fault.Error) {
+	return Parse(name, []byte(text), func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
-	}}
-	return c, c.decode()
+	})
 }
 
 // mustDecode reads a configuration that has no faults.
-func mustDecode(t *testing.T, text string) *configFile {
+func mustDecode(t *testing.T, text string) *File {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
 	if len(faults) > 0 {
@@ -70,7 +68,7 @@ mcpServers:
 `)
 	var names, sources, kinds []string
 	for _, s := range c.MCPServers {
-		names, sources, kinds = append(names, s.Name), append(sources, s.source()), append(kinds, *s.Config.Type)
+		names, sources, kinds = append(names, s.Name), append(sources, s.Source()), append(kinds, *s.Config.Type)
 	}
 	if want := []string{"zebra", "all of it", "windsurf", "gemini", "off", "off2"}; !slices.Equal(names, want) {
 		t.Errorf("names %q", names)
@@ -97,11 +95,11 @@ mcpServers:
 		*o.CallbackPort != 3118 || *o.AuthServer != "https://login.example.com" {
 		t.Errorf("oauth: %+v", o)
 	}
-	if zebra.off() || !c.MCPServers[4].Config.off() || !*c.MCPServers[5].Config.Disabled || zebra.OAuth != nil {
+	if zebra.Off() || !c.MCPServers[4].Config.Off() || !*c.MCPServers[5].Config.Disabled || zebra.OAuth != nil {
 		t.Error("disabled")
 	}
-	if len(c.warnings) > 0 {
-		t.Errorf("warnings %v", c.warnings)
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings %v", c.Warnings)
 	}
 }
 
@@ -134,7 +132,7 @@ func TestClientFiles(t *testing.T) {
 				t.Fatal(faults)
 			}
 			var got []string
-			for _, f := range c.warnings {
+			for _, f := range c.Warnings {
 				got = append(got, f.At)
 				if f.Line == 0 || f.Message == "" {
 					t.Errorf("%+v", f)
@@ -231,8 +229,8 @@ http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 					t.Errorf("%+v", f)
 				}
 			}
-			if strings.Contains(string(c.text), "plain-secret") {
-				t.Errorf("a secret is left in what is shown: %s", c.text)
+			if strings.Contains(string(c.Text), "plain-secret") {
+				t.Errorf("a secret is left in what is shown: %s", c.Text)
 			}
 		})
 	}
@@ -314,57 +312,8 @@ http:
 	if got := string(c.HTTP.Endpoints[1].Config.Body) + string(c.HTTP.Endpoints[2].Config.Body); got != "nullfalse" || e.Query == nil {
 		t.Errorf("bodies %s", got)
 	}
-	if !slices.Equal(c.secrets, []string{"tok-0123456789"}) {
-		t.Errorf("secrets %q", c.secrets)
-	}
-}
-
-func TestFunctionSettings(t *testing.T) {
-	t.Parallel()
-	c := mustDecode(t, `
-mcpServers:
-  a b: {command: x, includeTools: [one, t*], excludeTools: [two], cacheTtl: 5s}
-  every: {command: x, tools: ["*"]}
-openapi: {o: {spec: x, cacheTtl: 7s}}
-functions:
-  "o.*": {tier: admin, timeoutMs: 250, defaults: {b: 1.10, a: x}, aliases: {q: query}, heavy: always}
-  o.get: {effect: destroy, rename: o.fetch, description: d, cacheTtl: 0s}
-  a_b.hidden: {hide: false}
-  nothing.fits: {hide: true}
-`)
-	settings, faults := c.functionSettings()
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	apply := func(name string) (steps.Function, bool) {
-		return settings.Apply(steps.Function{Spec: steps.Spec{Name: name}})
-	}
-	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true, "a_b.hidden": false, "every.x": false, "o.list": false} {
-		if _, got := apply(name); got != hidden {
-			t.Errorf("%s: hidden is %v", name, got)
-		}
-	}
-	fn, _ := apply("o.get")
-	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond || fn.CacheTTL != 0 ||
-		fn.Description != "d" || fn.Heavy != "always" || string(fn.Defaults) != `{"b":1.10,"a":"x"}` || fn.Aliases["q"] != "query" {
-		t.Errorf("o.get: %+v", fn)
-	}
-	one, _ := apply("a_b.one")
-	list, _ := apply("o.list")
-	if one.CacheTTL != 5*time.Second || list.CacheTTL != 7*time.Second {
-		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
-	}
-	unused := c.unusedSettings(settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
-	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 10 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
-		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
-	}
-
-	c, faults = decodeIn(nil, "onecall.yaml", "functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n")
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	if _, faults = c.functionSettings(); !slices.Equal(placesOf(faults), []string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
-		t.Errorf("faults %q", placesOf(faults))
+	if !slices.Equal(c.Secrets, []string{"tok-0123456789"}) {
+		t.Errorf("secrets %q", c.Secrets)
 	}
 }
 
@@ -375,7 +324,7 @@ func TestAnchor(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mcpServers: {a: {command: ./x, cwd: sub}, b: {command: x, cwd: /abs}}\nfs: {root: .}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, faults := loadConfig(path)
+	c, faults := Load(path)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -21,40 +21,40 @@ import (
 // place is where a value stands in the configuration's text, from 1.
 type place struct{ line, column int }
 
-// maxConfigDepth bounds how deep the brackets and lists of a configuration nest: the YAML parser takes time that grows
+// maxDepth bounds how deep the brackets and lists of a configuration nest: the YAML parser takes time that grows
 // with the square of it.
-const maxConfigDepth = 100
+const maxDepth = 100
 
 // decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are blotted out.
-func (c *configFile) decode() []*fault.Error {
-	text := bytes.TrimPrefix(c.text, []byte("\ufeff"))
-	d := &configDecoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
+func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
+	text := bytes.TrimPrefix(c.Text, []byte("\ufeff"))
+	d := &decoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
 	c.places = d.places
-	root := d.parse(text, strings.EqualFold(filepath.Ext(c.path), ".json"))
+	root := d.parse(text, strings.EqualFold(filepath.Ext(c.Path), ".json"))
 	if root != nil {
 		ast.Walk(anchorVisitor(d.anchors), root)
-		d.object(root, reflect.ValueOf(&c.config).Elem(), "")
-		d.validate(&c.config)
-		d.checkSources(&c.config)
-		d.expandAll(c)
+		d.object(root, reflect.ValueOf(&c.Config).Elem(), "")
+		d.validate(&c.Config)
+		d.checkSources(&c.Config)
+		d.expandAll(c, lookup)
 	}
 	d.literals = append(d.literals, keysIn(string(text))...)
-	c.shown = blot(text, d.literals)
-	c.text = blot(d.shownLines(text), d.literals)
-	c.unread, c.half = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
-	c.secrets, c.warnings = d.secrets.list(), inOrder(d.warnings)
-	return inOrder(d.faults)
+	c.Shown = blot(text, d.literals)
+	c.Text = blot(d.shownLines(text), d.literals)
+	c.Unread, c.AccessUnsure = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
+	c.Secrets, c.Warnings = d.secrets.list(), InOrder(d.warnings)
+	return InOrder(d.faults)
 }
 
-// inOrder sorts faults by their places.
-func inOrder(faults []*fault.Error) []*fault.Error {
+// InOrder sorts faults by their places.
+func InOrder(faults []*fault.Error) []*fault.Error {
 	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return faults
 }
 
-type configDecoder struct {
+type decoder struct {
 	places   map[string]place
 	anchors  map[string]ast.Node
 	read     int // values so far; an alias counts at each use
@@ -66,13 +66,13 @@ type configDecoder struct {
 }
 
 // parse gives the root of the text, nil when it is empty or a fault.
-func (d *configDecoder) parse(text []byte, asJSON bool) ast.Node {
+func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 	if !utf8.Valid(text) {
 		d.fault(place{}, fault.BadJSON, "", "the configuration is not UTF-8 text")
 		return nil
 	}
 	if tooDeep(text) {
-		d.fault(place{}, fault.BadJSON, "", "nested deeper than %d levels", maxConfigDepth)
+		d.fault(place{}, fault.BadJSON, "", "nested deeper than %d levels", maxDepth)
 		return nil
 	}
 	if asJSON {
@@ -111,14 +111,14 @@ func tooDeep(text []byte) bool {
 	for _, c := range text {
 		switch c {
 		case '[', '{':
-			if depth++; depth > maxConfigDepth {
+			if depth++; depth > maxDepth {
 				return true
 			}
 		case ']', '}':
 			depth = max(depth-1, 0)
 		}
 	}
-	return bytes.Contains(text, bytes.Repeat([]byte("- "), maxConfigDepth))
+	return bytes.Contains(text, bytes.Repeat([]byte("- "), maxDepth))
 }
 
 // anchorVisitor collects what aliases may refer to.
@@ -132,8 +132,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 }
 
 // resolve looks through anchors and aliases, however they are chained. Tags are not read.
-func (d *configDecoder) resolve(n ast.Node) ast.Node {
-	for range maxConfigDepth {
+func (d *decoder) resolve(n ast.Node) ast.Node {
+	for range maxDepth {
 		switch node := n.(type) {
 		case *ast.AnchorNode:
 			n = node.Value
@@ -151,7 +151,7 @@ func (d *configDecoder) resolve(n ast.Node) ast.Node {
 }
 
 // pairs are the members of a mapping; nil with false where the node is none. A null is an empty mapping.
-func (d *configDecoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
+func (d *decoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 	switch node := d.resolve(n).(type) {
 	case *ast.NullNode:
 		return nil, true
@@ -165,7 +165,7 @@ func (d *configDecoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, b
 }
 
 // object reads a mapping into a struct, whose fields name their keys in the tags yaml and also.
-func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
+func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	d.places[at] = nodePlace(n)
 	keys := keysOf(into.Type())
 	if list, is := d.resolve(n).(*ast.SequenceNode); is && keys.list >= 0 {
@@ -195,7 +195,7 @@ func (d *configDecoder) object(n ast.Node, into reflect.Value, at string) {
 }
 
 // list reads a list that stands for the struct whose field it is. Its items are known by both places.
-func (d *configDecoder) list(n *ast.SequenceNode, into reflect.Value, at string, keys structKeys) {
+func (d *decoder) list(n *ast.SequenceNode, into reflect.Value, at string, keys structKeys) {
 	d.value(n, into.Field(keys.list), at, into.Type().Field(keys.list).Tag)
 	long := fault.Key(at, keys.names[keys.list])
 	d.places[long] = d.places[at]
@@ -204,7 +204,7 @@ func (d *configDecoder) list(n *ast.SequenceNode, into reflect.Value, at string,
 	}
 }
 
-func (d *configDecoder) unknown(p place, key, pointer string, t reflect.Type, known []string) {
+func (d *decoder) unknown(p place, key, pointer string, t reflect.Type, known []string) {
 	if consequence, foreign := foreignKeys[t][key]; foreign {
 		if consequence != "" {
 			d.warn(p, pointer, "%s is not read: %s", key, consequence)
@@ -220,7 +220,7 @@ func (d *configDecoder) unknown(p place, key, pointer string, t reflect.Type, kn
 }
 
 // value reads one value into a field of any kind that the structs of a configuration have.
-func (d *configDecoder) value(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+func (d *decoder) value(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
 	if into.Kind() == reflect.Struct {
 		d.object(n, into, at)
 		return
@@ -256,19 +256,19 @@ func (d *configDecoder) value(n ast.Node, into reflect.Value, at string, tag ref
 	}
 }
 
-// maxConfigValues bounds the values of a configuration, those that aliases repeat included.
-const maxConfigValues = 100_000
+// maxValues bounds the values of a configuration, those that aliases repeat included.
+const maxValues = 100_000
 
 // room counts a value, and tells whether there may be so many. It reports once where there are too many.
-func (d *configDecoder) room(n ast.Node, at string) bool {
-	if d.read++; d.read == maxConfigValues+1 {
-		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxConfigValues)
+func (d *decoder) room(n ast.Node, at string) bool {
+	if d.read++; d.read == maxValues+1 {
+		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxValues)
 	}
-	return d.read <= maxConfigValues
+	return d.read <= maxValues
 }
 
 // table reads a mapping whose keys are names, in their order.
-func (d *configDecoder) table(n ast.Node, into reflect.Value, at string) {
+func (d *decoder) table(n ast.Node, into reflect.Value, at string) {
 	pairs, _ := d.pairs(n, at)
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
@@ -285,7 +285,7 @@ func (d *configDecoder) table(n ast.Node, into reflect.Value, at string) {
 }
 
 // objects reads a list of mappings.
-func (d *configDecoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
+func (d *decoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
 	list, ok := resolved.(*ast.SequenceNode)
 	if !ok {
 		d.wrongType(n, at, "a list of objects")
@@ -304,7 +304,7 @@ func (d *configDecoder) objects(n, resolved ast.Node, into reflect.Value, at str
 }
 
 // dictionary reads a mapping of names to strings or to any JSON.
-func (d *configDecoder) dictionary(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
 	pairs, _ := d.pairs(n, at)
 	into.Set(reflect.MakeMap(into.Type()))
 	for _, pair := range pairs {
@@ -327,7 +327,7 @@ func (d *configDecoder) dictionary(n ast.Node, into reflect.Value, at string, ta
 	}
 }
 
-func (d *configDecoder) texts(n, resolved ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
 	list, ok := resolved.(*ast.SequenceNode)
 	if !ok {
 		d.wrongType(n, at, "a list of strings")

@@ -1,9 +1,8 @@
-package cli
+package config
 
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -28,12 +27,8 @@ import (
 //	query       parameters of an endpoint, as JSON: likewise
 //	value       JSON, of which the strings are filled in
 //	credential  must be given by a variable
-func (d *configDecoder) expandAll(c *configFile) {
-	lookup := c.environment
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
-	e := &expander{configDecoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.path)}}
+func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
+	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}}
 	e.entry("/results", &c.Results)
 	d.checkStore("/results/store", c.Results.Store, "memory", "disk")
 	e.access(&c.Access)
@@ -44,7 +39,7 @@ func (d *configDecoder) expandAll(c *configFile) {
 	eachOf(c.Functions, "/functions", e.entry)
 	for i := range c.MCPServers {
 		at, server := fault.Key("/mcpServers", c.MCPServers[i].Name), &c.MCPServers[i].Config
-		e.off = server.off()
+		e.off = server.Off()
 		e.entry(at, server)
 		if !e.off {
 			d.checkURL(at+"/url", server.URL)
@@ -60,7 +55,7 @@ func (d *configDecoder) expandAll(c *configFile) {
 }
 
 type expander struct {
-	*configDecoder
+	*decoder
 	*variables
 	template bool // the texts are an endpoint's: they are read once more, as templates
 	off      bool // the entry is not used: nothing is filled in, and only what it shows matters
@@ -116,7 +111,7 @@ func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessa
 	switch {
 	case value.Type == gjson.String:
 		if text := e.text(value.Str, at, kind, name); text != value.Str {
-			return jsonText(text)
+			return gjson.AppendJSONString(nil, text)
 		}
 	case value.IsArray():
 		out := []byte{'['}
@@ -182,7 +177,7 @@ func (e *expander) text(written, at, kind, name string) string {
 // note notes the secrets that a string holds, and what of it is not to be shown. whole tells that all of it is a secret.
 func (e *expander) note(written, text, kind, name string) (whole bool) {
 	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query" || kind == "env") && secret.Name(name) ||
-		strings.HasSuffix(strings.ToLower(kind), "headers") && secretHeader(name)
+		strings.HasSuffix(strings.ToLower(kind), "headers") && SecretHeader(name)
 	if whole && !(e.template && refersToInput(text)) {
 		e.literal(written)
 	}
@@ -291,7 +286,7 @@ func (e *expander) byVariable(got filled, at string) bool {
 	if len(got.values) > 0 && !fallback || e.template && byInput(got.plain) {
 		return true
 	}
-	e.configDecoder.at(at, fault.BadRequest, "a credential must not stand in the configuration: set a variable of the environment and write ${NAME}, without a default")
+	e.decoder.at(at, fault.BadRequest, "a credential must not stand in the configuration: set a variable of the environment and write ${NAME}, without a default")
 	return false
 }
 
@@ -312,8 +307,8 @@ func refersToInput(text string) bool {
 	return wholeInput.MatchString(text) || strings.Contains(text, "${$input")
 }
 
-// secretHeader tells whether a header's value is to be kept from results and logs.
-func secretHeader(name string) bool {
+// SecretHeader tells whether a header's value is to be kept from results and logs.
+func SecretHeader(name string) bool {
 	return !egress.SafeHeader(name) && !strings.Contains(strings.ToLower(name), "version")
 }
 

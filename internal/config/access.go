@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"maps"
@@ -9,32 +9,31 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// accessConfig says who the clients of serve are, and what they may use.
-type accessConfig struct {
-	Stdio  *string        `yaml:"stdio" validate:"omitnil,oneof=read read_write admin"`
-	HTTP   *string        `yaml:"http" validate:"omitnil,oneof=read read_write admin"` // of clients without a token, where there are no tokens
-	Tokens []bearerConfig `yaml:"tokens"`
-	JWT    *jwtConfig     `yaml:"jwt"`
-	URL    *string        `yaml:"url" expand:"text" validate:"omitnil,min=1"` // where clients find the server
-	Hosts  []string       `yaml:"hosts" expand:"text"`
-	Limits callerLimits   `yaml:"limits"` // of each caller
+// Access says who the clients of serve are, and what they may use.
+type Access struct {
+	Stdio  *string      `yaml:"stdio" validate:"omitnil,oneof=read read_write admin"`
+	HTTP   *string      `yaml:"http" validate:"omitnil,oneof=read read_write admin"` // of clients without a token, where there are no tokens
+	Tokens []Bearer     `yaml:"tokens"`
+	JWT    *JWT         `yaml:"jwt"`
+	URL    *string      `yaml:"url" expand:"text" validate:"omitnil,min=1"` // where clients find the server
+	Hosts  []string     `yaml:"hosts" expand:"text"`
+	Limits CallerLimits `yaml:"limits"` // of each caller
 }
 
-// bearerConfig is a token that a client may have, known by its hash.
-type bearerConfig struct {
+// Bearer is a token that a client may have, known by its hash.
+type Bearer struct {
 	Name      *string  `yaml:"name"`
 	SHA256    *string  `yaml:"sha256" expand:"text"` // of the token's text, in hex
 	Tier      *string  `yaml:"tier" validate:"omitnil,oneof=read read_write admin"`
 	Functions []string `yaml:"functions"` // patterns; nil: all that the tier may use
 }
 
-// jwtConfig says which tokens of an authorization server are accepted.
-type jwtConfig struct {
+// JWT says which tokens of an authorization server are accepted.
+type JWT struct {
 	Issuer     *string           `yaml:"issuer" expand:"text"`
 	Audience   *string           `yaml:"audience" expand:"text"`
 	Keys       *string           `yaml:"keys" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file; nil: what the issuer says
@@ -42,22 +41,22 @@ type jwtConfig struct {
 	Algorithms []string          `yaml:"algorithms"`
 }
 
-// callerLimits bound what one caller may take.
-type callerLimits struct {
+// CallerLimits bound what one caller may take.
+type CallerLimits struct {
 	Sessions  *int     `yaml:"sessions" validate:"omitnil,min=1"`
 	Calls     *int     `yaml:"calls" validate:"omitnil,min=1"`     // at once
 	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0"` // 0: no rate
 	Burst     *int     `yaml:"burst" validate:"omitnil,min=0"`     // 0: perSecond, at least 1
 }
 
-// byToken tells whether clients over HTTP need a token.
-func (c *accessConfig) byToken() bool { return len(c.Tokens) > 0 || c.JWT != nil }
+// ByToken tells whether clients over HTTP need a token.
+func (c *Access) ByToken() bool { return len(c.Tokens) > 0 || c.JWT != nil }
 
 // tiers are the words for tiers, in their order.
 var tiers = []string{steps.TierRead.String(), steps.TierReadWrite.String(), steps.TierAdmin.String()}
 
 // checkAccess checks what no tag and no package does.
-func (d *configDecoder) checkAccess(c *accessConfig) {
+func (d *decoder) checkAccess(c *Access) {
 	d.saysNothing("/access/tokens", "an empty list would let nobody in, or everybody: leave tokens out where no client has one", len(c.Tokens) > 0)
 	d.saysNothing("/access/jwt", "nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
@@ -78,13 +77,13 @@ func (d *configDecoder) checkAccess(c *accessConfig) {
 			}
 		}
 	}
-	if c.Limits.Burst != nil && *c.Limits.Burst > 0 && valueOr(c.Limits.PerSecond, 0) == 0 {
+	if c.Limits.Burst != nil && *c.Limits.Burst > 0 && Or(c.Limits.PerSecond, 0) == 0 {
 		d.at("/access/limits/burst", fault.BadRequest, "burst needs perSecond")
 	}
-	if valueOr(c.Limits.Sessions, 0) > 0 && !c.byToken() {
+	if Or(c.Limits.Sessions, 0) > 0 && !c.ByToken() {
 		d.note("/access/limits/sessions", "it is not used: without tokens or jwt no caller is known from another; limits.maxSessions bounds all of them together")
 	}
-	if c.HTTP != nil && c.byToken() {
+	if c.HTTP != nil && c.ByToken() {
 		d.note("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
 	}
 }
@@ -96,7 +95,7 @@ func hidesAccess(f *fault.Error) bool {
 }
 
 // saysNothing reports a key that is there, and has nothing under it but perhaps comments.
-func (d *configDecoder) saysNothing(at, why string, says bool) {
+func (d *decoder) saysNothing(at, why string, says bool) {
 	if _, there := d.places[at]; !there || says || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
@@ -104,7 +103,7 @@ func (d *configDecoder) saysNothing(at, why string, says bool) {
 }
 
 // needs reports the keys that are not given, once for an object that could be read.
-func (d *configDecoder) needs(at string, keys []string, given ...bool) {
+func (d *decoder) needs(at string, keys []string, given ...bool) {
 	wrong := func(at string) bool {
 		return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 	}
@@ -127,7 +126,7 @@ func (d *configDecoder) needs(at string, keys []string, given ...bool) {
 }
 
 // access fills in the variables of who has access, and checks what they make.
-func (e *expander) access(c *accessConfig) {
+func (e *expander) access(c *Access) {
 	e.entry("/access", c)
 	for i := range c.Tokens {
 		e.entry(fault.Index("/access/tokens", i), &c.Tokens[i])
@@ -160,52 +159,59 @@ func isHost(text string) bool {
 	return hostName.MatchString(u.Hostname())
 }
 
-// perCaller are the limits of one caller.
-func (c *accessConfig) perCaller() mcp.Limits {
-	return mcp.Limits{
-		Sessions: valueOr(c.Limits.Sessions, 0), Calls: valueOr(c.Limits.Calls, 0),
-		PerSecond: valueOr(c.Limits.PerSecond, 0), Burst: valueOr(c.Limits.Burst, 0),
-	}
-}
-
-// highest is the highest tier that a client of serve may have, over HTTP or stdio.
-func (c *accessConfig) highest(http bool) steps.Tier {
+// Highest is the highest tier that a client of serve may have, over HTTP or stdio.
+func (c *Access) Highest(http bool) steps.Tier {
 	switch {
 	case !http:
-		return tierOf(c.Stdio, steps.TierReadWrite)
-	case !c.byToken():
-		return tierOf(c.HTTP, steps.TierRead)
+		return TierOf(c.Stdio, steps.TierReadWrite)
+	case !c.ByToken():
+		return TierOf(c.HTTP, steps.TierRead)
 	}
 	tier := steps.TierRead
-	for _, token := range c.table() {
-		tier = max(tier, token.Tier)
+	for i := range c.Tokens {
+		tier = max(tier, TierOf(c.Tokens[i].Tier, steps.TierRead))
 	}
 	if c.JWT != nil {
-		for _, given := range c.JWT.accepted().Scopes {
-			tier = max(tier, given)
+		for _, word := range c.JWT.Scopes {
+			tier = max(tier, TierOf(&word, steps.TierRead))
 		}
 	}
 	return tier
 }
 
-// table is the table of tokens as package rights takes it. Its words are checked when it is read.
-func (c *accessConfig) table() []auth.Token {
-	var list []auth.Token
-	for i := range c.Tokens {
-		t := &c.Tokens[i]
-		functions, _ := steps.Patterns(t.Functions)
-		list = append(list, auth.Token{Name: valueOr(t.Name, ""), SHA256: valueOr(t.SHA256, ""),
-			Rights: auth.Rights{Tier: tierOf(t.Tier, steps.TierRead), Functions: functions}})
+// UnfitForRemote tells why clients of other machines cannot be served; nil: they can.
+func (c *Access) UnfitForRemote() *fault.Error {
+	switch {
+	case !c.ByToken():
+		return fault.New(fault.BadRequest, "other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
+			"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
+	case c.URL == nil && len(c.Hosts) == 0:
+		return fault.New(fault.BadRequest, "other machines reach it, and requests are answered only for hosts that are known: write access.url "+
+			"(where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
 	}
-	return list
+	return nil
 }
 
-// accepted are the tokens of the authorization server that are accepted.
-func (c *jwtConfig) accepted() *auth.JWT {
-	scopes := map[string]steps.Tier{}
-	for scope, word := range c.Scopes {
-		scopes[scope] = tierOf(&word, steps.TierRead)
+// RemotePlace is where the configuration says, relative to /access, that clients of other machines find the server; "": nowhere.
+func (c *Access) RemotePlace() string {
+	if c.URL != nil {
+		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
+			return "/url"
+		}
 	}
-	return &auth.JWT{Issuer: valueOr(c.Issuer, ""), Audience: valueOr(c.Audience, ""), Keys: valueOr(c.Keys, ""),
-		Scopes: scopes, Algorithms: append([]string(nil), c.Algorithms...)}
+	for i, host := range c.Hosts {
+		if u, err := url.Parse("//" + host); err == nil && !loopback.Is(u.Hostname()) {
+			return fault.Index("/hosts", i)
+		}
+	}
+	return ""
+}
+
+// TierOf is the tier that the configuration gives the clients of a door. Its word is checked when it is read.
+func TierOf(word *string, otherwise steps.Tier) steps.Tier {
+	tier, err := steps.ParseTier(Or(word, otherwise.String()))
+	if err != nil {
+		return steps.TierRead
+	}
+	return tier
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	yamltoken "github.com/goccy/go-yaml/token"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -45,12 +46,12 @@ func setScalar(n ast.Node, field any, tag reflect.StructTag) (want string) {
 		if !ok {
 			return "a number"
 		}
-	case *size:
+	case *Size:
 		number, ok := integerOf(n)
 		if isText {
 			number, ok = parseSize(text)
 		}
-		if *field = size(number); !ok {
+		if *field = Size(number); !ok {
 			return `a size such as 64MiB (B, KB, MB, GB, KiB, MiB, GiB), or a number of bytes`
 		}
 	case *time.Duration:
@@ -144,8 +145,8 @@ var (
 
 // json gives a value as JSON: numbers as they are spelt, keys in their order. Everything that YAML has and JSON has not is
 // text (dates among it), or a fault. It is null where there is a fault.
-func (d *configDecoder) json(n ast.Node, at string) json.RawMessage {
-	w := &jsonWriter{configDecoder: d}
+func (d *decoder) json(n ast.Node, at string) json.RawMessage {
+	w := &jsonWriter{decoder: d}
 	w.value(n, at, 0)
 	if w.broken {
 		return json.RawMessage("null")
@@ -155,7 +156,7 @@ func (d *configDecoder) json(n ast.Node, at string) json.RawMessage {
 
 // jsonWriter writes one value of a configuration as JSON.
 type jsonWriter struct {
-	*configDecoder
+	*decoder
 	out    []byte
 	broken bool
 }
@@ -167,8 +168,8 @@ func (w *jsonWriter) refuse(n ast.Node, at, format string, args ...any) {
 
 func (w *jsonWriter) value(n ast.Node, at string, depth int) {
 	w.places[at] = nodePlace(n)
-	if depth > maxConfigDepth {
-		w.refuse(n, at, "nested deeper than %d levels: does an alias hold itself?", maxConfigDepth)
+	if depth > maxDepth {
+		w.refuse(n, at, "nested deeper than %d levels: does an alias hold itself?", maxDepth)
 		return
 	}
 	if !w.room(n, at) {
@@ -182,13 +183,13 @@ func (w *jsonWriter) value(n ast.Node, at string, depth int) {
 		w.out = strconv.AppendBool(w.out, node.Value)
 	case *ast.MappingNode:
 		if text, ok := textOf(node); ok {
-			w.out = append(w.out, jsonText(text)...)
+			w.out = gjson.AppendJSONString(w.out, text)
 			return
 		}
 		w.object(node.Values, at, depth)
 	case *ast.MappingValueNode:
 		if text, ok := plainWithColon(node); ok {
-			w.out = append(w.out, jsonText(text)...)
+			w.out = gjson.AppendJSONString(w.out, text)
 			return
 		}
 		w.object([]*ast.MappingValueNode{node}, at, depth)
@@ -220,7 +221,7 @@ func (w *jsonWriter) object(pairs []*ast.MappingValueNode, at string, depth int)
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
-		w.out = append(append(w.out, jsonText(key)...), ':')
+		w.out = append(gjson.AppendJSONString(w.out, key), ':')
 		w.value(pair.Value, pointer, depth+1)
 	}
 	w.out = append(w.out, '}')
@@ -237,6 +238,6 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	case plain && (!isText || otherNumber.MatchString(spelt)):
 		w.refuse(written, at, "%s is not a value of JSON: write the number as JSON does, or the text in quotes", fault.Clip(spelt, 60))
 	default:
-		w.out = append(w.out, jsonText(text)...)
+		w.out = gjson.AppendJSONString(w.out, text)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"encoding/json"
@@ -10,34 +10,35 @@ import (
 //
 //	yaml    its key
 //	also    further keys that mean the same, as other programs write them
-//	expand  that ${VAR} is filled in, and what the values are (config_expand.go)
+//	expand  that ${VAR} is filled in, and what the values are (expand.go)
 //	list    that a list in the place of the struct stands for this field
 //	scalars that numbers and booleans are taken for strings, as written
 
-// table is an object whose keys are names, in the order in which they are written.
-type table[T any] []named[T]
+// Table is an object whose keys are names, in the order in which they are written.
+type Table[T any] []Named[T]
 
-type named[T any] struct {
+// Named is one entry of a table.
+type Named[T any] struct {
 	Name   string // as written
 	Config T
 }
 
-// source is the name under which a server or document stands in the names of functions.
-func (n named[T]) source() string { return sourceName(n.Name) }
+// Source is the name under which a server or document stands in the names of functions.
+func (n Named[T]) Source() string { return SourceName(n.Name) }
 
 var unfitForSource = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// maxSourceName is the length of the longest name of a source.
-const maxSourceName = 64
+// MaxSourceName is the length of the longest name of a source.
+const MaxSourceName = 64
 
-// sourceName makes a name fit for functions: what is neither a letter or digit of ASCII nor - or _ becomes one _.
-func sourceName(name string) string {
+// SourceName makes a name fit for functions: what is neither a letter or digit of ASCII nor - or _ becomes one _.
+func SourceName(name string) string {
 	fit := unfitForSource.ReplaceAllString(name, "_")
-	return fit[:min(len(fit), maxSourceName)]
+	return fit[:min(len(fit), MaxSourceName)]
 }
 
-// mcpServerConfig is an MCP server as clients write it, and what onecall adds. Exactly one of Command and URL is given.
-type mcpServerConfig struct {
+// MCPServer is an MCP server as clients write it, and what onecall adds. Exactly one of Command and URL is given.
+type MCPServer struct {
 	Command *string           `yaml:"command" expand:"text" validate:"omitnil,min=1"`
 	Args    []string          `yaml:"args" expand:"text" scalars:"yes"`
 	Env     map[string]string `yaml:"env" expand:"env" scalars:"yes"`
@@ -57,19 +58,19 @@ type mcpServerConfig struct {
 	StartTimeoutMs *int           `yaml:"startTimeoutMs" validate:"omitnil,min=1"`
 	IdleStop       *time.Duration `yaml:"idleStop" validate:"omitnil,min=1s"`
 	CacheTTL       *time.Duration `yaml:"cacheTtl" validate:"omitnil,min=1s"`
-	OAuth          *oauthConfig   `yaml:"oauth"`
+	OAuth          *OAuth         `yaml:"oauth"`
 	Protocol       *string        `yaml:"protocol" validate:"omitnil,oneof=2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"`
 	Concurrency    *int           `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
 	Roots          *bool          `yaml:"roots"`                                // clients may choose the server's directories
 }
 
-// off tells whether the server is not to be started.
-func (s *mcpServerConfig) off() bool {
-	return valueOr(s.Disabled, false) || !valueOr(s.Enabled, true)
+// Off tells whether the server is not to be started.
+func (s *MCPServer) Off() bool {
+	return Or(s.Disabled, false) || !Or(s.Enabled, true)
 }
 
-// oauthConfig is the client that the user registered at a server's authorization server.
-type oauthConfig struct {
+// OAuth is the client that the user registered at a server's authorization server.
+type OAuth struct {
 	ClientID     *string  `yaml:"clientId" expand:"text" validate:"omitnil,min=1"`
 	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
 	Scopes       []string `yaml:"scopes"`
@@ -77,12 +78,12 @@ type oauthConfig struct {
 	AuthServer   *string  `yaml:"authServer" also:"issuer" expand:"text" validate:"omitnil,min=1"`
 }
 
-// openAPIConfig is a service that an OpenAPI document describes.
-type openAPIConfig struct {
+// OpenAPI is a service that an OpenAPI document describes.
+type OpenAPI struct {
 	Spec     *string           `yaml:"spec" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file
 	BaseURL  *string           `yaml:"baseUrl" expand:"text" validate:"omitnil,min=1"`
 	Headers  map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
-	Auth     table[authConfig] `yaml:"auth"` // by the name of the security scheme
+	Auth     Table[Credential] `yaml:"auth"` // by the name of the security scheme
 	Include  []string          `yaml:"include"`
 	Exclude  []string          `yaml:"exclude"`
 	CacheTTL *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=1s"`
@@ -90,9 +91,9 @@ type openAPIConfig struct {
 	Concurrency *int `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
 }
 
-// authConfig are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
+// Credential are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
 // password (basic) and a client (oauth2 client credentials).
-type authConfig struct {
+type Credential struct {
 	Value        *string  `yaml:"value" also:"token" expand:"credential"`
 	Username     *string  `yaml:"username" expand:"text" validate:"omitnil,min=1"`
 	Password     *string  `yaml:"password" expand:"credential"`
@@ -102,21 +103,22 @@ type authConfig struct {
 	Scopes       []string `yaml:"scopes"`
 }
 
-type httpConfig struct {
-	Allow     []string              `yaml:"allow" expand:"text"`
-	Endpoints table[endpointConfig] `yaml:"endpoints"`
-	Rate      rateConfig            `yaml:"rate"`
+// HTTP is what http.* may do.
+type HTTP struct {
+	Allow     []string        `yaml:"allow" expand:"text"`
+	Endpoints Table[Endpoint] `yaml:"endpoints"`
+	Rate      Rate            `yaml:"rate"`
 }
 
-// rateConfig bounds the requests to one host.
-type rateConfig struct {
+// Rate bounds the requests to one host.
+type Rate struct {
 	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0.001,max=1000000"`
 	Burst     *int     `yaml:"burst" validate:"omitnil,min=1"`
 }
 
-// endpointConfig is one HTTP request as a function. Query, Body, Input and Output are JSON, with numbers and the order of
+// Endpoint is one HTTP request as a function. Query, Body, Input and Output are JSON, with numbers and the order of
 // keys as they are written.
-type endpointConfig struct {
+type Endpoint struct {
 	Method      *string                    `yaml:"method" validate:"omitnil,oneof=GET HEAD OPTIONS POST PUT PATCH DELETE"`
 	URL         *string                    `yaml:"url" expand:"template" validate:"omitnil,min=1"`
 	Headers     map[string]string          `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
@@ -131,8 +133,8 @@ type endpointConfig struct {
 	TimeoutMs   *int                       `yaml:"timeoutMs" validate:"omitnil,min=1"`
 }
 
-// functionConfig is what is said of the functions whose names fit a pattern.
-type functionConfig struct {
+// Function is what is said of the functions whose names fit a pattern.
+type Function struct {
 	Effect      *string           `yaml:"effect" validate:"omitnil,oneof=read write destroy"`
 	Tier        *string           `yaml:"tier" validate:"omitnil,oneof=read read_write admin"`
 	Hide        *bool             `yaml:"hide"`

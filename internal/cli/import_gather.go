@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// gather finds the servers in the known places, or in the files from; path is the configuration to write.
+func gather(path string, from []string) (*importer, error) {
+	project, err := os.Getwd()
+	if err != nil {
+		return nil, fault.New(fault.BadRequest, "the working directory is not known: %v", textfile.Cause(err))
+	}
+	out, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fault.New(fault.BadRequest, "--out: %v", textfile.Cause(err))
+	}
+	home, err := os.UserHomeDir()
+	if err != nil && len(from) == 0 {
+		return nil, fault.New(fault.BadRequest, "the home folder is not known: %v: name the files by --from", err)
+	}
+	im := &importer{project: project, out: out, lookup: os.LookupEnv}
+	for _, path := range from {
+		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
+			return nil, fault.New(fault.BadRequest, "--from: %s cannot be read: %v", path, textfile.Cause(err))
+		}
+	}
+	if len(from) == 0 {
+		m := &machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv}
+		for _, file := range m.clientFiles() {
+			_ = im.read(file) // what cannot be read is in the report
+		}
+	}
+	im.settle()
+	return im, nil
+}

@@ -1,0 +1,293 @@
+// Package config reads the configuration file: it decodes, expands and checks it, and gives plain structs. It builds no source,
+// engine or server.
+package config
+
+import (
+	_ "embed"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// schema is the published JSON Schema of a configuration.
+//
+//go:embed config.schema.json
+var schema []byte
+
+// Schema returns the JSON Schema of a configuration. It must not be changed.
+func Schema() []byte { return schema }
+
+// Config is what a configuration says. A nil field is not given: the default of the package that it configures holds.
+// config.schema.json describes the same keys, which a test holds true.
+type Config struct {
+	MCPServers Table[MCPServer] `yaml:"mcpServers"`
+	OpenAPI    Table[OpenAPI]   `yaml:"openapi"`
+	HTTP       HTTP             `yaml:"http"`
+	FS         FS               `yaml:"fs"`
+	Functions  Table[Function]  `yaml:"functions"` // by pattern
+
+	Surface      *string           `yaml:"surface" validate:"omitnil,oneof=chain dispatch flat hybrid"`
+	Groups       Table[Group]      `yaml:"groups"`
+	ReadTool     *bool             `yaml:"readTool"`
+	Autodispatch *bool             `yaml:"autodispatch"`
+	Ungrouped    *string           `yaml:"ungrouped" validate:"omitnil,oneof=flat hide"`
+	Hoist        []string          `yaml:"hoist"`
+	Aliases      map[string]string `yaml:"aliases"` // of every function that declares what they stand for
+	Access       Access            `yaml:"access"`
+
+	Lite    *bool   `yaml:"lite"`
+	Budget  Budget  `yaml:"budget"`
+	Limits  Limits  `yaml:"limits"`
+	Results Results `yaml:"results"`
+	Session Session `yaml:"session"`
+	Tokens  Tokens  `yaml:"tokens"`
+	Ladder  Ladder  `yaml:"ladder"`
+	Shapes  *string `yaml:"shapes" validate:"omitnil,oneof=on off"`
+}
+
+// Group is a dispatcher; a list stands for its resources.
+type Group struct {
+	Resources   []string `yaml:"resources" list:"yes"`
+	Description *string  `yaml:"description"`
+}
+
+// FS is what fs.* may do.
+type FS struct {
+	Root  *string  `yaml:"root" validate:"omitnil,min=1"` // relative to the configuration's file
+	Write []string `yaml:"write"`                         // must be empty: there are no functions that write files yet
+}
+
+// Budget bounds one chain.
+type Budget struct {
+	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"omitnil,eq=0|min=150"` // 0: none
+	MaxSteps       *int `yaml:"maxSteps" validate:"omitnil,min=1"`
+	MaxCalls       *int `yaml:"maxCalls" validate:"omitnil,min=1"`
+	MaxDurationMs  *int `yaml:"maxDurationMs" validate:"omitnil,min=1"`
+}
+
+// Limits bound what onecall takes from anybody.
+type Limits struct {
+	MaxSteps        *int  `yaml:"maxSteps" validate:"omitnil,min=1"`
+	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"omitnil,min=1"`
+	MaxResultBytes  *Size `yaml:"maxResultBytes" validate:"omitnil,min=1"`
+	MaxChainBytes   *Size `yaml:"maxChainBytes" validate:"omitnil,min=1"`
+	MaxRunningBytes *Size `yaml:"maxRunningBytes" validate:"omitnil,min=1"` // of all chains together
+	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"omitnil,min=1"`
+	MaxElements     *int  `yaml:"maxElements" validate:"omitnil,min=1"`
+	MaxSessions     *int  `yaml:"maxSessions" validate:"omitnil,min=1"` // of all clients over HTTP
+}
+
+// Results says where results are kept, for how long, and when they are shortened.
+type Results struct {
+	Store      *string        `yaml:"store" expand:"text"` // memory, disk, or a URL
+	TTL        *time.Duration `yaml:"ttl" validate:"omitnil,min=1s"`
+	MaxTTL     *time.Duration `yaml:"maxTtl" validate:"omitnil,min=1s"`
+	MaxBytes   *Size          `yaml:"maxBytes" validate:"omitnil,min=1"`
+	PageSize   *int           `yaml:"pageSize" validate:"omitnil,min=1"`
+	ProbeAbove *int           `yaml:"probeAbove" validate:"omitnil,min=0"` // 0: off
+	LeanAbove  *int           `yaml:"leanAbove" validate:"omitnil,min=0"`  // 0: off
+}
+
+// Session bounds a session.
+type Session struct {
+	MaxTokens *int           `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
+	Timeout   *time.Duration `yaml:"timeout" validate:"omitnil,min=1s"`
+}
+
+// Tokens says how tokens are counted.
+type Tokens struct {
+	Encoding *string  `yaml:"encoding" validate:"omitnil,oneof=o200k_base"`
+	Factor   *float64 `yaml:"factor" validate:"omitnil,min=0.001,max=1000"`
+}
+
+// Size is a number of bytes.
+type Size int64
+
+// Or is what a field says, or the default where it is not given.
+func Or[T any](field *T, otherwise T) T {
+	if field == nil {
+		return otherwise
+	}
+	return *field
+}
+
+// File is a configuration with the text that it was read from; the zero value is the one of no file.
+type File struct {
+	Config
+	Path   string           // "": there is no file
+	Text   []byte           // once it is read: as the lines of faults show it, in the same lines and columns, without what may be secret
+	Shown  []byte           // once it is read: the text without what is known as secret
+	places map[string]place // by JSON Pointer
+
+	// Unread tells that nothing of the file was read, half that what it says of who has access may not have been, or not as it
+	// was meant: of what it does not say then, nothing follows. Both have faults.
+	Unread, AccessUnsure bool
+
+	// Secrets are the values that must not leave onecall, of 6 bytes at least, variables filled in.
+	Secrets []string
+	// Warnings tell of what was accepted and is not carried out.
+	Warnings []*fault.Error
+}
+
+// Error is a configuration that cannot be used: the exit status is 4.
+type Error struct {
+	File   string
+	Text   []byte
+	Faults []*fault.Error
+}
+
+func (e *Error) Error() string { return e.File + ": " + e.Faults[0].Error() }
+
+// MaxBytes bounds a configuration.
+const MaxBytes = 256 << 10
+
+// Load reads the configuration that was named, or else the one that is found. Both results are of use together:
+// the configuration holds what could be read, so that whoever uses it can add the faults that it finds.
+func Load(named string) (*File, []*fault.Error) {
+	path, f := Find(named)
+	if f != nil {
+		return &File{Path: path, Unread: true}, []*fault.Error{f}
+	}
+	if path == "" {
+		return &File{}, nil
+	}
+	text, f := readFile(path)
+	if f != nil {
+		return &File{Path: path, Unread: true}, []*fault.Error{f}
+	}
+	c, faults := Parse(path, text, os.LookupEnv)
+	c.anchor()
+	return c, faults
+}
+
+// Parse reads the text of a configuration, JSON or YAML by the ending of its path. lookup returns the value of an
+// environment variable, and whether it is set. Relative paths are not resolved.
+func Parse(path string, text []byte, lookup func(string) (string, bool)) (*File, []*fault.Error) {
+	c := &File{Path: path, Text: text}
+	return c, c.decode(lookup)
+}
+
+// anchor makes the relative paths of the configuration relative to its file. A command stays as it is: it is looked up
+// as a shell does.
+func (c *File) anchor() {
+	folder := filepath.Dir(c.Path)
+	join := func(path *string) {
+		if path != nil && *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(folder, *path)
+		}
+	}
+	join(c.FS.Root)
+	for i := range c.MCPServers {
+		join(c.MCPServers[i].Config.Cwd)
+	}
+	for i := range c.OpenAPI {
+		if spec := c.OpenAPI[i].Config.Spec; spec != nil && !strings.Contains(*spec, "://") {
+			join(spec)
+		}
+	}
+	if jwt := c.Access.JWT; jwt != nil && jwt.Keys != nil && !strings.Contains(*jwt.Keys, "://") {
+		join(jwt.Keys)
+	}
+}
+
+// Find gives the path of the configuration: the named one, else onecall.yaml or onecall.json in the working
+// directory, else in the folder onecall of the user's configuration folder, else "".
+func Find(named string) (string, *fault.Error) {
+	if named != "" {
+		return named, nil
+	}
+	folders := []string{""}
+	if user, err := os.UserConfigDir(); err == nil {
+		folders = append(folders, filepath.Join(user, "onecall"))
+	}
+	for _, folder := range folders {
+		var found []string
+		for _, name := range []string{"onecall.yaml", "onecall.json"} {
+			path := filepath.Join(folder, name)
+			if _, err := os.Lstat(path); err == nil {
+				found = append(found, path)
+			}
+		}
+		switch len(found) {
+		case 1:
+			return found[0], nil
+		case 2:
+			return found[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", found[1])
+		}
+	}
+	return "", nil
+}
+
+func readFile(path string) ([]byte, *fault.Error) {
+	text, err := textfile.Read(path, MaxBytes)
+	switch {
+	case err != nil:
+		return nil, fault.New(fault.BadRequest, "the configuration cannot be read: %v", textfile.Cause(err))
+	case len(text) > MaxBytes:
+		return nil, fault.New(fault.LimitExceeded, "the configuration has more than %d bytes", MaxBytes)
+	}
+	return text, nil
+}
+
+// Says reports whether a value is written at a place.
+func (c *File) Says(pointer string) bool {
+	_, given := c.places[pointer]
+	return given
+}
+
+// Under makes a fault that some package found in its options the fault of a place in the configuration.
+func (c *File) Under(pointer string, err error) *fault.Error {
+	f, ok := fault.As(err)
+	if !ok {
+		f = fault.New(fault.BadRequest, "%v", err)
+	}
+	f = f.Under(pointer)
+	for at := f.At; ; at = at[:strings.LastIndexByte(at, '/')] {
+		if p, ok := c.places[at]; ok {
+			f.Line, f.Column = p.line, p.column
+			return f
+		}
+		if at == "" {
+			return f
+		}
+	}
+}
+
+// Settled puts faults in the order of their places, each once. The first ones were found as the configuration was read:
+// what a package says of the same place after that adds nothing.
+func (c *File) Settled(faults []*fault.Error, read int) []*fault.Error {
+	list := slices.Clone(faults[:read])
+	for _, f := range faults[read:] {
+		_, known := c.places[f.At]
+		if !slices.ContainsFunc(faults[:read], func(first *fault.Error) bool {
+			return first.At == f.At && first.Line == f.Line || !known && f.Line > 0 && first.Line == f.Line && first.Column == f.Column
+		}) {
+			list = append(list, f)
+		}
+	}
+	list = InOrder(list)
+	return slices.CompactFunc(list, func(a, b *fault.Error) bool {
+		return a.Line == b.Line && a.Column == b.Column && a.At == b.At && a.Code == b.Code && a.Message == b.Message
+	})
+}
+
+// Refused is the error of a configuration with faults, those of one that was not read from a file included.
+func (c *File) Refused(faults []*fault.Error) error {
+	name := c.Path
+	if name == "" {
+		name = "the default configuration"
+	}
+	return &Error{File: name, Text: c.Text, Faults: faults}
+}
+
+// Ladder is an order of functions from cheap to costly, to which calls are kept.
+type Ladder struct {
+	Mode    *string  `yaml:"mode" validate:"omitnil,oneof=off warn enforce"`
+	Subject *string  `yaml:"subject" validate:"omitnil,min=1"` // the argument that says what a call is about
+	Rungs   []string `yaml:"rungs"`
+}

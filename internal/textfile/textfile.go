@@ -1,0 +1,76 @@
+// Package textfile reads small text files, and finds places in them.
+package textfile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Open opens a file for reading. A folder is an error.
+func Open(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		file.Close()
+		return nil, errors.New("it is a folder")
+	}
+	return file, nil
+}
+
+// Read reads a file, but at most limit+1 bytes: more than limit bytes mean that the file is too long.
+func Read(path string, limit int64) ([]byte, error) {
+	file, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return ReadAll(file, limit)
+}
+
+// ReadAll is Read for an open file or a stream.
+func ReadAll(in io.Reader, limit int64) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(in, limit+1))
+}
+
+// WithoutMark drops a byte order mark.
+func WithoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
+
+// Cause returns the cause of a file system error, without the path. The message around it names the path.
+func Cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// Offset converts a column, counted from 1 in characters, into a byte offset. Past the end of the line it is the end.
+func Offset(line string, column int) int {
+	for i := range line {
+		if column--; column < 1 {
+			return i
+		}
+	}
+	return len(line)
+}
+
+// Printable replaces what a terminal would obey or could not show; a tab becomes one blank, so that columns hold.
+func Printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '\t':
+			return ' '
+		case c == utf8.RuneError || !unicode.IsPrint(c):
+			return '·'
+		}
+		return c
+	}, text)
+}

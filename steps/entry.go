@@ -86,7 +86,7 @@ func withoutSecrets(spec *Spec) []byte {
 	if redact == nil {
 		redact = secret.Redaction(spec.Input)
 	}
-	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + redacted + `"`) })
+	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 }
 
 // Spec is what is known of the function. It must not be changed. Its schemas are compact; one that was not JSON is

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // preparation makes the arguments that were given those that the schema declares: aliases become the names that they
@@ -234,7 +235,7 @@ func withDefaults(schema, defaults json.RawMessage) json.RawMessage {
 			return string(mapElements(value, func(name gjson.Result) bool { return values[name.String()] == "" }))
 		case key == "properties":
 			return string(mapMembers([]byte(value.Raw), func(name string, property gjson.Result) string {
-				if values[name] == "" || !property.IsObject() || property.Get("default").Str == redacted {
+				if values[name] == "" || !property.IsObject() || property.Get("default").Str == secret.Redacted {
 					return property.Raw
 				}
 				return withDefault(property, values[name])

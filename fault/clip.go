@@ -1,6 +1,10 @@
 package fault
 
-import "unicode/utf8"
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
 
 // Clip returns at most the first n bytes of a text, cut between characters and with an ellipsis behind if something is left out.
 func Clip(text string, n int) string {
@@ -27,4 +31,18 @@ func ClipRunes(text string, n int) string {
 		cut += size
 	}
 	return text[:cut] + "…"
+}
+
+// maxQuoted bounds, in characters, what a message shows of one value: a longer one may be a secret or a document.
+const maxQuoted = 60
+
+// Quote writes a text that comes from outside as JSON for a message, cut to 61 characters.
+func Quote(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(ClipRunes(text, maxQuoted+1)); err != nil {
+		return `"…"`
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -142,7 +142,7 @@ func BenchmarkSignature(b *testing.B) {
 	spec := &Spec{Name: "fs.grep", Input: []byte(grepSchema)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if text := signature(spec, ": ", nil); !strings.HasPrefix(text, "fs.grep(pattern: string, ") {
+		if text := Signature(spec.Name, spec.Input, ": ", nil); !strings.HasPrefix(text, "fs.grep(pattern: string, ") {
 			b.Fatal(text)
 		}
 	}

@@ -147,7 +147,7 @@ func (c *compiled) guard(raw Call) Call {
 		if result, err = raw(ctx, args); err != nil {
 			return nil, c.coded(ctx, err)
 		}
-		compact, f := compactJSON(result, maxResultDepth)
+		compact, f := compactJSON(result, MaxResultDepth)
 		switch {
 		case f != nil:
 			f.Code, f.Message = fault.Internal, c.spec.Name+" answered what is not JSON: "+f.Message
@@ -187,7 +187,7 @@ func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
 	case ok:
 		return f
 	}
-	f = fault.New(fault.FunctionFailed, "%s: %s", c.spec.Name, bounded(strings.TrimSpace(err.Error())))
+	f = fault.New(fault.FunctionFailed, "%s: %s", c.spec.Name, fault.Clip(strings.TrimSpace(err.Error()), maxText))
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.Code = fault.Timeout
 	}

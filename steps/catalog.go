@@ -124,7 +124,7 @@ func (c *Catalog) Add(name string, s Source) error {
 	c.mu.Lock()
 	if slices.ContainsFunc(c.members, func(m *member) bool { return FoldName(m.name) == FoldName(name) }) {
 		c.mu.Unlock()
-		return fault.New(fault.BadRequest, "two sources have the name %s: rename one", quote(name))
+		return fault.New(fault.BadRequest, "two sources have the name %s: rename one", fault.Quote(name))
 	}
 	m := &member{name: name, source: s, names: map[string]bool{}}
 	m.live, _ = s.(Live)

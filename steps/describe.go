@@ -56,7 +56,7 @@ func (r *report) strangers(v *violation, names []string, most int) []*fault.Erro
 		message := "unknown argument"
 		nearest := fault.Nearest(name, declared, maxNearest)
 		if len(nearest) > 0 {
-			message += ", did you mean " + quote(nearest[0]) + "?"
+			message += ", did you mean " + fault.Quote(nearest[0]) + "?"
 		}
 		f := r.fault(append(slices.Clone(v.InstanceLocation), name), message)
 		f.Available, f.Nearest = declared, nearest
@@ -110,7 +110,7 @@ func (r *report) misspelt(v *violation, missing []string) string {
 	}
 	for _, name := range missing[:min(len(missing), maxValues)] {
 		if near := fault.Nearest(name, strangers, 1); len(near) > 0 {
-			return fmt.Sprintf(" (%s is not an argument of it)", quote(near[0]))
+			return fmt.Sprintf(" (%s is not an argument of it)", fault.Quote(near[0]))
 		}
 	}
 	return ""

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // document is a schema brought into one dialect, draft 2020-12, with what cannot be checked left out.
@@ -227,7 +229,7 @@ func (d *document) schemas(object map[string]any, at string, patterns bool, base
 	schemas := make(map[string]any, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if _, err := compileRegexp(name); patterns && err != nil {
-			d.note(at, "the pattern %s cannot be used", quote(name))
+			d.note(at, "the pattern %s cannot be used", fault.Quote(name))
 			schemas[anyName] = true
 			continue
 		}
@@ -347,7 +349,7 @@ func (d *document) reference(out, object map[string]any, at string, base any) {
 		ok = d.ids[document] || strings.Contains(document, "://json-schema.org/draft")
 	}
 	if !ok {
-		d.note(at+"/$ref", "leads to %s, which is not in the schema and is not loaded", quote(reference))
+		d.note(at+"/$ref", "leads to %s, which is not in the schema and is not loaded", fault.Quote(reference))
 		return
 	}
 	out["$ref"] = reference

@@ -61,7 +61,7 @@ func TestDoublingSchemas(t *testing.T) {
 				if len(p.known) > 500 {
 					t.Errorf("a walk of %d elements looked at %d places", n, len(p.known))
 				}
-				if _, f := TypesAt("a.b", []byte(schema), path[:n]); f != nil && len(f.Message) > maxText {
+				if _, f := typesAt("a.b", []byte(schema), path[:n]); f != nil && len(f.Message) > maxText {
 					t.Errorf("%s", f.Message)
 				}
 			}

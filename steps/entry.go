@@ -2,10 +2,7 @@ package steps
 
 import (
 	"context"
-	"slices"
 	"sync"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
@@ -25,16 +22,12 @@ type observer = func(ctx context.Context, spec *Spec, args, result []byte, err e
 
 // compiled is what is worked out of a function once, at registration or at first use.
 type compiled struct {
-	spec       *Spec
-	input      *validators   // nil: any object
-	plain      func() *plain // nil: the input schema is not plain
-	prepare    func() *preparation
-	prompt     bool
-	maxResult  int64
-	properties func() []string
-	signature  func() string
-	output     func() *validators // nil: any result
-	walked     walkedPaths        // of the output schema
+	spec      *Spec
+	input     *Arguments
+	prompt    bool
+	maxResult int64
+	signature func() string
+	output    Paths // of the output schema
 }
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {
@@ -44,36 +37,26 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
 	spec.Description = BoundDescription(spec.Description)
-	spec.Defaults, _ = compactJSON(spec.Defaults, maxArgsDepth)
+	spec.Defaults, _ = compactJSON(spec.Defaults, MaxArgumentsDepth)
 	shown := withoutSecrets(&spec)
 	if o.Scrubber != nil {
 		shown = o.Scrubber.JSON(shown)
 	}
-	spec.Input = withDefaults(spec.Input, shown)
 	var notes string
-	if spec.Output, notes = soundSchema(spec.Output); notes != "" {
+	if spec.Output, notes = Sound(spec.Output); notes != "" {
 		warn("output", notes)
 	}
-	if spec.Input, notes = soundSchema(spec.Input); notes == "" {
-		c.input, notes = compileSchema(spec.Input)
-	}
+	c.input, notes = NewArguments(WithDefaults(spec.Input, shown, secret.Redacted), ArgumentsOptions{
+		Aliases: spec.Aliases, Defaults: spec.Defaults, Secret: spec.Redact != nil,
+	})
 	if notes != "" {
 		warn("input", notes)
 	}
-	c.properties = sync.OnceValue(func() []string { return declared(spec.Input) })
-	c.plain = sync.OnceValue(func() *plain { return plainOf(gjson.ParseBytes(spec.Input), 0) })
-	c.prepare = sync.OnceValue(func() *preparation { return newPreparation(&spec, c.properties()) })
-	if c.input != nil && (len(spec.Aliases) > 0 || len(spec.Defaults) > 0) {
-		for _, odd := range c.prepare().oddities(&spec, c) {
-			o.Warn(odd)
-		}
+	spec.Input = c.input.Schema()
+	for _, odd := range c.input.Oddities() {
+		o.Warn(named(&spec, odd))
 	}
-	c.walked.doubts = true
-	c.signature = sync.OnceValue(func() string { return signature(&spec, ": ", spec.Output) })
-	c.output = sync.OnceValue(func() *validators {
-		compiled, _ := compileSchema(spec.Output)
-		return compiled
-	})
+	c.signature = sync.OnceValue(func() string { return Signature(spec.Name, spec.Input, ": ", spec.Output) })
 	return &Entry{compiled: c, call: c.guard(fn.Call)}
 }
 
@@ -111,44 +94,31 @@ func (e *Entry) Signature() string {
 	return e.seen.withSeen(e.spec, e.signature)
 }
 
-// Declares tells whether the input schema declares this top-level property, in any of its branches.
-func (e *Entry) Declares(arg string) bool { return slices.Contains(e.properties(), arg) }
+// Summary is the first sentence of the function's description on one line, at most 120 characters; "" where there is no
+// description.
+func (e *Entry) Summary() string { return Summary(e.spec.Description) }
 
 // Argument is the name under which the input schema declares an argument that may be given by this name: the name
 // itself, what it is an alias of, or the one that differs from it in case and the separators _ and - only, unless the
 // schema takes keys of the caller's own; "" where there is none.
-func (e *Entry) Argument(name string) string {
-	if e.Declares(name) {
-		return name
-	}
-	return e.prepare().stands(name)
-}
+func (e *Entry) Argument(name string) string { return e.input.Name(name) }
 
 // Requires reports whether the input schema requires a top-level argument.
-func (e *Entry) Requires(argument string) bool {
-	for _, name := range gjson.GetBytes(e.spec.Input, "required").Array() {
-		if name.Str == argument {
-			return true
-		}
-	}
-	return false
-}
+func (e *Entry) Requires(argument string) bool { return e.input.Requires(argument) }
 
 // Properties are the top-level properties that the input schema declares in any of its branches, in its order. The
 // slice must not be changed.
-func (e *Entry) Properties() []string { return e.properties() }
+func (e *Entry) Properties() []string { return e.input.Names() }
 
-// CheckResult tells where a result does not fit the output schema, as Check does for arguments; nothing where there is no
-// output schema. Calls do not make this check: an answer that its source documents wrongly is an answer still. It is
-// for tests of sources.
-func (e *Entry) CheckResult(result []byte) []*fault.Error {
-	compact, f := compactJSON(result, maxResultDepth)
-	if f != nil {
-		return []*fault.Error{f}
-	}
-	faults, err := violations(context.Background(), e.spec, e.spec.Output, e.output(), compact, nil)
-	if err != nil {
-		return []*fault.Error{tooMuchWork("the result", err)}
-	}
-	return faults
+// Produces gives the JSON Schema types of what may stand at a path of the function's result, nil if that is not known.
+// Code reference_missing if its output schema forbids that there ever is a value, with the keys that there are and the nearest.
+func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
+	return e.output.TypesAt(e.spec.Name, e.spec.Output, path)
+}
+
+// Undeclared reports where a path takes a member that the output schema does not declare, though it allows it, and that
+// resembles one that it declares: reference_missing, with the nearest. nil: there is none. As a result may have what its
+// schema does not declare, it is no more than a warning. It knows of paths that Produces was asked for.
+func (e *Entry) Undeclared(path []Element) *fault.Error {
+	return e.output.Undeclared(e.spec.Name, e.spec.Output, path)
 }

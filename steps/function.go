@@ -99,7 +99,7 @@ func ParseTier(word string) (Tier, error) {
 }
 
 func unknownWord(what, word string, known []string) *fault.Error {
-	f := fault.New(fault.BadRequest, "unknown %s %q: use %s", what, shorten(word), strings.Join(known, ", "))
+	f := fault.New(fault.BadRequest, "unknown %s %q: use %s", what, fault.ClipRunes(word, 60), strings.Join(known, ", "))
 	f.Available, f.Nearest = known, fault.Nearest(word, known, 1)
 	return f
 }

@@ -179,7 +179,7 @@ func TestSecretArguments(t *testing.T) {
 // Arguments as deep as they may be, and a result as deep as it may be.
 func TestDepths(t *testing.T) {
 	t.Parallel()
-	for depth, want := range map[int]fault.Code{maxArgsDepth: "", maxArgsDepth + 1: fault.BadArguments} {
+	for depth, want := range map[int]fault.Code{MaxArgumentsDepth: "", MaxArgumentsDepth + 1: fault.BadArguments} {
 		e := calling(t, `{"type":"object"}`, nil, answering(`1`, nil))
 		if _, err := e.Call(t.Context(), []byte(nested(depth))); fault.CodeOf(err) != want {
 			t.Errorf("arguments %d deep: %v", depth, err)
@@ -188,7 +188,7 @@ func TestDepths(t *testing.T) {
 			t.Errorf("arguments %d deep: %v", depth, faults)
 		}
 	}
-	for depth, want := range map[int]fault.Code{maxResultDepth: "", maxResultDepth + 1: fault.Internal} {
+	for depth, want := range map[int]fault.Code{MaxResultDepth: "", MaxResultDepth + 1: fault.Internal} {
 		e := calling(t, "", nil, answering(nested(depth), nil))
 		if _, err := e.Call(t.Context(), nil); fault.CodeOf(err) != want {
 			t.Errorf("a result %d deep: %v", depth, err)

@@ -93,11 +93,11 @@ func checkName(name string) *fault.Error {
 	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
 	case FoldName(name) == "":
-		return fault.New(fault.BadRequest, "a function has the name %s: a name needs letters or digits", quote(name))
+		return fault.New(fault.BadRequest, "a function has the name %s: a name needs letters or digits", fault.Quote(name))
 	case len(name) > maxName:
-		return fault.New(fault.BadRequest, "the function name %s is longer than %d bytes", quote(name), maxName)
+		return fault.New(fault.BadRequest, "the function name %s is longer than %d bytes", fault.Quote(name), maxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unfit):
-		return fault.New(fault.BadRequest, "the function name %s holds blanks or control characters", quote(name))
+		return fault.New(fault.BadRequest, "the function name %s holds blanks or control characters", fault.Quote(name))
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func ambiguous(name string, fitting []*Entry) *fault.Error {
 	}
 	total := len(names)
 	names = names[:min(total, maxListed)]
-	f := fault.New(fault.UnknownFunction, "%s means any of %d functions: write one of %s", quote(name), total, strings.Join(names, ", "))
+	f := fault.New(fault.UnknownFunction, "%s means any of %d functions: write one of %s", fault.Quote(name), total, strings.Join(names, ", "))
 	f.Available = names
 	if f.Nearest = fault.Nearest(name, names, maxNearest); f.Nearest == nil {
 		f.Nearest = names[:min(len(names), maxNearest)]
@@ -151,7 +151,7 @@ func ambiguous(name string, fitting []*Entry) *fault.Error {
 }
 
 func (r *Registry) unknown(name string) *fault.Error {
-	f := fault.New(fault.UnknownFunction, "there is no function %s", quote(name))
+	f := fault.New(fault.UnknownFunction, "there is no function %s", fault.Quote(name))
 	if f.Nearest = r.nearest(name); f.Nearest != nil {
 		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}

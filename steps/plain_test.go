@@ -120,7 +120,7 @@ func TestPlainIsSound(t *testing.T) {
 		if p == nil {
 			t.Fatalf("%s is not plain", text)
 		}
-		compiled, notes := compileSchema(text)
+		compiled, notes := Compile(text)
 		if notes != "" {
 			t.Fatalf("%s: %s", text, notes)
 		}
@@ -130,7 +130,7 @@ func TestPlainIsSound(t *testing.T) {
 				continue
 			}
 			accepted++
-			faults, err := violations(context.Background(), &Spec{Name: "x", Input: text}, text, compiled, []byte(args), nil)
+			faults, err := compiled.violations(context.Background(), []byte(args), nil)
 			if err != nil || len(faults) > 0 {
 				t.Fatalf("%s is accepted by %s: %v %v", args, text, faults, err)
 			}

@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // preparation makes the arguments that were given those that the schema declares: aliases become the names that they
@@ -23,18 +22,17 @@ type preparation struct {
 
 type defaultArgument struct{ name, member string } // member is `"name":value`
 
-// newPreparation reads a spec's aliases and its defaults, which are a JSON object.
-func newPreparation(spec *Spec, declared []string) *preparation {
-	p := &preparation{declared: map[string]bool{}, aliases: map[string]string{}, spellings: spellingsOf(spec.Input, declared)}
+func newPreparation(schema []byte, o *ArgumentsOptions, declared []string) *preparation {
+	p := &preparation{declared: map[string]bool{}, aliases: map[string]string{}, spellings: spellingsOf(schema, declared)}
 	for _, name := range declared {
 		p.declared[name] = true
 	}
-	for alias, name := range spec.Aliases {
+	for alias, name := range o.Aliases {
 		if !slices.Contains(declared, alias) {
 			p.aliases[alias] = name
 		}
 	}
-	gjson.ParseBytes(spec.Defaults).ForEach(func(key, value gjson.Result) bool {
+	gjson.ParseBytes(o.Defaults).ForEach(func(key, value gjson.Result) bool {
 		p.defaults = append(p.defaults, defaultArgument{key.String(), key.Raw + ":" + value.Raw})
 		return true
 	})
@@ -100,26 +98,26 @@ func (p *preparation) changes(root gjson.Result) bool {
 }
 
 // oddities tells of aliases of what the schema does not declare, and of defaults that it does not take.
-func (p *preparation) oddities(spec *Spec, c *compiled) (odd []*fault.Error) {
+func (p *preparation) oddities(a *Arguments) (odd []*fault.Error) {
 	for alias, name := range p.aliases {
-		if !slices.Contains(c.properties(), name) {
-			f := fault.New(fault.BadRequest, "%s: the alias %s stands for %s, which the function does not declare", spec.Name, quote(alias), quote(name))
-			f.Nearest = fault.Nearest(name, c.properties(), 1)
+		if !p.declared[name] {
+			f := fault.New(fault.BadRequest, "the alias %s stands for %s, which the function does not declare", fault.Quote(alias), fault.Quote(name))
+			f.Nearest = fault.Nearest(name, a.names(), 1)
 			odd = append(odd, f)
 		}
 	}
-	if len(spec.Defaults) == 0 {
+	if len(p.defaults) == 0 {
 		return odd
 	}
 	given := make([]string, len(p.defaults))
 	for i, d := range p.defaults {
 		given[i] = fault.Key("", d.name)
 	}
-	faults, _ := (&Entry{compiled: c}).check(context.Background(), spec.Defaults, nil)
+	faults, _ := a.mistakes(context.Background(), a.options.Defaults, nil)
 	for _, f := range faults {
 		// What is missing is for the caller to give.
 		if slices.ContainsFunc(given, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
-			odd = append(odd, fault.New(fault.BadRequest, "%s: its default arguments do not fit its schema: %s", spec.Name, f.Message))
+			odd = append(odd, fault.New(fault.BadRequest, "its default arguments do not fit its schema: %s", f.Message))
 		}
 	}
 	return odd
@@ -216,80 +214,4 @@ func declaredHoles(holes []Hole, given map[string]string) []Hole {
 		}
 	}
 	return declared
-}
-
-// withDefaults is a function's input schema as an agent should read it: what has a default need not be given. It changes
-// the root alone; a schema that is no object, or has no such properties, stays as it is. A default that is redacted stays so.
-func withDefaults(schema, defaults json.RawMessage) json.RawMessage {
-	if len(defaults) == 0 || !gjson.ValidBytes(schema) {
-		return schema
-	}
-	values := map[string]string{}
-	gjson.ParseBytes(defaults).ForEach(func(key, value gjson.Result) bool {
-		values[key.String()] = value.Raw
-		return true
-	})
-	return mapMembers(schema, func(key string, value gjson.Result) string {
-		switch {
-		case key == "required" && value.IsArray():
-			return string(mapElements(value, func(name gjson.Result) bool { return values[name.String()] == "" }))
-		case key == "properties":
-			return string(mapMembers([]byte(value.Raw), func(name string, property gjson.Result) string {
-				if values[name] == "" || !property.IsObject() || property.Get("default").Str == secret.Redacted {
-					return property.Raw
-				}
-				return withDefault(property, values[name])
-			}))
-		}
-		return value.Raw
-	})
-}
-
-// withDefault puts a default into the schema of one property.
-func withDefault(property gjson.Result, value string) string {
-	without := mapMembers([]byte(property.Raw), func(key string, v gjson.Result) string {
-		if key == "default" {
-			return ""
-		}
-		return v.Raw
-	})
-	member := `"default":` + value + "}"
-	if len(without) > 2 {
-		member = "," + member
-	}
-	return string(without[:len(without)-1]) + member
-}
-
-// mapMembers rebuilds an object with what change makes of each member's value; "" leaves the member out. What is no
-// object stays as it is.
-func mapMembers(object []byte, change func(key string, value gjson.Result) string) []byte {
-	root := gjson.ParseBytes(object)
-	if !root.IsObject() {
-		return object
-	}
-	out := append(make([]byte, 0, len(object)+64), '{')
-	root.ForEach(func(key, value gjson.Result) bool {
-		if changed := change(key.String(), value); changed != "" {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(append(append(out, key.Raw...), ':'), changed...)
-		}
-		return true
-	})
-	return append(out, '}')
-}
-
-// mapElements rebuilds an array of those elements that keep accepts.
-func mapElements(array gjson.Result, keep func(gjson.Result) bool) []byte {
-	out := []byte{'['}
-	for _, element := range array.Array() {
-		if keep(element) {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, element.Raw...)
-		}
-	}
-	return append(out, ']')
 }

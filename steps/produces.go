@@ -1,11 +1,8 @@
 package steps
 
 import (
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 
@@ -20,15 +17,6 @@ type Element struct {
 	Optional bool   // where there is nothing, the walk ends in null
 }
 
-// Produces walks the function's output schema; see TypesAt.
-func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
-	if len(e.spec.Output) == 0 {
-		return nil, nil
-	}
-	found, f := e.walked.at(e.spec.Name, e.spec.Output, path)
-	return found.types, f
-}
-
 // kind tells elements apart whose keys are the same; no key has such a byte.
 func (e Element) kind() byte {
 	kind := byte(0xF8)
@@ -40,73 +28,8 @@ func (e Element) kind() byte {
 	return kind
 }
 
-// walkedPaths are what is known of some paths of one schema, as the same ones are asked for again and again.
-type walkedPaths struct {
-	doubts bool        // of a schema that is declared
-	some   atomic.Bool // a path of it was doubted: most schemas have none, and nothing is looked for then
-	mu     sync.RWMutex
-	paths  map[string]walked
-}
-
-type walked struct {
-	types []string
-	doubt *fault.Error // see Entry.Undeclared
-}
-
-// Bounds of what is kept of a function: paths, and bytes of each.
-const maxWalked, maxWalkedPath = 64, 128
-
-// at is what TypesAt and undeclared tell of a path. What is possible is kept.
-func (w *walkedPaths) at(name string, schema []byte, path []Element) (found walked, f *fault.Error) {
-	var room [128]byte
-	key := room[:0]
-	for _, element := range path {
-		key = append(append(key, element.kind()), element.Key...)
-	}
-	found, ok := w.get(key)
-	if ok {
-		return found, nil
-	}
-	if found.types, f = TypesAt(name, schema, path); f != nil {
-		return walked{}, f
-	}
-	if w.doubts {
-		if found.doubt = undeclared(name, schema, path); found.doubt != nil {
-			w.some.Store(true)
-		}
-	}
-	w.put(key, found)
-	return found, nil
-}
-
-func (w *walkedPaths) get(key []byte) (found walked, ok bool) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	found, ok = w.paths[string(key)]
-	return found, ok
-}
-
-func (w *walkedPaths) put(key []byte, found walked) {
-	if len(key) > maxWalkedPath {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.paths == nil || len(w.paths) >= maxWalked {
-		w.paths = map[string]walked{}
-	}
-	found.types = slices.Clip(found.types)
-	w.paths[string(key)] = found
-}
-
-// TypesAt walks a compact schema of what a function of that name gives: types are the JSON Schema types of what may stand at path,
-// nil when that is not known. Code reference_missing if the schema forbids that there ever is a value, with the keys that there are
-// and the nearest. If the schema is empty or silent, everything is possible. A walk over each element is forbidden if no element can
-// have the rest.
-func TypesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
-	if len(schema) == 0 {
-		return nil, nil
-	}
+// typesAt is Paths.TypesAt, of a schema that is not empty.
+func typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
 	p := producer{walker: newWalker(schema), path: path, known: map[situation]typeSet{}, deepest: -1}
 	found := p.walk(p.root, 0)
 	if found == 0 {
@@ -321,5 +244,5 @@ func (e Element) describe() string {
 	if e.Each || e.Index {
 		return "element " + e.String()
 	}
-	return "member " + quote(e.Key)
+	return "member " + fault.Quote(e.Key)
 }

@@ -67,7 +67,7 @@ func (r *Registry) With(fns ...Function) (*Registry, error) {
 	for i, entry := range entries {
 		names[i] = entry.spec.Name
 		if i > 0 && names[i] == names[i-1] {
-			return nil, fault.New(fault.BadRequest, "two functions have the name %s: rename one", quote(names[i]))
+			return nil, fault.New(fault.BadRequest, "two functions have the name %s: rename one", fault.Quote(names[i]))
 		}
 	}
 	if len(fns) > 0 {
@@ -81,11 +81,11 @@ func checkFunction(fn *Function) *fault.Error {
 		return f
 	}
 	if fn.Call == nil {
-		return fault.New(fault.BadRequest, "the function %s has nothing to call", quote(fn.Name))
+		return fault.New(fault.BadRequest, "the function %s has nothing to call", fault.Quote(fn.Name))
 	}
 	if len(fn.Defaults) > 0 {
-		if compact, f := compactJSON(fn.Defaults, maxArgsDepth); f != nil || compact[0] != '{' {
-			return fault.New(fault.BadRequest, "the default arguments of %s are no JSON object", quote(fn.Name))
+		if !isObject(fn.Defaults) {
+			return fault.New(fault.BadRequest, "the default arguments of %s are no JSON object", fault.Quote(fn.Name))
 		}
 	}
 	heavy := []string{"", "auto", "always", "never"}
@@ -222,3 +222,9 @@ func (r *Registry) Has(name string) bool {
 
 // Len is the number of functions in this view.
 func (r *Registry) Len() int { return r.length }
+
+// isObject tells whether arguments are a JSON object.
+func isObject(args []byte) bool {
+	compact, f := compactJSON(args, MaxArgumentsDepth)
+	return f == nil && compact[0] == '{'
+}

@@ -18,8 +18,8 @@ const maxSchemaBytes, maxSchemaDepth, maxSubschemas = 4 << 20, 100, 5000
 // schemaURL names every schema to the compiler; it is never loaded.
 const schemaURL = "onecall:///schema"
 
-// soundSchema gives the schema in compact JSON, or nothing and a note when it cannot be a schema.
-func soundSchema(schema []byte) (compact []byte, note string) {
+// Sound gives a schema in compact JSON, or nothing and a note when it cannot be a schema.
+func Sound(schema []byte) (compact []byte, note string) {
 	if len(schema) == 0 {
 		return nil, ""
 	}
@@ -33,14 +33,14 @@ func soundSchema(schema []byte) (compact []byte, note string) {
 	return compact, ""
 }
 
-// compileSchema compiles a schema of any draft for the checks of arguments. It returns nil where there is nothing to
-// check; notes tell which parts are not checked, and why.
-func compileSchema(schema []byte) (*validators, string) {
+// Compile compiles a schema of any draft. It returns nil where there is nothing to check; notes tell which parts are not
+// checked, and why.
+func Compile(schema []byte) (v *Validator, notes string) {
 	first, notes := compileValidator(schema)
 	if first == nil {
 		return nil, notes
 	}
-	return &validators{schema: schema, idle: []*validator{first}}, notes
+	return &Validator{schema: schema, idle: []*validator{first}}, notes
 }
 
 func compileValidator(schema []byte) (compiled *validator, notes string) {
@@ -116,8 +116,8 @@ const maxText = 2000
 
 func bounded(text string) string { return fault.Clip(text, maxText) }
 
-// declared lists the top-level properties of a schema through references and branches, in the order written.
-func declared(schema []byte) []string {
+// Properties lists the top-level properties of a schema through references and branches, in the order written.
+func Properties(schema []byte) []string {
 	var names []string
 	known, visited := map[string]bool{}, map[int]bool{}
 	w := newWalker(schema)

@@ -141,10 +141,10 @@ func TestProperties(t *testing.T) {
 	if got := e.Properties(); !slices.Equal(got, []string{"b", "a", "c", "d", "e"}) {
 		t.Errorf("got %v", got)
 	}
-	if !e.Declares("d") || e.Declares("inner") || e.Declares("x") {
-		t.Error("Declares does not know the properties")
+	if e.Argument("d") != "d" || e.Argument("inner") != "" || e.Argument("x") != "" {
+		t.Error("Argument does not know the properties")
 	}
-	if e, _ := entry(t, "", ""); e.Properties() != nil || e.Declares("a") {
+	if e, _ := entry(t, "", ""); e.Properties() != nil || e.Argument("a") != "" {
 		t.Error("without a schema there are properties")
 	}
 }

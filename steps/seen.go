@@ -14,7 +14,7 @@ type Seen struct {
 	// Rare reports whether a path that Schema forbids was in a result, though not in enough of them to stand in Schema.
 	Rare func(path []Element) bool
 
-	walked walkedPaths // of Schema
+	paths Paths // of Schema
 }
 
 // seen gives what is known now, and keeps the signature that was made of it last.
@@ -62,7 +62,7 @@ func (e *Entry) Unseen(path []Element) *fault.Error {
 	if known == nil {
 		return nil
 	}
-	_, f := known.walked.at(e.spec.Name, known.Schema, path)
+	_, f := known.paths.TypesAt(e.spec.Name, known.Schema, path)
 	if f == nil || known.Rare(path) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (s *seen) withSeen(spec *Spec, unseen func() string) string {
 	if last := s.signature.Load(); last != nil && last.of == known {
 		return last.text
 	}
-	text := signature(spec, " seen: ", known.Schema)
+	text := Signature(spec.Name, spec.Input, " seen: ", known.Schema)
 	s.signature.Store(&seenSignature{known, text})
 	return text
 }

@@ -29,13 +29,13 @@ func (r *report) wording(v *violation) string {
 	case *kind.Required:
 		return "missing " + quoted(k.Missing)
 	case *kind.Dependency:
-		return quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
+		return fault.Quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
 	case *kind.DependentRequired:
-		return quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
+		return fault.Quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
 	case *kind.AdditionalProperties:
 		return "unknown argument " + quoted(slices.Sorted(slices.Values(k.Properties)))
 	case *kind.PropertyNames:
-		return "the key " + quote(k.Property) + " is not allowed"
+		return "the key " + fault.Quote(k.Property) + " is not allowed"
 	case *kind.FalseSchema, *kind.Not:
 		return "is not allowed"
 	case *kind.AnyOf:
@@ -185,7 +185,7 @@ func (r *report) got(value any) string {
 // show writes a value for a message, shortened.
 func show(value any) string {
 	if text, ok := value.(string); ok {
-		return quote(text)
+		return fault.Quote(text)
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -213,7 +213,7 @@ func quoted(names []string) string {
 			shown = append(shown, fmt.Sprintf("and %d more", len(names)-i))
 			break
 		}
-		shown = append(shown, quote(name))
+		shown = append(shown, fault.Quote(name))
 	}
 	return strings.Join(shown, ", ")
 }
@@ -226,3 +226,9 @@ func rational(r *big.Rat) string {
 	f, _ := r.Float64()
 	return fmt.Sprint(f)
 }
+
+// maxShown bounds, in characters, what a message shows of one value: a longer one may be a secret or a document.
+const maxShown = 60
+
+// shorten cuts a text for a message, between characters.
+func shorten(text string) string { return fault.ClipRunes(text, maxShown+1) }

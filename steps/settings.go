@@ -114,7 +114,7 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 		case f != nil:
 			add("/rename", f)
 		case isPattern:
-			add("/rename", fault.New(fault.BadRequest, "%s may fit several functions, and only one can have the name: write the function's whole name", quote(s.Pattern)))
+			add("/rename", fault.New(fault.BadRequest, "%s may fit several functions, and only one can have the name: write the function's whole name", fault.Quote(s.Pattern)))
 		}
 	}
 	if s.Heavy != nil {
@@ -128,7 +128,7 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 		}
 	}
 	if len(s.Defaults) > 0 {
-		if compact, f := compactJSON(s.Defaults, maxArgsDepth); f != nil || compact[0] != '{' {
+		if !isObject(s.Defaults) {
 			add("/defaults", fault.New(fault.BadRequest, "must be an object of arguments"))
 		}
 	}
@@ -217,7 +217,7 @@ func (s *Setting) aliasesFor(input json.RawMessage) map[string]string {
 	if len(s.CommonAliases) == 0 || !gjson.ValidBytes(input) {
 		return s.Aliases
 	}
-	aliases, names := map[string]string{}, declared(input)
+	aliases, names := map[string]string{}, Properties(input)
 	for alias, name := range s.CommonAliases {
 		if slices.Contains(names, name) {
 			aliases[alias] = name
@@ -332,7 +332,7 @@ func (s *Settings) Unused(names []string) []*fault.Error {
 		if s.used[one] {
 			continue
 		}
-		f := fault.New(fault.UnknownFunction, "%s fits no function", quote(one.Pattern)).Under(fault.Index("", one.at))
+		f := fault.New(fault.UnknownFunction, "%s fits no function", fault.Quote(one.Pattern)).Under(fault.Index("", one.at))
 		f.Nearest = fault.Nearest(one.Pattern, names, 3)
 		unused = append(unused, f)
 	}

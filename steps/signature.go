@@ -6,15 +6,15 @@ import "strings"
 // the arguments are written less deep, and the depth to which objects in arguments are written out.
 const maxSignature, resultShare, argumentDepth = 390, 120, 3
 
-// signature writes a function's signature. Arguments are as deep as there is room beside the names of the result's members; the
+// Signature writes a function's signature, of its name and the schemas of its arguments and its result. Arguments are as deep as there is room beside the names of the result's members; the
 // result takes the rest, behind the text before.
-func signature(spec *Spec, before string, output []byte) string {
+func Signature(name string, input []byte, before string, output []byte) string {
 	result := newTypeWriter(output, maxNodes)
-	text, share := spec.Name, 0
+	text, share := name, 0
 	if names := result.line(resultShare); names != "" {
 		share = cost(before + names)
 	}
-	text += argumentsText(spec.Input, maxSignature-len(text)-share)
+	text += argumentsText(input, maxSignature-len(text)-share)
 	if share == 0 {
 		return text
 	}

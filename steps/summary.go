@@ -8,28 +8,8 @@ import (
 // maxSummary bounds a summary, in characters.
 const maxSummary = 120
 
-// MaxDescription bounds the description of a function, in bytes, and likewise of what a client reads in schemas: clients cut what
-// is longer.
-const MaxDescription = 2048
-
-// BoundDescription cuts a description to MaxDescription bytes, an ellipsis included, between characters.
-func BoundDescription(text string) string {
-	const ellipsis = "…"
-	if len(text) <= MaxDescription {
-		return text
-	}
-	end := MaxDescription - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + ellipsis
-}
-
-// Summary is the first sentence of the function's description on one line, at most 120 characters; "" where there is no
-// description.
-func (e *Entry) Summary() string { return summary(e.spec.Description) }
-
-func summary(description string) string {
+// Summary is the first sentence of a description on one line, at most 120 characters; "" where there is no description.
+func Summary(description string) string {
 	text := strings.Join(strings.Fields(description), " ")
 	for i := 0; i < len(text); i++ {
 		next := strings.IndexAny(text[i:], ".!?")

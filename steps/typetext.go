@@ -11,13 +11,13 @@ import (
 // line and for an outline, and the objects that may turn out too long for a line before its text is final.
 const maxEnum, maxDefault, maxNodes, maxOutlineNodes, maxMisses = 8, 24, 300, 3000, 6
 
-// TypeText writes a JSON Schema as a type, in the manner of TypeScript, on one line:
+// typeText writes a JSON Schema as a type, in the manner of TypeScript, on one line:
 //
 //	{count: integer, files: {path: string, matches: {line, text}[]}[]}
 //
 // The names of members come first, breadth first, then their types, both as far as limit bytes allow; what is left out is "…".
 // Only the shortest form may be longer than limit. A schema that allows anything, or is not JSON, gives "".
-func TypeText(schema []byte, limit int) string { return newTypeWriter(schema, maxNodes).line(limit) }
+func typeText(schema []byte, limit int) string { return newTypeWriter(schema, maxNodes).line(limit) }
 
 // Outline writes a JSON Schema as a type with one member a line and its description behind it: whole, but for objects that stand
 // in one of their own kind, and for what lies deepest in a very large schema. A schema that allows anything gives "any".
@@ -185,7 +185,7 @@ func (w *typeWriter) load(o *object) {
 				continue
 			}
 			schema := s.members[name]
-			m := property{name: key(name), required: required, union: w.union(schema, o, 0), comment: summary(w.either(schema, "description").Str)}
+			m := property{name: key(name), required: required, union: w.union(schema, o, 0), comment: Summary(w.either(schema, "description").Str)}
 			if !required {
 				m.initial = initial(w.either(schema, "default"))
 			}

@@ -32,7 +32,7 @@ func TestTypeText(t *testing.T) {
 		{`{}`, 400, ""}, {``, 400, ""}, {`true`, 400, ""}, {`{"type":"object"}`, 400, "object"}, {`{"type":"string"}`, 1, "string"},
 	}
 	for _, test := range tests {
-		if got := TypeText([]byte(test.schema), test.limit); got != test.want {
+		if got := typeText([]byte(test.schema), test.limit); got != test.want {
 			t.Errorf("%d bytes of %s\n got %s\nwant %s", test.limit, test.schema, got, test.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/tidwall/gjson"
 )
 
@@ -111,12 +112,12 @@ func key(name string) string {
 	if name != "" && strings.Trim(name, plain) == "" {
 		return name
 	}
-	return quote(name)
+	return fault.Quote(name)
 }
 
 func literal(value gjson.Result) string {
 	if value.Type == gjson.String {
-		return quote(value.Str)
+		return fault.Quote(value.Str)
 	}
 	if len(value.Raw) > maxDefault {
 		return "…"

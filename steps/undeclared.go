@@ -11,17 +11,6 @@ import (
 // maxBranches bounds the schemas of one place that undeclared looks at together.
 const maxBranches = 64
 
-// Undeclared reports where a path takes a member that the output schema does not declare, though it allows it, and that
-// resembles one that it declares: reference_missing, with the nearest. nil: there is none. As a result may have what its
-// schema does not declare, it is no more than a warning. It knows of paths that Produces was asked for.
-func (e *Entry) Undeclared(path []Element) *fault.Error {
-	if len(path) == 0 || !e.walked.some.Load() {
-		return nil
-	}
-	found, _ := e.walked.at(e.spec.Name, e.spec.Output, path)
-	return found.doubt
-}
-
 // undeclared walks a path through all schemas that may hold at each place, up to one that says nothing.
 func undeclared(name string, schema []byte, path []Element) *fault.Error {
 	w := newWalker(schema)

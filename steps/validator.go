@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // The work of one validation is counted in schemas that are applied to values, with the branches of each and the
@@ -86,23 +88,24 @@ func (v *validator) count(compiler *jsonschema.Compiler, doc *document) {
 	}
 }
 
-// validators are the validators of one schema that have nothing to do. There is one from the start, and as many as have
-// ever been needed at once, up to maxIdle. nil allows everything.
-type validators struct {
+// Validator checks values against a compiled schema. It may be used by many goroutines: it keeps as many of the library's
+// validators as have ever been needed at once, up to maxIdle, and one from the start.
+type Validator struct {
 	schema []byte
+	secret bool // faults show no values
 	mu     sync.Mutex
 	idle   []*validator
 }
 
 const maxIdle = 8
 
-func (p *validators) validate(ctx context.Context, value any, size int) (*violation, error) {
+func (p *Validator) validate(ctx context.Context, value any, size int) (*violation, error) {
 	v := p.take()
 	defer p.put(v)
 	return v.validate(ctx, value, size)
 }
 
-func (p *validators) take() *validator {
+func (p *Validator) take() *validator {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last := len(p.idle) - 1; last >= 0 {
@@ -114,10 +117,42 @@ func (p *validators) take() *validator {
 	return v
 }
 
-func (p *validators) put(v *validator) {
+func (p *Validator) put(v *validator) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle) < maxIdle {
 		p.idle = append(p.idle, v)
 	}
+}
+
+// Check tells where a JSON value breaks the schema: at most 20 faults of code bad_arguments, sorted by place. It is for
+// tests of sources: calls do not check results, as an answer that its source documents wrongly is an answer still.
+func (p *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
+	compact, f := compactJSON(value, MaxResultDepth)
+	if f != nil {
+		return []*fault.Error{f}
+	}
+	faults, err := p.violations(ctx, compact, nil)
+	if err != nil {
+		return []*fault.Error{tooMuchWork("the value", err)}
+	}
+	return faults
+}
+
+// violations validates a compact value, except for the holes.
+func (p *Validator) violations(ctx context.Context, compact []byte, holes []hole) ([]*fault.Error, error) {
+	r := newReport(p.schema, p.secret, holes)
+	value, f := decode(compact)
+	if f != nil {
+		return []*fault.Error{r.undecoded(f)}, nil
+	}
+	for _, h := range holes {
+		h.fill(value)
+	}
+	tree, err := p.validate(ctx, value, len(compact))
+	if tree == nil || err != nil {
+		return nil, err
+	}
+	r.value = value
+	return r.faults(tree), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // listingSchema is the output schema of a function as real ones are: closed, with objects in arrays.
@@ -56,7 +57,7 @@ func BenchmarkCheck(b *testing.B) {
 				b.Fatal(err)
 			}
 			if arm.seen != "" {
-				seen := &steps.Seen{Schema: json.RawMessage(arm.seen), Rare: func([]steps.Element) bool { return false }}
+				seen := &steps.Seen{Schema: json.RawMessage(arm.seen), Rare: func([]schema.Element) bool { return false }}
 				registry = registry.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
 					return call, func() *steps.Seen { return seen }
 				})

@@ -8,6 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // checkArguments checks the step's arguments against its function's input schema as far as they are known: literals
@@ -20,7 +21,7 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	}
 	uses := p.args.Uses()
 	c.checkFirstRound(uses)
-	holes := make([]steps.Hole, 0, len(uses))
+	holes := make([]schema.Hole, 0, len(uses))
 	for _, u := range uses {
 		v, f := c.produced(l, p, &u)
 		if f != nil {
@@ -29,10 +30,10 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		if !u.Whole {
 			v.types = []string{"string"}
 		}
-		holes = append(holes, steps.Hole{At: strings.TrimPrefix(u.At, argsAt), Types: v.types})
+		holes = append(holes, schema.Hole{At: strings.TrimPrefix(u.At, argsAt), Types: v.types})
 	}
 	for _, at := range p.args.Broken() {
-		holes = append(holes, steps.Hole{At: strings.TrimPrefix(at, argsAt)})
+		holes = append(holes, schema.Hole{At: strings.TrimPrefix(at, argsAt)})
 	}
 	if len(p.fn.Spec().Input) == 0 {
 		return

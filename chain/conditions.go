@@ -7,6 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // expression compiles what the step computes: it reads what select reads, but for $result.
@@ -87,7 +88,7 @@ func compileText[T interface {
 // elements is the origin of the elements of an array, which a field needs. What is never an array is a fault.
 func (c *compiler) elements(v value, at, field, text string) origin {
 	if v.types == nil || slices.Contains(v.types, "array") {
-		return v.at([]steps.Element{anyElement})
+		return v.at([]schema.Element{anyElement})
 	}
 	remedy := ""
 	switch {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // Delivery says how a value is handed out.
@@ -28,7 +28,7 @@ func (e *Engine) Deliver(ctx context.Context, value []byte, d *Delivery, caller 
 			return s.failure(ctx, f)
 		}
 	}
-	compact, err := steps.Compact(value)
+	compact, err := schema.Compact(value)
 	if err != nil {
 		return s.failure(ctx, fault.New(fault.Internal, "a defect of onecall: what was to be answered is not JSON"))
 	}

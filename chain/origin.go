@@ -11,13 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // origin says where a value comes from, as far as that is known before anything runs: from a path in what a function gives. The zero
 // value is that of a value of which nothing is known.
 type origin struct {
 	fn     *steps.Entry // nil: not known
-	path   []steps.Element
+	path   []schema.Element
 	arrays int      // how many [*] at the start of path stand for arrays around what fn gives: of a forEach, of repeat.collect
 	also   []string // types that the value may have instead, as nothing or another value may stand in its place
 }
@@ -29,17 +30,17 @@ type stepOrigins struct {
 }
 
 var (
-	eachElement = steps.Element{Each: true}
-	anyElement  = steps.Element{Index: true, Key: "*"}
+	eachElement = schema.Element{Each: true}
+	anyElement  = schema.Element{Index: true, Key: "*"}
 )
 
 // at is the origin of what stands at a path in the value. In what [*] has made, an index chooses one element of those that were
 // mapped.
-func (o origin) at(path []steps.Element) origin {
+func (o origin) at(path []schema.Element) origin {
 	if len(path) == 0 {
 		return o
 	}
-	full := append(make([]steps.Element, 0, len(o.path)+len(path)), o.path...)
+	full := append(make([]schema.Element, 0, len(o.path)+len(path)), o.path...)
 	for i := range full {
 		if full[i].Each && len(path) > 0 {
 			full[i], path = path[0], path[1:]
@@ -114,7 +115,7 @@ func (c *compiler) produced(l *level, p *plannedStep, u *refs.Use) (v value, f *
 	if from.fn == nil && from.arrays == 0 {
 		return value{}, nil
 	}
-	var room [8]steps.Element
+	var room [8]schema.Element
 	path, flat := elementsOf(room[:0], u.Path)
 	v.origin = from.at(path)
 	if v.types, f = v.origin.types(); f != nil {
@@ -178,15 +179,15 @@ func (c *compiler) origin(l *level, p *plannedStep, u *refs.Use) origin {
 }
 
 // elementsOf appends a reference's path as steps take it, up to [**], whose elements are not known.
-func elementsOf(elements []steps.Element, path []refs.Segment) (all []steps.Element, flat bool) {
+func elementsOf(elements []schema.Element, path []refs.Segment) (all []schema.Element, flat bool) {
 	for _, segment := range path {
 		switch segment.Kind {
 		case refs.Flat:
 			return elements, true
 		case refs.At:
-			elements = append(elements, steps.Element{Key: itoa(segment.Index), Index: true})
+			elements = append(elements, schema.Element{Key: itoa(segment.Index), Index: true})
 		default:
-			elements = append(elements, steps.Element{Key: segment.Key, Each: segment.Kind == refs.Each})
+			elements = append(elements, schema.Element{Key: segment.Key, Each: segment.Kind == refs.Each})
 		}
 	}
 	return elements, false
@@ -232,7 +233,7 @@ func (v *value) arrayMembers() iter.Seq[string] {
 			return
 		}
 		gjson.GetBytes(v.fn.Spec().Output, "properties").ForEach(func(name, _ gjson.Result) bool {
-			types, _ := v.at([]steps.Element{{Key: name.String()}}).types()
+			types, _ := v.at([]schema.Element{{Key: name.String()}}).types()
 			return !slices.Equal(types, []string{"array"}) || yield(name.String())
 		})
 	}

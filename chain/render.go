@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // render writes the draft with a trim, and tells whether it fits the budget. usage.tokens is what the whole text costs,
@@ -193,7 +193,7 @@ func (d *draft) renderError(w *writer, t *trim) {
 
 // jsonOrText is a body as JSON: what is not is a text.
 func jsonOrText(body []byte) []byte {
-	if compact, err := steps.Compact(body); err == nil {
+	if compact, err := schema.Compact(body); err == nil {
 		return compact
 	}
 	return appendString(nil, string(body))
@@ -260,7 +260,7 @@ func (d *draft) renderSchema(w *writer, t *trim) {
 		return
 	}
 	if max(d.teaches, t.schema) == schemaWhole {
-		if input, err := steps.Compact(d.failed.Spec().Input); err == nil && len(input) > 0 {
+		if input, err := schema.Compact(d.failed.Spec().Input); err == nil && len(input) > 0 {
 			w.raw("inputSchema", input)
 			return
 		}

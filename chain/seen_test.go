@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
+	stepschema "github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // seenRegistry has one function that declares no result and whose results were seen.
@@ -21,7 +22,7 @@ func seenRegistry(t *testing.T) *steps.Registry {
 	}
 	seen := &steps.Seen{Schema: []byte(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},` +
 		`"tags":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"total":{"type":"integer"}},"additionalProperties":false}`),
-		Rare: func(path []steps.Element) bool { return path[0].Key == "rare" }}
+		Rare: func(path []stepschema.Element) bool { return path[0].Key == "rare" }}
 	return r.Learn(func(_ *steps.Spec, call steps.Call) (steps.Call, func() *steps.Seen) {
 		return call, func() *steps.Seen { return seen }
 	})

@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
+
+// maxErrorText bounds, in bytes, the text of an error without a code.
+const maxErrorText = 2000
 
 // grace is how long a function may take to return after its context is done, before it is abandoned.
 const grace = 100 * time.Millisecond
@@ -147,7 +151,7 @@ func (c *compiled) guard(raw Call) Call {
 		if result, err = raw(ctx, args); err != nil {
 			return nil, c.coded(ctx, err)
 		}
-		compact, f := compactJSON(result, MaxResultDepth)
+		compact, f := schema.CompactWithin(result, schema.MaxResultDepth)
 		switch {
 		case f != nil:
 			f.Code, f.Message = fault.Internal, c.spec.Name+" answered what is not JSON: "+f.Message
@@ -187,7 +191,7 @@ func (c *compiled) coded(ctx context.Context, err error) *fault.Error {
 	case ok:
 		return f
 	}
-	f = fault.New(fault.FunctionFailed, "%s: %s", c.spec.Name, fault.Clip(strings.TrimSpace(err.Error()), maxText))
+	f = fault.New(fault.FunctionFailed, "%s: %s", c.spec.Name, fault.Clip(strings.TrimSpace(err.Error()), maxErrorText))
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.Code = fault.Timeout
 	}

@@ -78,7 +78,7 @@ func TestCallAnswers(t *testing.T) {
 				if !strings.Contains(f.Message, test.message) || strings.Contains(f.Message, "secret") || strings.Contains(f.Message, "goroutine") {
 					t.Errorf("the message is %q", f.Message)
 				}
-				if len(f.Message) > maxText+100 {
+				if len(f.Message) > maxErrorText+100 {
 					t.Errorf("the message has %d bytes", len(f.Message))
 				}
 				if test.name == "panic" && (!strings.Contains(f.Err.Error(), "secret value") || !strings.Contains(f.Err.Error(), "call_test.go")) {

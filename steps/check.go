@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // Check finds what is wrong with arguments of which some places are not known: only what no value of the holes could
@@ -12,12 +13,12 @@ import (
 // is the place in args, which the message repeats, Available and Nearest are the properties or values that would do.
 // If the function has secrets (Spec.Redact), keys are shown and values are not. A check
 // that takes more than two seconds, or more work than the size of the arguments allows, finds nothing: Call decides then.
-func (e *Entry) Check(args []byte, holes []Hole) []*fault.Error {
+func (e *Entry) Check(args []byte, holes []schema.Hole) []*fault.Error {
 	return e.input.Check(args, holes, e.inspect)
 }
 
 // inspect asks the function itself about arguments that fit its schema.
-func (e *Entry) inspect(args []byte, holes []Hole) (f *fault.Error) {
+func (e *Entry) inspect(args []byte, holes []schema.Hole) (f *fault.Error) {
 	if e.spec.Check == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // Entry is a function in a registry, compiled. It may be used by many goroutines.
@@ -23,11 +24,11 @@ type observer = func(ctx context.Context, spec *Spec, args, result []byte, err e
 // compiled is what is worked out of a function once, at registration or at first use.
 type compiled struct {
 	spec      *Spec
-	input     *Arguments
+	input     *schema.Arguments
 	prompt    bool
 	maxResult int64
 	signature func() string
-	output    Paths // of the output schema
+	output    schema.Paths // of the output schema
 }
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {
@@ -37,16 +38,16 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
 	spec.Description = BoundDescription(spec.Description)
-	spec.Defaults, _ = compactJSON(spec.Defaults, MaxArgumentsDepth)
+	spec.Defaults, _ = schema.CompactWithin(spec.Defaults, schema.MaxArgumentsDepth)
 	shown := withoutSecrets(&spec)
 	if o.Scrubber != nil {
 		shown = o.Scrubber.JSON(shown)
 	}
 	var notes string
-	if spec.Output, notes = Sound(spec.Output); notes != "" {
+	if spec.Output, notes = schema.Sound(spec.Output); notes != "" {
 		warn("output", notes)
 	}
-	c.input, notes = NewArguments(WithDefaults(spec.Input, shown, secret.Redacted), ArgumentsOptions{
+	c.input, notes = schema.NewArguments(schema.WithDefaults(spec.Input, shown, secret.Redacted), schema.ArgumentsOptions{
 		Aliases: spec.Aliases, Defaults: spec.Defaults, Secret: spec.Redact != nil,
 	})
 	if notes != "" {
@@ -56,7 +57,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	for _, odd := range c.input.Oddities() {
 		o.Warn(named(&spec, odd))
 	}
-	c.signature = sync.OnceValue(func() string { return Signature(spec.Name, spec.Input, ": ", spec.Output) })
+	c.signature = sync.OnceValue(func() string { return schema.Signature(spec.Name, spec.Input, ": ", spec.Output) })
 	return &Entry{compiled: c, call: c.guard(fn.Call)}
 }
 
@@ -96,7 +97,7 @@ func (e *Entry) Signature() string {
 
 // Summary is the first sentence of the function's description on one line, at most 120 characters; "" where there is no
 // description.
-func (e *Entry) Summary() string { return Summary(e.spec.Description) }
+func (e *Entry) Summary() string { return schema.Summary(e.spec.Description) }
 
 // Argument is the name under which the input schema declares an argument that may be given by this name: the name
 // itself, what it is an alias of, or the one that differs from it in case and the separators _ and - only, unless the
@@ -112,13 +113,13 @@ func (e *Entry) Properties() []string { return e.input.Names() }
 
 // Produces gives the JSON Schema types of what may stand at a path of the function's result, nil if that is not known.
 // Code reference_missing if its output schema forbids that there ever is a value, with the keys that there are and the nearest.
-func (e *Entry) Produces(path []Element) (types []string, f *fault.Error) {
+func (e *Entry) Produces(path []schema.Element) (types []string, f *fault.Error) {
 	return e.output.TypesAt(e.spec.Name, e.spec.Output, path)
 }
 
 // Undeclared reports where a path takes a member that the output schema does not declare, though it allows it, and that
 // resembles one that it declares: reference_missing, with the nearest. nil: there is none. As a result may have what its
 // schema does not declare, it is no more than a warning. It knows of paths that Produces was asked for.
-func (e *Entry) Undeclared(path []Element) *fault.Error {
+func (e *Entry) Undeclared(path []schema.Element) *fault.Error {
 	return e.output.Undeclared(e.spec.Name, e.spec.Output, path)
 }

@@ -2,14 +2,12 @@ package steps
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // recursive has a tree of alternatives that grows by four with each level of the arguments.
@@ -25,19 +23,19 @@ func nested(depth int) string {
 // finds nothing.
 func TestExponentialValidation(t *testing.T) {
 	t.Parallel()
-	schemas := map[string]string{
+	hostile := map[string]string{
 		"alternatives": recursive,
 		"patterns":     `{"not":{"$ref":"#/$defs/n"},"$defs":{"n":{"type":"object","patternProperties":{"a":{"$ref":"#/$defs/n"},"^a":{"$ref":"#/$defs/n"},"a$":{"$ref":"#/$defs/n"}}}}}`,
 		"dependent":    `{"$ref":"#/$defs/n","$defs":{"m":{"properties":{"a":{"$ref":"#/$defs/n"}}},"n":{"type":"object","dependentSchemas":{"a":{"allOf":[{"$ref":"#/$defs/m"},{"$ref":"#/$defs/m"},{"$ref":"#/$defs/m"}]}}}}}`,
 	}
-	for name, schema := range schemas {
+	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := calling(t, schema, nil, answering(`1`, nil))
+			e := calling(t, text, nil, answering(`1`, nil))
 			if _, err := e.Call(t.Context(), []byte(nested(40))); fault.CodeOf(err) != fault.LimitExceeded {
 				t.Errorf("got %v", err)
 			}
-			if faults := e.Check([]byte(nested(40)), []Hole{{At: "/x"}}); faults != nil {
+			if faults := e.Check([]byte(nested(40)), []schema.Hole{{At: "/x"}}); faults != nil {
 				t.Errorf("the check of a plan finds %v", faults)
 			}
 			args := `{"text":"` + strings.Repeat("x", 1<<20) + `","a":` + nested(40) + `}` // allowed much work
@@ -54,132 +52,10 @@ func TestExponentialValidation(t *testing.T) {
 	}
 }
 
-// What alternatives within alternatives say stays short.
-func TestAlternativesOfAlternatives(t *testing.T) {
-	t.Parallel()
-	e, _ := entry(t, recursive, "")
-	faults := e.Check([]byte(nested(6)), nil)
-	if len(faults) != 1 || len(faults[0].Message) > maxSentence+100 || !strings.Contains(faults[0].Message, "fits none of 4 alternatives") {
-		t.Errorf("got %v", faults)
-	}
-}
-
-// Many mistakes cost no more than the first of them, and are counted.
-func TestManyMistakes(t *testing.T) {
-	t.Parallel()
-	const many = 20_000
-	var properties, keys, items strings.Builder
-	for i := range 300 {
-		fmt.Fprintf(&properties, `"property_%d":{"type":"integer"},`, i)
-	}
-	for i := range many {
-		fmt.Fprintf(&keys, `"unknown_%06d":%d,`, i, i)
-		items.WriteString(`"x",`)
-	}
-	tests := []struct {
-		name, schema, args string
-		want               int // mistakes that are not told one by one
-	}{
-		{"unknown keys", `{"properties":{` + strings.TrimSuffix(properties.String(), ",") + `},"additionalProperties":false}`,
-			`{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
-		{"misspelt keys", `{"required":["name"],"properties":{` + properties.String() + `"name":{}}}`, `{` + strings.TrimSuffix(keys.String(), ",") + `}`, 0},
-		{"unfit keys", `{"propertyNames":{"maxLength":3}}`, `{` + strings.TrimSuffix(keys.String(), ",") + `}`, many - maxFaults},
-		{"elements", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(items.String(), ",") + `]}`, many - maxFaults},
-		{"large exponents", `{"properties":{"a":{"items":{"type":"integer"}}}}`, `{"a":[` + strings.TrimSuffix(strings.Repeat("1e9999,", many), ",") + `]}`, 0},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			e, _ := entry(t, test.schema, "")
-			faults := e.Check([]byte(test.args), nil)
-			if len(faults) == 0 || len(faults) > maxFaults {
-				t.Fatalf("%d faults", len(faults))
-			}
-			told := ""
-			if test.want > 0 {
-				told = " (and " + strconv.Itoa(test.want) + " more)"
-			}
-			if last := faults[len(faults)-1].Message; !strings.HasSuffix(last, told) || told == "" && strings.Contains(last, "more)") {
-				t.Errorf("the last fault is %q", last)
-			}
-			_, err := e.Call(t.Context(), []byte(test.args))
-			if f, _ := fault.As(err); f == nil || f.Code != fault.BadArguments || len(f.Message) > maxJoined+100 {
-				t.Errorf("the call: %v", err)
-			}
-		})
-	}
-}
-
-// BenchmarkUnknownKeys has arguments of which no key is known; time should grow as their number does. The baseline
-// decodes them.
-func BenchmarkUnknownKeys(b *testing.B) {
-	e, _ := entry(b, grepSchema, "")
-	for _, n := range []int{1000, 10_000, 100_000} {
-		var keys strings.Builder
-		for i := range n {
-			fmt.Fprintf(&keys, `"unknown_%06d":%d,`, i, i)
-		}
-		args := []byte(`{` + strings.TrimSuffix(keys.String(), ",") + `}`)
-		b.Run(fmt.Sprintf("check/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				if faults := e.Check(args, nil); len(faults) != maxFaults {
-					b.Fatal(faults)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("baseline/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				if _, f := decode(args); f != nil {
-					b.Fatal(f)
-				}
-			}
-		})
-	}
-}
-
-// Values of arguments that may be secret are not shown; keys are, since who mistyped one must learn which.
-func TestSecretArguments(t *testing.T) {
-	t.Parallel()
-	const secret = "hunter2"
-	schema := `{"properties":{"user":{"properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false},
-		"map":{"additionalProperties":{"type":"integer"}},"names":{"propertyNames":{"maxLength":2}},"mode":{"enum":["a","b"]},"list":{"items":{"properties":{"id":{"type":"integer"}}}},
-		"one":{"anyOf":[{"additionalProperties":{"type":"integer"}},{"additionalProperties":false}]}}}`
-	hiding, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Input: []byte(schema), Redact: func([]byte, func([]byte) []byte) []byte { return nil }}, Call: echo}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := hiding.All()[0]
-	for args, want := range map[string][]string{
-		`{"user":{"idd":"hunter2","b":2}}`:     {`/user/b|/user/b: unknown argument`, `/user/idd|/user/idd: unknown argument, did you mean "id"?`},
-		`{"user":{"id":"hunter2"}}`:            {`/user/id|/user/id: got string, want integer`},
-		`{"map":{"k":"hunter2","1234":"x"}}`:   {`/map/1234|/map/1234: got string, want integer`, `/map/k|/map/k: got string, want integer`},
-		`{"names":{"long":"hunter2"}}`:         {`/names|/names: the key "long" is not allowed`},
-		`{"list":[{"id":1},{"id":"hunter2"}]}`: {`/list/1/id|/list/1/id: got string, want integer`},
-		`{"mode":"hunter2"}`:                   {`/mode|/mode: want "a" or "b"`},
-		`{"one":{"k":"hunter2"}}`:              {`/one|/one: fits none of 2 alternatives: (1) /k: got string, want integer; (2) unknown argument "k"`},
-		`{"map":{"k":"hunter2","k":2}}`:        {`/map/k|/map/k: the key "k" stands twice`},
-		`{"map":{"k":1e9999}}`:                 {`/map/k|/map/k: the number is too long to be compared`},
-	} {
-		var got []string
-		for _, f := range e.Check([]byte(args), nil) {
-			got = append(got, f.At+"|"+f.Message)
-			if strings.Contains(fmt.Sprintf("%+v", *f), secret) {
-				t.Errorf("%s: shown in %+v", args, *f)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s\n got %q\nwant %q", args, got, want)
-		}
-		if _, err := e.Call(t.Context(), []byte(args)); fault.CodeOf(err) != fault.BadArguments || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v", args, err)
-		}
-	}
-}
-
 // Arguments as deep as they may be, and a result as deep as it may be.
 func TestDepths(t *testing.T) {
 	t.Parallel()
-	for depth, want := range map[int]fault.Code{MaxArgumentsDepth: "", MaxArgumentsDepth + 1: fault.BadArguments} {
+	for depth, want := range map[int]fault.Code{schema.MaxArgumentsDepth: "", schema.MaxArgumentsDepth + 1: fault.BadArguments} {
 		e := calling(t, `{"type":"object"}`, nil, answering(`1`, nil))
 		if _, err := e.Call(t.Context(), []byte(nested(depth))); fault.CodeOf(err) != want {
 			t.Errorf("arguments %d deep: %v", depth, err)
@@ -188,7 +64,7 @@ func TestDepths(t *testing.T) {
 			t.Errorf("arguments %d deep: %v", depth, faults)
 		}
 	}
-	for depth, want := range map[int]fault.Code{MaxResultDepth: "", MaxResultDepth + 1: fault.Internal} {
+	for depth, want := range map[int]fault.Code{schema.MaxResultDepth: "", schema.MaxResultDepth + 1: fault.Internal} {
 		e := calling(t, "", nil, answering(nested(depth), nil))
 		if _, err := e.Call(t.Context(), nil); fault.CodeOf(err) != want {
 			t.Errorf("a result %d deep: %v", depth, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestFunctionsOwnCheck: it is asked for arguments that fit the schema, told what is known, and not trusted.
@@ -39,13 +40,13 @@ func TestFunctionsOwnCheck(t *testing.T) {
 	}
 	for _, test := range []struct {
 		args  string
-		holes []Hole
+		holes []schema.Hole
 		known string
 		want  string
 	}{
 		{`{"a":"bad"}`, nil, "/a /b /b/c", "it is bad"},
-		{`{"a":"good","b":null}`, []Hole{{At: "/b"}}, "/a", ""},
-		{`{"a":"good","b":{"c":null}}`, []Hole{{At: "/b/c"}}, "/a /b", ""},
+		{`{"a":"good","b":null}`, []schema.Hole{{At: "/b"}}, "/a", ""},
+		{`{"a":"good","b":{"c":null}}`, []schema.Hole{{At: "/b/c"}}, "/a /b", ""},
 		{`{"a":"panic"}`, nil, "/a /b /b/c", ""},
 		{`{"a":7}`, nil, "", "want string"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // DefaultMaxResultBytes is the bound of one result where RegistryOptions name none: 64 MiB.
@@ -225,6 +226,6 @@ func (r *Registry) Len() int { return r.length }
 
 // isObject tells whether arguments are a JSON object.
 func isObject(args []byte) bool {
-	compact, f := compactJSON(args, MaxArgumentsDepth)
+	compact, f := schema.CompactWithin(args, schema.MaxArgumentsDepth)
 	return f == nil && compact[0] == '{'
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // Seen is the shape of the results of a function that declares none, as its results so far have had it.
@@ -12,9 +13,9 @@ type Seen struct {
 	// Schema is a JSON Schema, compact, of type, properties, required, additionalProperties and items.
 	Schema json.RawMessage
 	// Rare reports whether a path that Schema forbids was in a result, though not in enough of them to stand in Schema.
-	Rare func(path []Element) bool
+	Rare func(path []schema.Element) bool
 
-	paths Paths // of Schema
+	paths schema.Paths // of Schema
 }
 
 // seen gives what is known now, and keeps the signature that was made of it last.
@@ -57,7 +58,7 @@ func (e *Entry) Seen() *Seen {
 
 // Unseen reports where a path leaves the shape of the results so far, with the nearest names: reference_missing. nil: it
 // does not, or nothing is known. As other results may come, it is no more than a warning.
-func (e *Entry) Unseen(path []Element) *fault.Error {
+func (e *Entry) Unseen(path []schema.Element) *fault.Error {
 	known := e.Seen()
 	if known == nil {
 		return nil
@@ -78,7 +79,7 @@ func (s *seen) withSeen(spec *Spec, unseen func() string) string {
 	if last := s.signature.Load(); last != nil && last.of == known {
 		return last.text
 	}
-	text := Signature(spec.Name, spec.Input, " seen: ", known.Schema)
+	text := schema.Signature(spec.Name, spec.Input, " seen: ", known.Schema)
 	s.signature.Store(&seenSignature{known, text})
 	return text
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestUnseenIsWalkedOnce: a path that was found in a shape is not walked again until the shape changes.
@@ -13,12 +15,12 @@ func TestUnseenIsWalkedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := func(schema string) *Seen {
-		return &Seen{Schema: json.RawMessage(schema), Rare: func([]Element) bool { return false }}
+	shape := func(text string) *Seen {
+		return &Seen{Schema: json.RawMessage(text), Rare: func([]schema.Element) bool { return false }}
 	}
 	seen := shape(`{"type":"object","properties":{"id":{"type":"integer"}},"additionalProperties":false}`)
 	e := r.Learn(func(_ *Spec, call Call) (Call, func() *Seen) { return call, func() *Seen { return seen } }).All()[0]
-	id := []Element{{Key: "id"}}
+	id := []schema.Element{{Key: "id"}}
 	if n := testing.AllocsPerRun(100, func() {
 		if f := e.Unseen(id); f != nil {
 			t.Fatal(f)

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // Setting is what a configuration says of the functions whose names fit a pattern. A nil field says nothing.
@@ -217,7 +218,7 @@ func (s *Setting) aliasesFor(input json.RawMessage) map[string]string {
 	if len(s.CommonAliases) == 0 || !gjson.ValidBytes(input) {
 		return s.Aliases
 	}
-	aliases, names := map[string]string{}, Properties(input)
+	aliases, names := map[string]string{}, schema.Properties(input)
 	for alias, name := range s.CommonAliases {
 		if slices.Contains(names, name) {
 			aliases[alias] = name

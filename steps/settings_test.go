@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -221,7 +222,7 @@ func TestAliasesAndDefaults(t *testing.T) {
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
 		t.Errorf("a wrong type: %v", err)
 	}
-	if faults := entry.Check([]byte(`{"repo_id":null}`), []Hole{{At: "/repo_id"}}); len(faults) > 0 {
+	if faults := entry.Check([]byte(`{"repo_id":null}`), []schema.Hole{{At: "/repo_id"}}); len(faults) > 0 {
 		t.Errorf("a hole: %v", faults)
 	}
 	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {

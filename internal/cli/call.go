@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 func newCallCommand(c *cli) *cobra.Command {
@@ -137,7 +138,7 @@ func typeOf(schema []byte, property string) string {
 // argumentValue reads an argument's text as JSON if it is JSON, unless a string is declared.
 func argumentValue(text, declared string) json.RawMessage {
 	if declared != "string" {
-		if compact, err := steps.Compact([]byte(text)); err == nil {
+		if compact, err := schema.Compact([]byte(text)); err == nil {
 			return compact
 		}
 	}

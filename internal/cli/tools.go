@@ -12,6 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 	"github.com/onecall-mcp/onecall/steps/search"
 )
 
@@ -190,9 +191,9 @@ func (s *streams) writeTable(list *toolList) error {
 
 // writeOutlines writes what a function takes and gives, where that is known.
 func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
-	write := func(what string, schema []byte) {
+	write := func(what string, form []byte) {
 		fmt.Fprintf(b, "\n%s: ", what)
-		for line := range strings.Lines(steps.Outline(schema)) {
+		for line := range strings.Lines(schema.Outline(form)) {
 			fmt.Fprintln(b, printable(strings.TrimSuffix(line, "\n")))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // MaxErrorBody bounds the body that an error carries, in bytes.
@@ -56,7 +57,7 @@ func Value(header http.Header, data []byte, typed bool) (value []byte, promised 
 	case typed && len(start) == 0:
 		return []byte("null"), true
 	case typed || len(start) > 0 && (start[0] == '{' || start[0] == '['):
-		if compact, err := steps.Compact(text); err == nil || typed {
+		if compact, err := schema.Compact(text); err == nil || typed {
 			return compact, err == nil
 		}
 	}

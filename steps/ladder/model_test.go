@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestModel holds the ladder to a map from subjects to the highest rung, over random ladders, views and calls; and the
@@ -93,7 +94,7 @@ func FuzzSubject(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		compact, err := steps.Compact(value)
+		compact, err := schema.Compact(value)
 		if err != nil {
 			return
 		}

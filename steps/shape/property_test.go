@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // names are what members are called; dataNames make names that are data, with a marker in them.
@@ -109,16 +110,16 @@ func entryOf(t interface{ Fatal(...any) }, f *function) *steps.Entry {
 }
 
 // paths are those of all values in a value.
-func paths(value gjson.Result, at []steps.Element) (all [][]steps.Element) {
+func paths(value gjson.Result, at []schema.Element) (all [][]schema.Element) {
 	all = append(all, at)
 	if !value.IsObject() && !value.IsArray() {
 		return all
 	}
 	i := 0
 	value.ForEach(func(key, inner gjson.Result) bool {
-		element := steps.Element{Key: key.Str}
+		element := schema.Element{Key: key.Str}
 		if value.IsArray() {
-			element = steps.Element{Key: fmt.Sprint(i), Index: true}
+			element = schema.Element{Key: fmt.Sprint(i), Index: true}
 			i++
 		}
 		all = append(all, paths(inner, append(at[:len(at):len(at)], element))...)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // The names by which the paths of array elements and of names that are data are counted. No name holds a zero byte.
@@ -67,7 +68,7 @@ func (n *node) walk(depth int, do func(n *node, depth int)) {
 }
 
 // rare reports whether a path leaves the shape at a name that was seen, but too rarely to be kept.
-func (f *function) rare(path []steps.Element) bool {
+func (f *function) rare(path []schema.Element) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, at := f.root, f.step(0, "")

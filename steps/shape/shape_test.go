@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // learnt is what a function has learnt from results, each of them seen by two callers.
@@ -115,17 +115,17 @@ func TestRare(t *testing.T) {
 	t.Parallel()
 	f := learnt(`{"items":[{"id":1}],"map":{"1111":{"a":1}}}`)
 	f.observe([]byte(`{"items":[{"id":1,"note":"x"}],"map":{"2222":{"b":1}},"more":true}`), "ann")
-	path := func(elements ...steps.Element) bool { return f.seen.Load().Rare(elements) }
-	each, key := steps.Element{Each: true}, func(name string) steps.Element { return steps.Element{Key: name} }
+	path := func(elements ...schema.Element) bool { return f.seen.Load().Rare(elements) }
+	each, key := schema.Element{Each: true}, func(name string) schema.Element { return schema.Element{Key: name} }
 	for name, test := range map[string][2]bool{
 		"more":      {path(key("more")), true},
 		"note":      {path(key("items"), each, key("note")), true},
 		"a digit":   {path(key("items"), key("0"), key("note")), true},
-		"index":     {path(key("items"), steps.Element{Key: "-1", Index: true}, key("note")), true},
+		"index":     {path(key("items"), schema.Element{Key: "-1", Index: true}, key("note")), true},
 		"b of map":  {path(key("map"), key("3333"), key("b")), true},
 		"never":     {path(key("items"), each, key("nota")), false},
 		"elsewhere": {path(key("note")), false},
-		"an index":  {path(steps.Element{Key: "0", Index: true}), false},
+		"an index":  {path(schema.Element{Key: "0", Index: true}), false},
 	} {
 		if test[0] != test[1] {
 			t.Errorf("%s: %v", name, test[0])

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // patience is how long the suite waits before it says that a call hangs. A call that ends sooner costs no time.
@@ -286,7 +287,7 @@ func checkClose(s *suite) {
 
 // checked tells where a result does not fit an output schema.
 func checked(ctx context.Context, output, result []byte) []*fault.Error {
-	if validator, _ := steps.Compile(output); validator != nil {
+	if validator, _ := schema.Compile(output); validator != nil {
 		return validator.Check(ctx, result)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // call calls a tool. A call that the server certainly has not seen because its session had ended, or that only reads
@@ -316,7 +317,7 @@ func (s *Source) refusedBy(t *tool, code int64, message, data string) *fault.Err
 		f.Message += fmt.Sprintf(" (error %d)", code)
 	}
 	if data != "" && len(data) <= maxBody {
-		if body, err := steps.Compact(s.scrub.JSON([]byte(data))); err == nil {
+		if body, err := schema.Compact(s.scrub.JSON([]byte(data))); err == nil {
 			f.Body = body
 		}
 	}

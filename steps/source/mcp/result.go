@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // value makes the result of a step of the result of a call (MCP 2025-11-25, CallToolResult): its structuredContent, else
@@ -153,7 +154,7 @@ func (s *Source) toolFailed(t *tool, result gjson.Result) *fault.Error {
 	if len(body) == 0 || string(body) == "null" {
 		body = content(result.Get("content"), func(string) string { return "" })
 	}
-	if compact, err := steps.Compact(s.scrub.JSON(body)); err == nil && len(compact) <= maxBody {
+	if compact, err := schema.Compact(s.scrub.JSON(body)); err == nil && len(compact) <= maxBody {
 		f.Body = compact
 	}
 	return f

@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 func canonicalText(t interface{ Fatalf(string, ...any) }, value string) string {
-	compact, err := steps.Compact([]byte(value))
+	compact, err := schema.Compact([]byte(value))
 	if err != nil {
 		t.Fatalf("%s: %v", value, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestRealChains records the calls of real chains in one file and answers each chain from it: in BFCL the same call may
@@ -55,7 +56,7 @@ func TestRealChains(t *testing.T) {
 			for _, chain := range chains {
 				ctx := c.Cursor(t.Context(), chain.ID)
 				for i, step := range chain.Steps {
-					want, err := steps.Compact(chain.Want[i])
+					want, err := schema.Compact(chain.Want[i])
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // line is one line of a recording: a call, a function, the salt of the digests that follow, or a gap. Of a call exactly one
@@ -89,7 +90,7 @@ var (
 
 // parseLine reads one line strictly. The line that it returns shares nothing with text.
 func parseLine(text []byte) (l line, err error) {
-	compact, err := steps.Compact(text)
+	compact, err := schema.Compact(text)
 	if err != nil {
 		return l, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // redaction copies arguments with what hide makes of each secret in its place.
@@ -40,7 +41,7 @@ func sealed(seal *secret.Seal, redact redaction, args []byte, configured []strin
 
 // spelling is the one spelling of a JSON value; the value itself if it has none.
 func spelling(value []byte) []byte {
-	compact, err := steps.Compact(value)
+	compact, err := schema.Compact(value)
 	if err != nil {
 		return value
 	}

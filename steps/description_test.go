@@ -1,0 +1,30 @@
+package steps
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestLongDescription: a registry cuts descriptions to what clients read, between characters.
+func TestLongDescription(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		description string
+		want        int // bytes
+	}{
+		{strings.Repeat("a", MaxDescription), MaxDescription},
+		{strings.Repeat("a", MaxDescription+1), MaxDescription},
+		{strings.Repeat("é", 1<<20), MaxDescription - 1},
+		{"a" + strings.Repeat("é", 1<<20), MaxDescription},
+	} {
+		r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Description: test.description}, Call: echo}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.All()[0].Spec().Description
+		if len(got) != test.want || !utf8.ValidString(got) || strings.HasSuffix(got, "…") != (len(test.description) > MaxDescription) {
+			t.Errorf("%d bytes become %d: …%s", len(test.description), len(got), got[len(got)-10:])
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+var benchArgs = []byte(`{"pattern":"func main","path":"cmd","limit":50,"mode":"files","labels":["a","b"],"who":{"id":7}}`)
+
+// BenchmarkValidate checks a small arguments object; the baseline is the validator alone, with its own decoder.
+func BenchmarkValidate(b *testing.B) {
+	e, _ := entry(grepSchema, "")
+	b.Run("library", func(b *testing.B) {
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(grepSchema))
+		if err != nil {
+			b.Fatal(err)
+		}
+		compiler := jsonschema.NewCompiler()
+		if err := compiler.AddResource(schemaURL, doc); err != nil {
+			b.Fatal(err)
+		}
+		schema := compiler.MustCompile(schemaURL)
+		b.ReportAllocs()
+		for b.Loop() {
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(benchArgs))
+			if err != nil || schema.Validate(value) != nil {
+				b.Fatal("the arguments do not fit")
+			}
+		}
+	})
+	b.Run("accept", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := e.Call(b.Context(), benchArgs); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("misfit", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if faults := e.Check([]byte(`{"patern":"x","limit":0}`), nil); len(faults) != 2 {
+				b.Fatal(faults)
+			}
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	e, _ := entry(grepSchema, "")
+	args := []byte(`{"pattern":"$0.name","path":"a/${$1.dir}","limit":"$0.n","labels":["a","$2"]}`)
+	holes := []Hole{{At: "/pattern"}, {At: "/path", Types: []string{"string"}}, {At: "/limit", Types: []string{"integer"}}, {At: "/labels/1"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if faults := e.Check(args, holes); len(faults) != 0 {
+			b.Fatal(faults)
+		}
+	}
+}
+
+func BenchmarkSignature(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if text := Signature("fs.grep", []byte(grepSchema), ": ", nil); !strings.HasPrefix(text, "fs.grep(pattern: string, ") {
+			b.Fatal(text)
+		}
+	}
+}
+
+// BenchmarkCompact takes 1 MB; the baseline is the standard library's.
+func BenchmarkCompact(b *testing.B) {
+	tight := []byte("[" + strings.TrimSuffix(strings.Repeat(`{"id":12345,"name":"some text \"here\"","on":true},`, 20_000), ",") + "]")
+	var loose bytes.Buffer
+	if err := json.Indent(&loose, tight, "", "  "); err != nil {
+		b.Fatal(err)
+	}
+	for name, value := range map[string][]byte{"tight": tight, "loose": loose.Bytes()} {
+		b.Run("encoding json "+name, func(b *testing.B) {
+			b.SetBytes(int64(len(value)))
+			for b.Loop() {
+				var out bytes.Buffer
+				if err := json.Compact(&out, value); err != nil || out.Len() != len(tight) {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("onecall "+name, func(b *testing.B) {
+			b.SetBytes(int64(len(value)))
+			for b.Loop() {
+				if out, err := Compact(value); err != nil || len(out) != len(tight) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package schema
+
+import "github.com/tidwall/gjson"
+
+// WithDefaults is a function's input schema as an agent should read it: what has a default need not be given. It changes
+// the root alone; a schema that is no object, or has no such properties, stays as it is. A property whose
+// own default is the text redacted keeps it.
+func WithDefaults(schema, defaults []byte, redacted string) []byte {
+	if len(defaults) == 0 || !gjson.ValidBytes(schema) {
+		return schema
+	}
+	values := map[string]string{}
+	gjson.ParseBytes(defaults).ForEach(func(key, value gjson.Result) bool {
+		values[key.String()] = value.Raw
+		return true
+	})
+	return mapMembers(schema, func(key string, value gjson.Result) string {
+		switch {
+		case key == "required" && value.IsArray():
+			return string(mapElements(value, func(name gjson.Result) bool { return values[name.String()] == "" }))
+		case key == "properties":
+			return string(mapMembers([]byte(value.Raw), func(name string, property gjson.Result) string {
+				if values[name] == "" || !property.IsObject() || property.Get("default").Str == redacted {
+					return property.Raw
+				}
+				return withDefault(property, values[name])
+			}))
+		}
+		return value.Raw
+	})
+}
+
+// withDefault puts a default into the schema of one property.
+func withDefault(property gjson.Result, value string) string {
+	without := mapMembers([]byte(property.Raw), func(key string, v gjson.Result) string {
+		if key == "default" {
+			return ""
+		}
+		return v.Raw
+	})
+	member := `"default":` + value + "}"
+	if len(without) > 2 {
+		member = "," + member
+	}
+	return string(without[:len(without)-1]) + member
+}
+
+// mapMembers rebuilds an object with what change makes of each member's value; "" leaves the member out. What is no
+// object stays as it is.
+func mapMembers(object []byte, change func(key string, value gjson.Result) string) []byte {
+	root := gjson.ParseBytes(object)
+	if !root.IsObject() {
+		return object
+	}
+	out := append(make([]byte, 0, len(object)+64), '{')
+	root.ForEach(func(key, value gjson.Result) bool {
+		if changed := change(key.String(), value); changed != "" {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(append(out, key.Raw...), ':'), changed...)
+		}
+		return true
+	})
+	return append(out, '}')
+}
+
+// mapElements rebuilds an array of those elements that keep accepts.
+func mapElements(array gjson.Result, keep func(gjson.Result) bool) []byte {
+	out := []byte{'['}
+	for _, element := range array.Array() {
+		if keep(element) {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, element.Raw...)
+		}
+	}
+	return append(out, ']')
+}

@@ -1,0 +1,401 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// document is a schema brought into one dialect, draft 2020-12, with what cannot be checked left out.
+type document struct {
+	root       any
+	source     any    // as it came, for the targets of references
+	idKeyword  string // $id, before draft 6 id
+	rootID     string
+	ids        map[string]bool // what $id and $anchor name
+	referred   map[string]bool // the tokens of all references
+	branches   map[int]bool    // how many branches the schemas have
+	old        bool            // before 2019-09: what stands beside a $ref does not count
+	subschemas int
+	open       []string // notes of what was left out
+}
+
+// normalise rewrites the drafts 4 to 2019-09 and OpenAPI's dialects into 2020-12: boolean exclusive bounds, nullable,
+// lists of items, dependencies, ids. A keyword whose value makes no sense, a pattern that RE2 refuses and a reference
+// that leads out of the document are left out, so that the rest of the schema is still checked. Annotations, format
+// among them, are left out silently: they check nothing.
+func normalise(schema []byte) (*document, error) {
+	source, f := decode(schema)
+	if f != nil {
+		return nil, errors.New(f.Error())
+	}
+	d := &document{source: source, idKeyword: "$id", ids: map[string]bool{}, referred: map[string]bool{}, branches: map[int]bool{}}
+	if object, ok := source.(map[string]any); ok {
+		draft, _ := object["$schema"].(string)
+		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
+			d.old = d.old || strings.Contains(draft, old)
+		}
+		if strings.Contains(draft, "draft-03") || strings.Contains(draft, "draft-04") {
+			d.idKeyword = "id"
+		}
+		d.rootID = strings.TrimSuffix(d.identifier(object), "#")
+	}
+	d.collectNames(source, 0)
+	d.root = d.schema(source, "", source, 0)
+	return d, nil
+}
+
+// notes joins what was left out, bounded.
+func (d *document) notes() string {
+	const most = 5
+	if len(d.open) > most {
+		return strings.Join(d.open[:most], "; ") + fmt.Sprintf("; and %d more", len(d.open)-most)
+	}
+	return strings.Join(d.open, "; ")
+}
+
+func (d *document) note(at, format string, args ...any) {
+	d.open = append(d.open, "#"+at+": "+fmt.Sprintf(format, args...))
+}
+
+func (d *document) identifier(object map[string]any) string {
+	id, _ := object[d.idKeyword].(string)
+	return id
+}
+
+// collectNames finds what references can name, and what they do name.
+func (d *document) collectNames(v any, depth int) {
+	if depth > maxSchemaDepth {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if id := d.identifier(v); id != "" {
+			d.ids[strings.TrimSuffix(id, "#")] = true
+		}
+		for _, keyword := range []string{"$anchor", "$dynamicAnchor"} {
+			if anchor, ok := v[keyword].(string); ok {
+				d.ids["#"+anchor] = true
+			}
+		}
+		if reference, ok := v["$ref"].(string); ok {
+			if _, fragment, ok := strings.Cut(reference, "#"); ok {
+				for _, token := range tokens(unescaped(fragment)) {
+					d.referred[token] = true
+				}
+			}
+		}
+		for _, child := range v {
+			d.collectNames(child, depth+1)
+		}
+	case []any:
+		for _, child := range v {
+			d.collectNames(child, depth+1)
+		}
+	}
+}
+
+// schema rewrites one schema; base is the document that its references of the form #/… point into.
+func (d *document) schema(v any, at string, base any, depth int) any {
+	d.subschemas++
+	object, ok := v.(map[string]any)
+	switch {
+	case depth > maxSchemaDepth:
+		d.note(at, "nested more than %d deep", maxSchemaDepth)
+		return true
+	case d.subschemas > maxSubschemas:
+		return true
+	case !ok:
+		if _, ok := v.(bool); !ok {
+			d.note(at, "is no schema")
+			return true
+		}
+		return v
+	}
+	if id := d.identifier(object); depth > 0 && id != "" && !strings.HasPrefix(id, "#") {
+		base = object
+	}
+	out := make(map[string]any, len(object))
+	reference, _ := object["$ref"].(string)
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if d.old && reference != "" && key != "$ref" && key != "definitions" && key != "$defs" {
+			if _, known := forms[key]; known {
+				continue
+			}
+		}
+		d.keyword(out, key, object[key], at+"/"+key, base, depth)
+	}
+	d.bounds(out, object, at)
+	d.items(out, object, at, base, depth)
+	d.dependencies(out, object, at, base, depth)
+	d.identity(out, object, depth)
+	d.reference(out, object, at, base)
+	d.work(out)
+	if depth == 0 {
+		return out
+	}
+	return nullable(out, object)
+}
+
+// work says in the place of the format, which checks nothing, how many branches a schema has (see validator).
+func (d *document) work(out map[string]any) {
+	branches := 0
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		list, _ := out[keyword].([]any)
+		branches += len(list)
+	}
+	dependent, _ := out["dependentSchemas"].(map[string]any)
+	branches += len(dependent)
+	d.branches[branches] = true
+	out["format"] = workFormat(branches)
+}
+
+func (d *document) keyword(out map[string]any, key string, v any, at string, base any, depth int) {
+	form, known := forms[key]
+	if !known {
+		// Not a keyword: kept where a reference leads into it.
+		if _, ok := v.(map[string]any); ok && d.referred[key] {
+			out[key] = d.schema(v, at, base, depth+1)
+		}
+		return
+	}
+	ok, given := true, v
+	switch form {
+	case formAnnotation, formRewritten:
+		return
+	case formSchema:
+		out[key] = d.schema(v, at, base, depth+1)
+		return
+	case formSchemaList:
+		var list []any
+		if list, ok = v.([]any); ok && len(list) > 0 {
+			schemas := make([]any, len(list))
+			for i := range list {
+				schemas[i] = d.schema(list[i], at+"/"+strconv.Itoa(i), base, depth+1)
+			}
+			out[key] = schemas
+			return
+		}
+		ok = false
+	case formSchemaMap, formPatternMap:
+		var object map[string]any
+		if object, ok = v.(map[string]any); ok {
+			out[key] = d.schemas(object, at, form == formPatternMap, base, depth)
+			return
+		}
+	case formWordsMap:
+		var object map[string]any
+		if object, ok = v.(map[string]any); ok {
+			out[key] = d.wordLists(object, at)
+			return
+		}
+	case formTypes:
+		v, ok = types(v)
+	case formWords:
+		v, ok = wordList(v)
+	case formValues:
+		list, isList := v.([]any)
+		ok = isList && len(list) > 0
+	case formPattern:
+		expression, isText := v.(string)
+		_, err := compileRegexp(expression)
+		ok = isText && err == nil
+	case formText:
+		_, ok = v.(string)
+	case formFlag:
+		_, ok = v.(bool)
+	case formCount, formNumber, formPositive:
+		v, ok = numeric(v, form)
+	}
+	if !ok {
+		d.note(at, "cannot be used%s", wantedTypes(form, given))
+		return
+	}
+	out[key] = v
+}
+
+// anyName is a pattern that every name matches.
+const anyName = "(?:)"
+
+// schemas rewrites an object of schemas. In the place of a pattern of names that cannot be used stands one for any
+// name, as it is not known which names it allows.
+func (d *document) schemas(object map[string]any, at string, patterns bool, base any, depth int) map[string]any {
+	schemas := make(map[string]any, len(object))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if _, err := compileRegexp(name); patterns && err != nil {
+			d.note(at, "the pattern %s cannot be used", fault.Quote(name))
+			schemas[anyName] = true
+			continue
+		}
+		schemas[name] = d.schema(object[name], at+"/"+name, base, depth+1)
+	}
+	return schemas
+}
+
+func (d *document) wordLists(object map[string]any, at string) map[string]any {
+	lists := make(map[string]any, len(object))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		list, ok := wordList(object[name])
+		if !ok {
+			d.note(at+"/"+name, "cannot be used")
+			continue
+		}
+		lists[name] = list
+	}
+	return lists
+}
+
+// bounds rewrites exclusive bounds: true beside a bound (draft 4, OpenAPI 3.0) or a number of their own.
+func (d *document) bounds(out, object map[string]any, at string) {
+	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		switch v := object[exclusive].(type) {
+		case nil:
+		case bool:
+			if bound, ok := out[inclusive]; v && ok {
+				out[exclusive] = bound
+				delete(out, inclusive)
+			}
+		case json.Number:
+			out[exclusive] = v
+		default:
+			d.note(at+"/"+exclusive, "cannot be used")
+		}
+	}
+}
+
+// items rewrites a list of items (before 2020-12) into prefixItems.
+func (d *document) items(out, object map[string]any, at string, base any, depth int) {
+	items, ok := object["items"]
+	if !ok {
+		return
+	}
+	list, ok := items.([]any)
+	if !ok {
+		out["items"] = d.schema(items, at+"/items", base, depth+1)
+		return
+	}
+	if len(list) > 0 {
+		d.keyword(out, "prefixItems", list, at+"/items", base, depth)
+	}
+	if additional, ok := object["additionalItems"]; ok {
+		out["items"] = d.schema(additional, at+"/additionalItems", base, depth+1)
+	}
+}
+
+// dependencies splits the old keyword into the two that came after it.
+func (d *document) dependencies(out, object map[string]any, at string, base any, depth int) {
+	dependencies, _ := object["dependencies"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(dependencies)) {
+		keyword := "dependentSchemas"
+		var value any
+		if list, ok := wordList(dependencies[name]); ok {
+			keyword, value = "dependentRequired", list
+		} else {
+			value = d.schema(dependencies[name], at+"/dependencies/"+name, base, depth+1)
+		}
+		merged, ok := out[keyword].(map[string]any)
+		if !ok {
+			merged = map[string]any{}
+			out[keyword] = merged
+		}
+		merged[name] = value
+	}
+}
+
+// identity keeps the ids of inner schemas; that of the root is not needed, as references to it are rewritten.
+func (d *document) identity(out, object map[string]any, depth int) {
+	id := d.identifier(object)
+	switch {
+	case id == "" || depth == 0:
+	case strings.HasPrefix(id, "#"):
+		out["$anchor"] = id[1:]
+	default:
+		out["$id"] = strings.TrimSuffix(id, "#")
+	}
+}
+
+// reference keeps a reference that leads somewhere in the document, or to a draft's own schema.
+func (d *document) reference(out, object map[string]any, at string, base any) {
+	reference, ok := object["$ref"].(string)
+	if !ok {
+		reference, ok = object["$recursiveRef"].(string)
+	}
+	if !ok {
+		if _, bad := object["$ref"]; bad {
+			d.note(at+"/$ref", "cannot be used")
+		}
+		return
+	}
+	if d.rootID != "" {
+		reference = strings.TrimPrefix(reference, d.rootID)
+	}
+	if reference == "" {
+		reference = "#"
+	}
+	fragment, local := strings.CutPrefix(reference, "#")
+	document, _, _ := strings.Cut(reference, "#")
+	switch {
+	case local && (fragment == "" || strings.HasPrefix(fragment, "/")):
+		_, ok = lookup(base, fragment)
+	case local:
+		ok = d.ids[reference]
+	default:
+		ok = d.ids[document] || strings.Contains(document, "://json-schema.org/draft")
+	}
+	if !ok {
+		d.note(at+"/$ref", "leads to %s, which is not in the schema and is not loaded", fault.Quote(reference))
+		return
+	}
+	out["$ref"] = reference
+}
+
+// lookup follows the fragment of a reference (a JSON Pointer, percent-encoded) in a decoded document.
+func lookup(doc any, fragment string) (any, bool) {
+	for _, token := range tokens(unescaped(fragment)) {
+		switch v := doc.(type) {
+		case map[string]any:
+			child, ok := v[token]
+			if !ok {
+				return nil, false
+			}
+			doc = child
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil, false
+			}
+			doc = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return doc, true
+}
+
+// nullable widens a schema of OpenAPI 3.0 (nullable) or Swagger 2.0 (x-nullable) by null.
+func nullable(out, object map[string]any) any {
+	if object["nullable"] != true && object["x-nullable"] != true {
+		return out
+	}
+	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf", "const", "not", "if"} {
+		if _, composed := out[keyword]; composed {
+			return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}}
+		}
+	}
+	switch types := out["type"].(type) {
+	case string:
+		out["type"] = unique(types, "null")
+	case []any:
+		out["type"] = unique(append(types, "null")...)
+	}
+	if values, ok := out["enum"].([]any); ok {
+		out["enum"] = append(slices.Clone(values), nil)
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package schema
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// function is what package steps makes of a function's schemas.
+type function struct {
+	*Arguments
+	output []byte
+	paths  Paths
+}
+
+// entry reads the schemas of a function, and gives what was noted of them.
+func entry(input, output string) (f *function, notes []string) {
+	sound, note := Sound([]byte(output))
+	if note != "" {
+		notes = append(notes, note)
+	}
+	arguments, note := NewArguments([]byte(input), ArgumentsOptions{})
+	if note != "" {
+		notes = append(notes, note)
+	}
+	return &function{Arguments: arguments, output: sound}, notes
+}
+
+// hiding reads the schema of arguments whose values may be secret.
+func hiding(t testing.TB, input string) *function {
+	t.Helper()
+	arguments, note := NewArguments([]byte(input), ArgumentsOptions{Secret: true})
+	if note != "" {
+		t.Fatal(note)
+	}
+	return &function{Arguments: arguments}
+}
+
+func (f *function) Check(args []byte, holes []Hole) []*fault.Error {
+	return f.Arguments.Check(args, holes, func([]byte, []Hole) *fault.Error { return nil })
+}
+
+func (f *function) Call(ctx context.Context, args []byte) error {
+	_, refused, err := f.Accept(ctx, args)
+	if refused != nil {
+		return refused
+	}
+	return err
+}
+
+func (f *function) Produces(path []Element) ([]string, *fault.Error) {
+	return f.paths.TypesAt("test.call", f.output, path)
+}
+
+func (f *function) Undeclared(path []Element) *fault.Error {
+	return f.paths.Undeclared("test.call", f.output, path)
+}
+
+func (f *function) Signature() string { return Signature("test.call", f.Schema(), ": ", f.output) }

@@ -1,0 +1,132 @@
+package schema
+
+import (
+	"encoding/json"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// form is what the value of a keyword must look like.
+type form uint8
+
+const (
+	formAnnotation form = iota + 1 // left out
+	formSchema                     // a schema
+	formSchemaList                 // a list of schemas, not empty
+	formSchemaMap                  // an object of schemas
+	formAny                        // whatever it is
+	formCount                      // a whole number from 0
+	formNumber                     // a number
+	formPositive                   // a number above 0
+	formFlag                       // true or false
+	formWords                      // a list of texts
+	formPattern                    // a regular expression
+	formTypes                      // a type or a list of types
+	formValues                     // a list of values, not empty
+	formText                       // a text
+	formRewritten                  // looked at after the others
+	formPatternMap                 // an object of schemas under regular expressions
+	formWordsMap                   // an object of lists of texts
+)
+
+var forms = map[string]form{
+	"title": formAnnotation, "description": formAnnotation, "default": formAnnotation, "example": formAnnotation, "examples": formAnnotation,
+	"$comment": formAnnotation, "format": formAnnotation, "contentEncoding": formAnnotation, "contentMediaType": formAnnotation,
+	"contentSchema": formAnnotation, "deprecated": formAnnotation, "readOnly": formAnnotation, "writeOnly": formAnnotation,
+	"$schema": formAnnotation, "$vocabulary": formAnnotation, "discriminator": formAnnotation, "xml": formAnnotation, "externalDocs": formAnnotation,
+	"$recursiveAnchor": formAnnotation,
+
+	"not": formSchema, "if": formSchema, "then": formSchema, "else": formSchema, "contains": formSchema, "propertyNames": formSchema,
+	"additionalProperties": formSchema, "unevaluatedItems": formSchema, "unevaluatedProperties": formSchema,
+	"allOf": formSchemaList, "anyOf": formSchemaList, "oneOf": formSchemaList, "prefixItems": formSchemaList,
+	"properties": formSchemaMap, "$defs": formSchemaMap, "definitions": formSchemaMap, "dependentSchemas": formSchemaMap,
+	"patternProperties": formPatternMap, "dependentRequired": formWordsMap,
+
+	"minLength": formCount, "maxLength": formCount, "minItems": formCount, "maxItems": formCount, "minProperties": formCount,
+	"maxProperties": formCount, "minContains": formCount, "maxContains": formCount,
+	"minimum": formNumber, "maximum": formNumber, "multipleOf": formPositive,
+	"uniqueItems": formFlag, "required": formWords, "pattern": formPattern, "type": formTypes, "enum": formValues, "const": formAny,
+	"$anchor": formText, "$dynamicAnchor": formText, "$dynamicRef": formText,
+
+	"exclusiveMinimum": formRewritten, "exclusiveMaximum": formRewritten, "items": formRewritten, "additionalItems": formRewritten,
+	"dependencies": formRewritten, "nullable": formRewritten, "x-nullable": formRewritten, "$id": formRewritten, "id": formRewritten, "$ref": formRewritten,
+	"$recursiveRef": formRewritten,
+}
+
+func wordList(v any) (any, bool) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	unique := []any{}
+	for _, word := range list {
+		if _, ok := word.(string); !ok {
+			return nil, false
+		}
+		if !slices.Contains(unique, word) {
+			unique = append(unique, word)
+		}
+	}
+	return unique, true
+}
+
+var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+func types(v any) (any, bool) {
+	if word, ok := v.(string); ok {
+		return word, slices.Contains(jsonTypes, word)
+	}
+	list, ok := wordList(v)
+	if !ok || len(list.([]any)) == 0 {
+		return nil, false
+	}
+	for _, word := range list.([]any) {
+		if !slices.Contains(jsonTypes, word.(string)) {
+			return nil, false
+		}
+	}
+	return list, true
+}
+
+// wantedTypes says, of a type that is none, which types there are and which of them is nearest to it.
+func wantedTypes(form form, v any) string {
+	if form != formTypes {
+		return ""
+	}
+	text := ": the types are " + strings.Join(jsonTypes, ", ")
+	words, _ := v.([]any)
+	for _, one := range append(words, v) {
+		if word, ok := one.(string); ok && !slices.Contains(jsonTypes, word) {
+			if near := fault.Nearest(word, jsonTypes, 1); len(near) > 0 {
+				text += "; did you mean " + near[0] + "?"
+			}
+			break
+		}
+	}
+	return text
+}
+
+func numeric(v any, form form) (any, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return nil, false
+	}
+	r, ok := new(big.Rat).SetString(n.String())
+	switch {
+	case !ok:
+		return nil, false
+	case form == formNumber:
+		return n, true
+	case form == formPositive:
+		return n, r.Sign() > 0
+	}
+	return json.Number(r.RatString()), r.IsInt() && r.Sign() >= 0 && r.Num().BitLen() < 32
+}
+
+func unique(words ...any) []any {
+	list, _ := wordList(words)
+	return list.([]any)
+}

@@ -1,0 +1,248 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Element is one element of a walk into a result.
+type Element struct {
+	Key      string // an object's key; of digits, an array's index too, unless Index is false and the value is an object
+	Index    bool   // Key is an array's index only; it may be negative, from the end, or "*" for any one element
+	Each     bool   // every element of an array; Key is empty
+	Optional bool   // where there is nothing, the walk ends in null
+}
+
+// kind tells elements apart whose keys are the same; no key has such a byte.
+func (e Element) kind() byte {
+	kind := byte(0xF8)
+	for i, is := range []bool{e.Index, e.Each, e.Optional} {
+		if is {
+			kind |= 1 << i
+		}
+	}
+	return kind
+}
+
+// typesAt is Paths.TypesAt, of a schema that is not empty.
+func typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
+	p := producer{walker: newWalker(schema), path: path, known: map[situation]typeSet{}, deepest: -1}
+	found := p.walk(p.root, 0)
+	if found == 0 {
+		return nil, p.missing(name, "has")
+	}
+	return found.names(), nil
+}
+
+type situation struct{ schema, position int }
+
+type producer struct {
+	walker
+	path  []Element
+	known map[situation]typeSet
+
+	deepest   int // the position in path of the deepest fault; -1: none
+	available []string
+	scalar    typeSet // what stood there, when it had neither keys nor elements
+}
+
+// walk gives what may stand at path[position:] below a schema.
+func (p *producer) walk(schema gjson.Result, position int) typeSet {
+	target := p.resolve(schema)
+	switch {
+	case target.Type == gjson.False:
+		return noType
+	case !target.IsObject():
+		return anyType
+	}
+	s := situation{target.Index, position}
+	found, known := p.known[s]
+	if !known {
+		p.known[s] = anyType // for a schema that refers to itself
+		found = p.own(target, position) & p.branches(target, position)
+		p.known[s] = found
+	}
+	if position == len(p.path) && (isNullable(schema) || isNullable(target)) {
+		found |= typeNull
+	}
+	return found
+}
+
+// branches is what allOf, anyOf and oneOf leave.
+func (p *producer) branches(schema gjson.Result, position int) typeSet {
+	found := anyType
+	for _, branch := range each(child(schema, "allOf")) {
+		found &= p.walk(branch, position)
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		union, some := noType, false
+		for _, branch := range each(child(schema, keyword)) {
+			union |= p.walk(branch, position)
+			some = true
+		}
+		if some {
+			found &= union
+		}
+	}
+	return found
+}
+
+// own is what a schema's own keywords say, without its branches.
+func (p *producer) own(schema gjson.Result, position int) typeSet {
+	types := ownTypes(schema)
+	if position == len(p.path) {
+		return types
+	}
+	element := p.path[position]
+	found := noType
+	if types&typeObject != 0 && !element.Index && !element.Each {
+		found |= p.member(schema, element.Key, position)
+	}
+	if types&typeArray != 0 {
+		found |= p.element(schema, element, position)
+	}
+	if element.Optional {
+		found |= typeNull
+	}
+	if found == noType && p.deepest < position {
+		if types&element.container() != 0 {
+			types = noType // it has members or elements, but not this one
+		}
+		p.fail(position, nil, types)
+	}
+	return found
+}
+
+// container is what an element can be taken of.
+func (e Element) container() typeSet {
+	switch _, err := strconv.Atoi(e.Key); {
+	case e.Index, e.Each:
+		return typeArray
+	case err == nil:
+		return typeObject | typeArray
+	}
+	return typeObject
+}
+
+// member walks on into an object's key.
+func (p *producer) member(schema gjson.Result, key string, position int) typeSet {
+	properties := child(schema, "properties")
+	if property := child(properties, key); property.Exists() {
+		return p.walk(property, position+1)
+	}
+	found, matched := anyType, false
+	for pattern, property := range each(child(schema, "patternProperties")) {
+		expression, err := compileRegexp(pattern.Str)
+		switch {
+		case err != nil:
+			matched = true // it may fit
+		case expression.MatchString(key):
+			matched = true
+			found &= p.walk(property, position+1)
+		}
+	}
+	if matched {
+		return found
+	}
+	additional := child(schema, "additionalProperties")
+	if additional.Type == gjson.False {
+		var names []string
+		for name := range each(properties) {
+			names = append(names, name.Str)
+		}
+		p.fail(position, names, noType)
+		return noType
+	}
+	return p.walk(additional, position+1)
+}
+
+// element walks on into an array's element, or into each of them.
+func (p *producer) element(schema gjson.Result, element Element, position int) typeSet {
+	first, rest := child(schema, "prefixItems"), child(schema, "items")
+	if rest.IsArray() { // before 2020-12
+		first, rest = rest, child(schema, "additionalItems")
+	}
+	index, err := strconv.Atoi(element.Key)
+	switch {
+	case element.Each, element.Index && element.Key == "*", err == nil && index < 0:
+		// Any element may be meant.
+		found := p.walk(rest, position+1)
+		for _, item := range each(first) {
+			found |= p.walk(item, position+1)
+		}
+		if element.Each && found != noType {
+			return typeArray
+		}
+		return found
+	case err != nil:
+		return noType
+	}
+	if item := child(first, element.Key); item.Exists() {
+		return p.walk(item, position+1)
+	}
+	if rest.Type == gjson.False {
+		p.fail(position, nil, noType)
+	}
+	return p.walk(rest, position+1)
+}
+
+// fail remembers the deepest place at which a walk ended.
+func (p *producer) fail(position int, available []string, scalar typeSet) {
+	if position > p.deepest || p.available == nil && p.scalar == noType {
+		p.deepest, p.available, p.scalar = position, available, scalar
+	} else if position == p.deepest {
+		p.available = append(p.available, available...)
+	}
+}
+
+// missing is the fault of a walk that has ended; verb says what is known of the members that there are.
+func (p *producer) missing(name, verb string) *fault.Error {
+	var before strings.Builder
+	p.deepest = max(p.deepest, 0)
+	for _, element := range p.path[:p.deepest] {
+		before.WriteString(element.String())
+	}
+	place := "its result"
+	if p.deepest > 0 {
+		place = shorten(strings.TrimPrefix(before.String(), ".")) + " in its result"
+	}
+	if len(p.path) == 0 {
+		return fault.New(fault.ReferenceMissing, "%s never gives a result", name)
+	}
+	wanted := p.path[p.deepest]
+	f := fault.New(fault.ReferenceMissing, "%s: no %s: %s", name, wanted.describe(), place)
+	switch {
+	case p.scalar != noType:
+		f.Message += " is " + strings.Join(p.scalar.names(), " or ")
+	case len(p.available) > 0:
+		f.Available = p.available[:min(len(p.available), maxListed)]
+		f.Nearest = fault.Nearest(wanted.Key, p.available, maxNearest)
+		f.Message += " " + verb + " " + strings.Join(f.Available, ", ")
+	default:
+		f.Message += " has none such"
+	}
+	return f
+}
+
+// String writes the element as a reference does.
+func (e Element) String() string {
+	switch {
+	case e.Each:
+		return "[*]"
+	case e.Index:
+		return "[" + e.Key + "]"
+	}
+	return "." + e.Key
+}
+
+// describe says what a walk looked for.
+func (e Element) describe() string {
+	if e.Each || e.Index {
+		return "element " + e.String()
+	}
+	return "member " + fault.Quote(e.Key)
+}

@@ -1,0 +1,234 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// sentence says what is wrong, without the place, in at most maxSentence bytes or a few more.
+func (r *report) sentence(v *violation) string {
+	return fault.Clip(r.wording(v), maxSentence)
+}
+
+func (r *report) wording(v *violation) string {
+	switch k := v.ErrorKind.(type) {
+	case *kind.Type:
+		return "got " + k.Got + ", want " + strings.Join(k.Want, " or ")
+	case *kind.Enum:
+		return r.got(k.Got) + "want " + oneOf(k.Want)
+	case *kind.Const:
+		return r.got(k.Got) + "want " + show(k.Want)
+	case *kind.Required:
+		return "missing " + quoted(k.Missing)
+	case *kind.Dependency:
+		return fault.Quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
+	case *kind.DependentRequired:
+		return fault.Quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
+	case *kind.AdditionalProperties:
+		return "unknown argument " + quoted(slices.Sorted(slices.Values(k.Properties)))
+	case *kind.PropertyNames:
+		return "the key " + fault.Quote(k.Property) + " is not allowed"
+	case *kind.FalseSchema, *kind.Not:
+		return "is not allowed"
+	case *kind.AnyOf:
+		return r.none(v)
+	case *kind.OneOf:
+		if len(k.Subschemas) == 2 {
+			return fmt.Sprintf("fits the alternatives %d and %d, but must fit one only", k.Subschemas[0]+1, k.Subschemas[1]+1)
+		}
+		return r.none(v)
+	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
+		return r.first(v)
+	}
+	return bound(v.ErrorKind)
+}
+
+// bound says which bound of a size, a number or a text is passed.
+func bound(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.MinLength:
+		return fmt.Sprintf("has %d characters, want at least %d", k.Got, k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("has %d characters, want at most %d", k.Got, k.Want)
+	case *kind.MinItems:
+		return fmt.Sprintf("has %d elements, want at least %d", k.Got, k.Want)
+	case *kind.MaxItems:
+		return fmt.Sprintf("has %d elements, want at most %d", k.Got, k.Want)
+	case *kind.AdditionalItems:
+		return fmt.Sprintf("has %d elements too many", k.Count)
+	case *kind.MinProperties:
+		return fmt.Sprintf("has %d keys, want at least %d", k.Got, k.Want)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("has %d keys, want at most %d", k.Got, k.Want)
+	case *kind.Minimum:
+		return "want at least " + rational(k.Want)
+	case *kind.Maximum:
+		return "want at most " + rational(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "want more than " + rational(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "want less than " + rational(k.Want)
+	case *kind.MultipleOf:
+		return "want a multiple of " + rational(k.Want)
+	case *kind.Pattern:
+		return "does not match the pattern " + shorten(k.Want)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("the elements %d and %d are equal", k.Duplicates[0], k.Duplicates[1])
+	case *kind.Contains:
+		return "no element is as one must be"
+	case *kind.MinContains:
+		return fmt.Sprintf("%d elements are as at least %d must be", len(k.Got), k.Want)
+	case *kind.MaxContains:
+		return fmt.Sprintf("%d elements are as at most %d may be", len(k.Got), k.Want)
+	}
+	return "does not fit the schema"
+}
+
+// maxNested bounds the choices within choices whose alternatives are told.
+const maxNested = 2
+
+// none says why no alternative fits: by types alone where that is all, else in short for each.
+func (r *report) none(v *violation) string {
+	if r.choice == maxNested {
+		return fmt.Sprintf("fits none of %d alternatives", len(v.Causes))
+	}
+	r.choice++
+	defer func() { r.choice-- }()
+	var want, reasons []string
+	got := ""
+	for i, alternative := range v.Causes {
+		if k, ok := alternative.ErrorKind.(*kind.Type); ok && len(alternative.InstanceLocation) == len(v.InstanceLocation) {
+			got, want = k.Got, append(want, k.Want...)
+		}
+		if i < maxAlternatives {
+			reasons = append(reasons, fmt.Sprintf("(%d) %s", i+1, r.relative(v, alternative)))
+		}
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	if len(want) > 0 && r.typesOnly(v) {
+		return "got " + got + ", want " + strings.Join(want, " or ")
+	}
+	if more := len(v.Causes) - len(reasons); more > 0 {
+		reasons = append(reasons, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("fits none of %d alternatives: %s", len(v.Causes), strings.Join(reasons, "; "))
+}
+
+func (r *report) typesOnly(v *violation) bool {
+	return !slices.ContainsFunc(v.Causes, func(alternative *violation) bool {
+		_, ok := alternative.ErrorKind.(*kind.Type)
+		return !ok || len(alternative.InstanceLocation) != len(v.InstanceLocation)
+	})
+}
+
+// relative says what is wrong with an alternative, with the place below that of the choice.
+func (r *report) relative(choice, alternative *violation) string {
+	v := r.leaf(alternative)
+	place := pointer(v.InstanceLocation[min(len(choice.InstanceLocation), len(v.InstanceLocation)):])
+	if place != "" {
+		place = shorten(place) + ": "
+	}
+	return place + r.sentence(v)
+}
+
+// first says what is first found wrong below v.
+func (r *report) first(v *violation) string {
+	if leaf := r.leaf(v); leaf != v {
+		return r.sentence(leaf)
+	}
+	return "does not fit the schema"
+}
+
+// leaf is the first certain violation below one that only holds others, in a stable order.
+func (r *report) leaf(v *violation) *violation {
+	switch v.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
+	default:
+		return v
+	}
+	if known := r.leaves[v]; known != nil {
+		return known
+	}
+	var best *violation
+	for _, cause := range v.Causes {
+		if !r.certain(cause) {
+			continue
+		}
+		if cause = r.leaf(cause); best == nil || cause.SchemaURL < best.SchemaURL {
+			best = cause
+		}
+	}
+	if best == nil {
+		best = v
+	}
+	r.leaves[v] = best
+	return best
+}
+
+// got shows a value that is not as it should be, unless arguments of this function may be secret.
+func (r *report) got(value any) string {
+	if r.secret {
+		return ""
+	}
+	return "got " + show(value) + ", "
+}
+
+// show writes a value for a message, shortened.
+func show(value any) string {
+	if text, ok := value.(string); ok {
+		return fault.Quote(text)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "…"
+	}
+	return shorten(string(text))
+}
+
+func oneOf(values []any) string {
+	var shown []string
+	for i, value := range values {
+		if i == maxValues {
+			shown = append(shown, fmt.Sprintf("… (%d in all)", len(values)))
+			break
+		}
+		shown = append(shown, show(value))
+	}
+	return strings.Join(shown, " or ")
+}
+
+func quoted(names []string) string {
+	var shown []string
+	for i, name := range names {
+		if i == maxValues {
+			shown = append(shown, fmt.Sprintf("and %d more", len(names)-i))
+			break
+		}
+		shown = append(shown, fault.Quote(name))
+	}
+	return strings.Join(shown, ", ")
+}
+
+// rational writes a bound of the schema.
+func rational(r *big.Rat) string {
+	if r.IsInt() {
+		return shorten(r.RatString())
+	}
+	f, _ := r.Float64()
+	return fmt.Sprint(f)
+}
+
+// maxShown bounds, in characters, what a message shows of one value: a longer one may be a secret or a document.
+const maxShown = 60
+
+// shorten cuts a text for a message, between characters.
+func shorten(text string) string { return fault.ClipRunes(text, maxShown+1) }

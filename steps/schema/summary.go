@@ -1,0 +1,41 @@
+package schema
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxSummary bounds a summary, in characters.
+const maxSummary = 120
+
+// Summary is the first sentence of a description on one line, at most 120 characters; "" where there is no description.
+func Summary(description string) string {
+	text := strings.Join(strings.Fields(description), " ")
+	for i := 0; i < len(text); i++ {
+		next := strings.IndexAny(text[i:], ".!?")
+		if next < 0 {
+			break
+		}
+		i += next
+		// A period ends a sentence where a capital letter or nothing follows it, and a word of some length is before it: not
+		// "e.g. this" and "v1.2".
+		rest := text[i+1:]
+		if rest == "" || i > 2 && rest[0] == ' ' && text[i-2] != '.' && startsSentence(rest[1:]) {
+			text = text[:i+1]
+			break
+		}
+	}
+	if utf8.RuneCountInString(text) <= maxSummary {
+		return strings.TrimSuffix(text, ".")
+	}
+	cut := string([]rune(text)[:maxSummary-1])
+	if space := strings.LastIndexByte(cut, ' '); space > maxSummary/2 {
+		cut = cut[:space]
+	}
+	return strings.TrimRight(cut, " ,;:") + "…"
+}
+
+// startsSentence tells whether a text begins with anything but a small letter.
+func startsSentence(text string) bool {
+	return text != "" && (text[0] < 'a' || text[0] > 'z')
+}

@@ -1,0 +1,384 @@
+package schema
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/tidwall/gjson"
+)
+
+// Bounds of a type: the values of an enum and the length of a default that are shown, the schemas that are looked at for one
+// line and for an outline, and the objects that may turn out too long for a line before its text is final.
+const maxEnum, maxDefault, maxNodes, maxOutlineNodes, maxMisses = 8, 24, 300, 3000, 6
+
+// typeText writes a JSON Schema as a type, in the manner of TypeScript, on one line:
+//
+//	{count: integer, files: {path: string, matches: {line, text}[]}[]}
+//
+// The names of members come first, breadth first, then their types, both as far as limit bytes allow; what is left out is "…".
+// Only the shortest form may be longer than limit. A schema that allows anything, or is not JSON, gives "".
+func typeText(schema []byte, limit int) string { return newTypeWriter(schema, maxNodes).line(limit) }
+
+// Outline writes a JSON Schema as a type with one member a line and its description behind it: whole, but for objects that stand
+// in one of their own kind, and for what lies deepest in a very large schema. A schema that allows anything gives "any".
+func Outline(schema []byte) string {
+	w := newTypeWriter(schema, maxOutlineNodes)
+	w.fill(func() bool { return true })
+	return printer{lines: true, defaults: true}.union(w.whole, true, "")
+}
+
+// union is the types that a schema allows, and alternative one of them: a text, or what has parts.
+type union []alternative
+
+type alternative struct {
+	text   string
+	object *object
+	array  *array
+}
+
+// array is the type of an array. first are the elements of a tuple, rest is the type of those after them; nil: there are none.
+type array struct {
+	first []union
+	rest  union
+}
+
+// object is the type of an object. Its members are known once it is loaded, and written once it is open.
+type object struct {
+	schema      gjson.Result
+	above       *object // it stands in; nil: the root
+	depth       int
+	members     []property
+	loaded      bool
+	open, typed bool
+	shown       int // members, of an open object; the rest is "…"
+}
+
+type property struct {
+	name     string // as it is written
+	required bool
+	union    union
+	initial  string // " = " and the default; "" where there is none
+	comment  string // its description, shortened
+}
+
+// typeWriter makes types of schemas.
+type typeWriter struct {
+	walker
+	whole   union                           // the type of the root
+	objects []*object                       // breadth first
+	nodes   int                             // that may still be looked at
+	read    map[int]map[string]gjson.Result // the keywords of schemas, by their places
+}
+
+func newTypeWriter(schema []byte, nodes int) *typeWriter {
+	w := &typeWriter{walker: newWalker(schema), nodes: nodes, read: map[int]map[string]gjson.Result{}}
+	w.whole = w.union(w.root, nil, 0)
+	return w
+}
+
+// keywords are a schema's own, read once.
+func (w *typeWriter) keywords(schema gjson.Result) map[string]gjson.Result {
+	known, ok := w.read[schema.Index]
+	if !ok {
+		known = map[string]gjson.Result{}
+		for name, value := range each(schema) {
+			if _, twice := known[name.Str]; !twice {
+				known[name.Str] = value
+			}
+		}
+		w.read[schema.Index] = known
+	}
+	return known
+}
+
+// resolve is walker.resolve for schemas whose keywords are read.
+func (w *typeWriter) resolve(schema gjson.Result) gjson.Result {
+	if w.keywords(schema)["$ref"].Type != gjson.String {
+		return schema
+	}
+	return w.walker.resolve(schema)
+}
+
+// line writes the type on one line.
+func (w *typeWriter) line(limit int) string {
+	for _, o := range w.objects {
+		o.open, o.typed = false, false
+	}
+	text := printer{}.union(w.whole, true, "")
+	if text == "any" {
+		return ""
+	}
+	w.fill(func() bool {
+		longer := printer{}.union(w.whole, true, "")
+		fits := cost(longer) <= limit
+		if fits {
+			text = longer
+		}
+		return fits
+	})
+	return text
+}
+
+// fill opens objects, breadth first, as long as the text fits: first with the names of their members, then with their types. Of
+// the first object as many names are shown as fit.
+func (w *typeWriter) fill(fits func() bool) {
+	misses := 0
+	for i := 0; i < len(w.objects) && misses < maxMisses; i++ {
+		o := w.objects[i]
+		if o.above != nil && !o.above.open || o.within() {
+			continue
+		}
+		w.load(o)
+		if o.open, o.shown = true, len(o.members); fits() {
+			continue
+		}
+		misses++
+		if o.open = i == 0; o.open {
+			o.shown = sort.Search(len(o.members), func(n int) bool {
+				o.shown = n
+				return n > 0 && !fits()
+			}) - 1
+			o.open = o.shown > 0
+		}
+	}
+	for i := 0; i < len(w.objects) && misses < 2*maxMisses; i++ {
+		if o := w.objects[i]; o.open && o.shown == len(o.members) {
+			if o.typed = true; !fits() {
+				o.typed = false
+				misses++
+			}
+		}
+	}
+}
+
+// deepen opens all objects to a depth, with types.
+func (w *typeWriter) deepen(depth int) {
+	for i := 0; i < len(w.objects); i++ {
+		o := w.objects[i]
+		if o.open = o.depth <= depth; o.open {
+			w.load(o)
+			o.typed, o.shown = true, len(o.members)
+		}
+	}
+}
+
+// within reports whether an object stands, at any depth, in one of the same schema.
+func (o *object) within() bool {
+	for above := o.above; above != nil; above = above.above {
+		if above.schema.Index == o.schema.Index {
+			return true
+		}
+	}
+	return false
+}
+
+// load reads an object's members: the required ones first, then the others, each in the order of the schema.
+func (w *typeWriter) load(o *object) {
+	if o.loaded {
+		return
+	}
+	o.loaded = true
+	s := w.shape(o.schema)
+	for _, required := range []bool{true, false} {
+		for _, name := range s.names {
+			if s.required[name] != required {
+				continue
+			}
+			schema := s.members[name]
+			m := property{name: key(name), required: required, union: w.union(schema, o, 0), comment: Summary(w.either(schema, "description").Str)}
+			if !required {
+				m.initial = initial(w.either(schema, "default"))
+			}
+			o.members = append(o.members, m)
+		}
+	}
+	if s.others.IsObject() && s.others.Raw != "{}" {
+		o.members = append(o.members, property{name: "[key]", required: true, union: w.union(s.others, o, 0)})
+	}
+}
+
+// either is a keyword of a schema, or of the one that it refers to.
+func (w *typeWriter) either(schema gjson.Result, keyword string) gjson.Result {
+	if value := w.keywords(schema)[keyword]; value.Exists() {
+		return value
+	}
+	return w.keywords(w.resolve(schema))[keyword]
+}
+
+func initial(value gjson.Result) string {
+	if !value.Exists() || value.Type == gjson.Null || len(value.Raw) > maxDefault {
+		return ""
+	}
+	return " = " + value.Raw
+}
+
+// shape is an object's members, those of its branches included.
+type shape struct {
+	names    []string
+	members  map[string]gjson.Result
+	required map[string]bool
+	others   gjson.Result // additionalProperties, or the last of patternProperties
+	visited  map[int]bool
+}
+
+func (w *typeWriter) shape(schema gjson.Result) *shape {
+	s := &shape{members: map[string]gjson.Result{}, required: map[string]bool{}, visited: map[int]bool{}}
+	w.collect(s, schema, true)
+	return s
+}
+
+// collect adds a schema's members. What only one of several alternatives requires is not required.
+func (w *typeWriter) collect(s *shape, schema gjson.Result, always bool) {
+	schema = w.resolve(schema)
+	if !schema.IsObject() || s.visited[schema.Index] {
+		return
+	}
+	s.visited[schema.Index] = true
+	for name, property := range each(w.keywords(schema)["properties"]) {
+		if _, twice := s.members[name.Str]; !twice {
+			s.names = append(s.names, name.Str)
+			s.members[name.Str] = property
+		}
+	}
+	for _, name := range each(w.keywords(schema)["required"]) {
+		if always {
+			s.required[name.Str] = true
+		}
+	}
+	if others := w.keywords(schema)["additionalProperties"]; others.IsObject() {
+		s.others = others
+	}
+	for _, property := range each(w.keywords(schema)["patternProperties"]) {
+		s.others = property
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, branch := range each(w.keywords(schema)[keyword]) {
+			w.collect(s, branch, always && keyword == "allOf")
+		}
+	}
+}
+
+// union lists the types that a schema allows. hops counts the branches since the object in which it stands.
+func (w *typeWriter) union(schema gjson.Result, in *object, hops int) union {
+	nullable := w.nullable(schema)
+	schema = w.resolve(schema)
+	w.nodes--
+	switch {
+	case hops > maxReferences || w.nodes < 0:
+		return union{{text: "…"}}
+	case schema.Type == gjson.False:
+		return union{{text: "never"}}
+	case !schema.IsObject():
+		return union{{text: "any"}}
+	}
+	if constant := w.keywords(schema)["const"]; constant.Exists() {
+		return union{{text: literal(constant)}}
+	}
+	var all union
+	if values := elements(w.keywords(schema)["enum"]); len(values) > 0 {
+		for _, value := range values[:min(len(values), maxEnum)] {
+			all = append(all, alternative{text: literal(value)})
+		}
+		if len(values) > maxEnum {
+			all = append(all, alternative{text: "…"})
+		}
+	} else {
+		all = w.alternatives(schema, in, hops)
+	}
+	if nullable || w.nullable(schema) {
+		all = append(all, alternative{text: "null"})
+	}
+	if all.any() {
+		return union{{text: "any"}}
+	}
+	return all
+}
+
+func (w *typeWriter) nullable(schema gjson.Result) bool {
+	known := w.keywords(schema)
+	return known["nullable"].Type == gjson.True || known["x-nullable"].Type == gjson.True
+}
+
+// any reports whether everything is allowed.
+func (u union) any() bool {
+	return slices.ContainsFunc(u, func(a alternative) bool { return a.text == "any" })
+}
+
+// alternatives are the members of the union that a schema without an enum stands for.
+func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) union {
+	declared := w.keywords(schema)["type"].Array()
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		var all union
+		for _, branch := range each(w.keywords(schema)[keyword]) {
+			all = append(all, w.union(branch, in, hops+1)...)
+		}
+		// Branches that only tell which members must be given together add no type.
+		if len(all) > 0 && !all.any() {
+			return all
+		}
+	}
+	if branches := elements(w.keywords(schema)["allOf"]); len(branches) > 0 && len(declared) == 0 {
+		if shape := w.shape(schema); len(shape.names) > 0 {
+			return union{w.object(schema, in)}
+		}
+		for _, branch := range branches {
+			if all := w.union(branch, in, hops+1); !all.any() {
+				return all
+			}
+		}
+	}
+	if len(declared) == 0 {
+		switch {
+		case w.keywords(schema)["properties"].Exists() || w.keywords(schema)["additionalProperties"].IsObject():
+			return union{w.object(schema, in)}
+		case w.keywords(schema)["items"].Exists() || w.keywords(schema)["prefixItems"].Exists():
+			return union{w.array(schema, in, hops)}
+		}
+		return union{{text: "any"}}
+	}
+	var all union
+	for _, name := range declared {
+		switch name.Str {
+		case "object":
+			all = append(all, w.object(schema, in))
+		case "array":
+			all = append(all, w.array(schema, in, hops))
+		case "string", "number", "integer", "boolean", "null":
+			all = append(all, alternative{text: name.Str})
+		default:
+			all = append(all, alternative{text: "any"})
+		}
+	}
+	return all
+}
+
+func (w *typeWriter) object(schema gjson.Result, in *object) alternative {
+	if s := w.shape(schema); len(s.names) == 0 && (!s.others.IsObject() || s.others.Raw == "{}") {
+		return alternative{text: "object"}
+	}
+	o := &object{schema: schema, above: in, depth: 1}
+	if in != nil {
+		o.depth = in.depth + 1
+	}
+	w.objects = append(w.objects, o)
+	return alternative{object: o}
+}
+
+func (w *typeWriter) array(schema gjson.Result, in *object, hops int) alternative {
+	items, first := w.keywords(schema)["items"], w.keywords(schema)["prefixItems"]
+	if items.IsArray() {
+		items, first = gjson.Result{}, items
+	}
+	a := &array{}
+	for _, item := range each(first) {
+		if len(a.first) == maxEnum {
+			a.first = append(a.first, union{{text: "…"}})
+			break
+		}
+		a.first = append(a.first, w.union(item, in, hops+1))
+	}
+	if len(a.first) == 0 || items.IsObject() {
+		a.rest = w.union(items, in, hops+1)
+	}
+	return alternative{array: a}
+}

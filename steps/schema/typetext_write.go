@@ -1,0 +1,126 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/tidwall/gjson"
+)
+
+// printer writes types, on one line or with one member a line.
+type printer struct {
+	lines    bool // with descriptions
+	defaults bool // with the defaults of members that are not required
+}
+
+// union writes the types that are allowed. Where it is not typed, only names are written, and what has them.
+func (p printer) union(u union, typed bool, indent string) string {
+	return strings.Join(p.alternatives(u, typed, indent), "|")
+}
+
+// alternatives writes each type once.
+func (p printer) alternatives(u union, typed bool, indent string) []string {
+	var once []string
+	for _, a := range u {
+		text := ""
+		switch {
+		case a.object != nil:
+			text = p.object(a.object, indent)
+		case a.array != nil:
+			text = p.array(a.array, typed, indent)
+		case typed:
+			text = a.text
+		}
+		if text != "" && !slices.Contains(once, text) {
+			once = append(once, text)
+		}
+	}
+	return once
+}
+
+func (p printer) object(o *object, indent string) string {
+	if !o.open {
+		return "{…}"
+	}
+	parts := p.members(o, indent+"  ")
+	if p.lines {
+		return "{\n" + strings.Join(parts, "\n") + "\n" + indent + "}"
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// members writes the members of an open object.
+func (p printer) members(o *object, indent string) []string {
+	var parts []string
+	for _, m := range o.members[:o.shown] {
+		part := m.name
+		if !m.required && o.typed {
+			part += "?"
+		}
+		if text := p.union(m.union, o.typed, indent); text != "" {
+			part += ": " + text
+		}
+		if p.defaults {
+			part += m.initial
+		}
+		if p.lines {
+			part = indent + part
+			if m.comment != "" {
+				part += " // " + m.comment
+			}
+		}
+		parts = append(parts, part)
+	}
+	if o.shown < len(o.members) {
+		parts = append(parts, "…")
+	}
+	return parts
+}
+
+func (p printer) array(a *array, typed bool, indent string) string {
+	if len(a.first) == 0 {
+		return brackets(p.alternatives(a.rest, typed, indent))
+	}
+	var texts []string
+	for _, element := range a.first {
+		texts = append(texts, p.union(element, true, indent))
+	}
+	if a.rest != nil {
+		texts = append(texts, "..."+brackets(p.alternatives(a.rest, true, indent)))
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// brackets makes an array's type of its elements'.
+func brackets(union []string) string {
+	text := strings.Join(union, "|")
+	if len(union) > 1 {
+		text = "(" + text + ")"
+	}
+	return text + "[]"
+}
+
+// cost is the length of a type in bytes as a bound counts it: what takes many tokens for its length counts more.
+func cost(text string) int {
+	return len(text) + 6*strings.Count(text, "{…}") + strings.Count(text, `"`)
+}
+
+// key writes a member's name, quoted where it is no plain word.
+func key(name string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
+	if name != "" && strings.Trim(name, plain) == "" {
+		return name
+	}
+	return fault.Quote(name)
+}
+
+func literal(value gjson.Result) string {
+	if value.Type == gjson.String {
+		return fault.Quote(value.Str)
+	}
+	if len(value.Raw) > maxDefault {
+		return "…"
+	}
+	return value.Raw
+}

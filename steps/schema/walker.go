@@ -1,0 +1,289 @@
+package schema
+
+import (
+	"bytes"
+	"iter"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// typeSet is a set of JSON Schema types. That of "number" holds "integer" too.
+type typeSet uint8
+
+const (
+	typeNull typeSet = 1 << iota
+	typeBoolean
+	typeInteger
+	typeFraction
+	typeString
+	typeArray
+	typeObject
+	noType  typeSet = 0
+	anyType         = typeNull | typeBoolean | typeInteger | typeFraction | typeString | typeArray | typeObject
+)
+
+var typeSets = map[string]typeSet{"null": typeNull, "boolean": typeBoolean, "integer": typeInteger,
+	"number": typeInteger | typeFraction, "string": typeString, "array": typeArray, "object": typeObject}
+
+// names is nil for any type.
+func (t typeSet) names() []string {
+	if t == anyType {
+		return nil
+	}
+	var names []string
+	for _, name := range []string{"array", "boolean", "number", "integer", "null", "object", "string"} {
+		if set := typeSets[name]; t&set == set {
+			names = append(names, name)
+			t &^= set
+		}
+	}
+	return names
+}
+
+// typesNamed is the set of some types; any type for an empty or unknown list.
+func typesNamed(names []string) typeSet {
+	set := noType
+	for _, name := range names {
+		known, ok := typeSets[name]
+		if !ok {
+			return anyType
+		}
+		set |= known
+	}
+	if set == noType {
+		return anyType
+	}
+	return set
+}
+
+// walker reads a schema's own bytes, so that the order in which it was written stays.
+type walker struct {
+	root    gjson.Result
+	targets map[string]gjson.Result            // what references lead to
+	defined map[string]map[string]gjson.Result // the members of the objects at the root that hold definitions, such as $defs
+	inner   []span                             // inner schemas with ids of their own, which references in them are relative to
+}
+
+// span is where a value stands in a text.
+type span struct{ start, end int }
+
+func newWalker(schema []byte) walker {
+	return walker{root: gjson.ParseBytes(schema), targets: map[string]gjson.Result{}, inner: innerSchemas(schema)}
+}
+
+// innerSchemas finds the objects of a compact schema, but for itself, that have an id (in drafts 3 and 4 id, else $id)
+// that is not merely an anchor.
+func innerSchemas(schema []byte) []span {
+	keyword := []byte(`"$id":"`)
+	draft := gjson.GetBytes(schema, "$schema").Str
+	if strings.Contains(draft, "draft-03") || strings.Contains(draft, "draft-04") {
+		keyword = []byte(`"id":"`)
+	}
+	if !bytes.Contains(schema, keyword) {
+		return nil
+	}
+	var found []span
+	type object struct {
+		start int
+		id    bool
+	}
+	var open []object
+	for i := 0; i < len(schema); i++ {
+		switch schema[i] {
+		case '"':
+			if id, ok := bytes.CutPrefix(schema[i:], keyword); ok && id[0] != '#' && id[0] != '"' {
+				open[len(open)-1].id = true
+			}
+			i = rawjson.StringEnd(schema, i) - 1
+		case '{', '[':
+			open = append(open, object{start: i})
+		case '}', ']':
+			last := open[len(open)-1]
+			if open = open[:len(open)-1]; last.id && len(open) > 0 {
+				found = append(found, span{last.start, i})
+			}
+		}
+	}
+	return found
+}
+
+// below tells whether a schema stands in an inner one with an id of its own.
+func (w *walker) below(at gjson.Result) bool {
+	return slices.ContainsFunc(w.inner, func(s span) bool { return s.start <= at.Index && at.Index < s.end })
+}
+
+// maxReferences bounds a row of references that lead to each other.
+const maxReferences = 32
+
+// child gives a member of an object or an element of an array; nothing when it is not there.
+func child(at gjson.Result, key string) gjson.Result {
+	position := 0
+	for k, v := range each(at) {
+		if k.Type == gjson.String && k.Str == key || k.Type != gjson.String && strconv.Itoa(position) == key {
+			return v
+		}
+		position++
+	}
+	return gjson.Result{}
+}
+
+// each gives the members of an object or the elements of an array, with their places in the text.
+func each(at gjson.Result) iter.Seq2[gjson.Result, gjson.Result] {
+	return func(yield func(k, v gjson.Result) bool) {
+		if at.IsObject() || at.IsArray() {
+			at.ForEach(yield)
+		}
+	}
+}
+
+// elements lists an array's elements; none of anything else.
+func elements(at gjson.Result) []gjson.Result {
+	if !at.IsArray() {
+		return nil
+	}
+	var list []gjson.Result
+	for _, element := range each(at) {
+		list = append(list, element)
+	}
+	return list
+}
+
+// resolve follows $ref within the document; what it cannot follow is nothing, which means that anything goes.
+func (w *walker) resolve(at gjson.Result) gjson.Result {
+	for range maxReferences {
+		reference := child(at, "$ref")
+		if reference.Type != gjson.String {
+			return at
+		}
+		if w.below(at) {
+			return gjson.Result{}
+		}
+		target, known := w.targets[reference.Str]
+		if !known {
+			target = w.target(reference.Str)
+			w.targets[reference.Str] = target
+		}
+		at = target
+	}
+	return gjson.Result{}
+}
+
+// target is what a reference within the document leads to.
+func (w *walker) target(reference string) gjson.Result {
+	fragment, ok := strings.CutPrefix(reference, "#")
+	if !ok || fragment != "" && fragment[0] != '/' {
+		return gjson.Result{}
+	}
+	path, at := tokens(unescaped(fragment)), w.root
+	if len(path) > 1 {
+		at, path = w.definition(path[0], path[1]), path[2:]
+	}
+	for _, token := range path {
+		at = child(at, token)
+	}
+	return at
+}
+
+// definition is a member of an object at the root, which is read once for all references into it.
+func (w *walker) definition(container, name string) gjson.Result {
+	members, known := w.defined[container]
+	if !known {
+		members = map[string]gjson.Result{}
+		position := 0
+		for k, v := range each(child(w.root, container)) {
+			key := k.Str
+			if k.Type != gjson.String {
+				key = strconv.Itoa(position)
+			}
+			if _, twice := members[key]; !twice {
+				members[key] = v
+			}
+			position++
+		}
+		if w.defined == nil {
+			w.defined = map[string]map[string]gjson.Result{}
+		}
+		w.defined[container] = members
+	}
+	return members[name]
+}
+
+// unescaped undoes the percent-encoding of a reference's fragment; one that is not encoded well stays as it is.
+func unescaped(fragment string) string {
+	if text, err := url.PathUnescape(fragment); err == nil {
+		return text
+	}
+	return fragment
+}
+
+var tokenUnescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// tokens splits a JSON Pointer (RFC 6901).
+func tokens(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i := range parts {
+		parts[i] = tokenUnescape.Replace(parts[i])
+	}
+	return parts
+}
+
+func isNullable(schema gjson.Result) bool {
+	return child(schema, "nullable").Type == gjson.True || child(schema, "x-nullable").Type == gjson.True
+}
+
+// ownTypes are the types that type, enum, const and nullable leave.
+func ownTypes(schema gjson.Result) typeSet {
+	types := anyType
+	if declared := child(schema, "type"); declared.Exists() {
+		var names []string
+		for _, name := range declared.Array() {
+			names = append(names, name.Str)
+		}
+		types = typesNamed(names)
+		if isNullable(schema) {
+			types |= typeNull
+		}
+	}
+	values := elements(child(schema, "enum"))
+	if constant := child(schema, "const"); constant.Exists() {
+		values = []gjson.Result{constant}
+	}
+	if len(values) == 0 {
+		return types
+	}
+	listed := noType
+	for _, value := range values {
+		listed |= typeOf(value)
+	}
+	if isNullable(schema) {
+		listed |= typeNull
+	}
+	return types & listed
+}
+
+func typeOf(value gjson.Result) typeSet {
+	switch {
+	case value.IsObject():
+		return typeObject
+	case value.IsArray():
+		return typeArray
+	}
+	switch value.Type {
+	case gjson.Null:
+		return typeNull
+	case gjson.True, gjson.False:
+		return typeBoolean
+	case gjson.String:
+		return typeString
+	}
+	return typeInteger | typeFraction
+}

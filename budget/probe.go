@@ -1,13 +1,12 @@
 package budget
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"sort"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxPreview is the most characters of a probe's preview.
@@ -142,9 +141,6 @@ func budgetTooSmall() error {
 
 // encode is compact JSON without the escapes that only HTML needs, for values that always can be encoded.
 func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	encoded, _ := rawjson.Marshal(v)
+	return encoded
 }

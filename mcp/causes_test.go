@@ -216,7 +216,7 @@ func TestMatrixOfCauses(t *testing.T) {
 					if strings.Contains(hello, causeWord) || failed < 12 || test.told && told < 20 {
 						t.Errorf("%d answers hold the cause, %d say unavailable", told, failed)
 					}
-					discreet := strings.Count(whole.String(), "the log of who operates onecall has the cause")
+					discreet := strings.Count(whole.String(), "the operator's log has the cause")
 					if test.told != (discreet == 0) {
 						t.Errorf("%d times the log is named", discreet)
 					}
@@ -252,7 +252,7 @@ func TestCausesOfAnUpstream(t *testing.T) {
 				c.message(t, "prompts/get", `{"name":"same"}`),
 				c.message(t, "prompts/list", `{}`),
 			} {
-				if strings.Contains(answer, address) != want || strings.Contains(answer, "the log of who operates") == want {
+				if strings.Contains(answer, address) != want || strings.Contains(answer, "the operator's log") == want {
 					t.Errorf("%s in %s: want the address %v:\n%s", token, version, want, answer)
 				}
 			}
@@ -260,20 +260,19 @@ func TestCausesOfAnUpstream(t *testing.T) {
 	}
 }
 
-// TestDiscreetWords: what a caller that is not told causes reads of a source that is not there: that, since when, whether it is
-// tried again, and who knows more.
+// TestDiscreetWords: what a caller that is not told causes reads of a source that is unavailable: its state, since when, what
+// became of the call, and who knows more.
 func TestDiscreetWords(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
 	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
 	info, _ := ask(t, client, "info", `{}`)
-	const inLog = "; the log of who operates onecall has the cause"
-	for name, want := range map[string]string{
-		neverSource: "it has to be mended" + inLog, loginSource: "it wants a login, or other credentials" + inLog, goneSource: "it is tried again by itself" + inLog,
-	} {
+	const inLog = "; the operator's log has the cause"
+	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", goneSource: "retrying"} {
+		want := "the source " + name + " is unavailable" + inLog
 		one := gjson.Get(info, `sources.#(name="`+name+`")`)
 		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
-		if one.Get("error").Str != want || err != nil || time.Since(since).Abs() > patience {
+		if one.Get("error").Str != want || one.Get("state").Str != state || err != nil || time.Since(since).Abs() > patience {
 			t.Errorf("%s: %s", name, one.Raw)
 		}
 	}
@@ -282,7 +281,7 @@ func TestDiscreetWords(t *testing.T) {
 	}
 	down, _ := ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
 	message := gjson.Get(down, "error.faults.0.message").Str
-	if !strings.HasPrefix(message, `the source "never" is failed since 20`) || !strings.HasSuffix(message, ", its functions are not known: it has to be mended"+inLog) {
+	if message != `the source "never" is failed, its functions are not known`+inLog {
 		t.Errorf("%s", down)
 	}
 	gone, sick := sickFunctions()
@@ -290,8 +289,8 @@ func TestDiscreetWords(t *testing.T) {
 		for _, m := range []*marked{gone[i], sick[i]} {
 			text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
 			message := gjson.Get(text, "error.message").Str
-			if gjson.Get(text, "error.code").Str != string(f.Code) || !strings.HasPrefix(message, m.Spec.Name) || !strings.HasSuffix(message, inLog) ||
-				strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) {
+			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
+				!strings.HasPrefix(message, "the source "+m.Spec.Source()+" ") || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
 				t.Errorf("%s, %s: %s", f.Code, f.Outcome, text)
 			}
 		}

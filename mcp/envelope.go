@@ -6,6 +6,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // Codes of JSON-RPC 2.0, section 5.1, for messages that are none.
@@ -43,8 +45,9 @@ func (m *misfit) answer() []byte {
 // examine says what is wrong with a message before anything reads it that could take it for another: text after it, keys
 // that stand twice, ids that a float does not hold. nil: it is one message of JSON-RPC 2.0.
 func examine(message []byte) *misfit {
+	_, deep := rawjson.Outline(message, maxDepth)
 	switch {
-	case tooDeep(message):
+	case deep >= 0:
 		return &misfit{code: codeRequest, message: "the message is nested more than " + itoa(maxDepth) + " deep"}
 	case !gjson.ValidBytes(message):
 		return &misfit{code: codeParse, message: "not JSON, or more than one value"}
@@ -131,29 +134,4 @@ func quoteShort(text string) string {
 		text = strings.ToValidUTF8(text[:60], "") + "…"
 	}
 	return string(marshal(text))
-}
-
-// tooDeep tells whether brackets are nested too deep, without reading what they hold.
-func tooDeep(message []byte) bool {
-	depth, inString := 0, false
-	for i := 0; i < len(message); i++ {
-		switch c := message[i]; {
-		case inString:
-			switch c {
-			case '\\':
-				i++
-			case '"':
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }

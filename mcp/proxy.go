@@ -334,7 +334,7 @@ func (l *links) request(ctx context.Context, u Upstream, method string, params j
 // answered stays.
 func (l *links) failed(ctx context.Context, u Upstream, method string, err error) *jsonrpc.Error {
 	if f, ok := fault.As(err); ok && f != nil {
-		err = steps.WithoutCause(ctx, u.Name(), method, f)
+		err = steps.WithoutCause(ctx, u.Name(), f)
 	}
 	return l.face.told(err)
 }

@@ -58,7 +58,7 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 		observe(ctx, e.spec, args, result, err)
 	}
 	if f != nil {
-		err = asTold(ctx, e.spec.Name, f)
+		err = asTold(ctx, f)
 	}
 	return result, err
 }

@@ -47,7 +47,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	if spec.Output, notes = schema.Sound(spec.Output); notes != "" {
 		warn("output", notes)
 	}
-	c.input, notes = schema.NewArguments(schema.WithDefaults(spec.Input, shown, redacted), schema.ArgumentsOptions{
+	c.input, notes = schema.NewArguments(schema.WithDefaults(spec.Input, shown, secret.Redacted), schema.ArgumentsOptions{
 		Aliases: spec.Aliases, Defaults: spec.Defaults, Secret: spec.Redact != nil,
 	})
 	if notes != "" {
@@ -70,7 +70,7 @@ func withoutSecrets(spec *Spec) []byte {
 	if redact == nil {
 		redact = secret.Redaction(spec.Input)
 	}
-	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + redacted + `"`) })
+	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 }
 
 // Spec is what is known of the function. It must not be changed. Its schemas are compact; one that was not JSON is

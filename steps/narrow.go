@@ -14,7 +14,7 @@ import (
 type View struct {
 	catalog  *Catalog
 	keep     func(*Spec) bool
-	discreet bool      // why sources are not there is not told
+	discreet bool      // why sources are unavailable is not told
 	made     *narrowed // common to the view and its discreet form
 
 	shared    *View // of a variant (see Variant): the view without it; nil: it is none
@@ -34,8 +34,7 @@ func Narrow(c *Catalog, keep func(*Spec) bool) *View {
 	return &View{catalog: c, keep: keep, made: &narrowed{}}
 }
 
-// Discreet is the same view for callers that are not told why a source is not there: Sources and Down say of it what they can
-// act on, in words that hold nothing of the cause.
+// Discreet is the same view for callers that are not told why a source is unavailable: see WithoutCauses.
 func (v *View) Discreet() *View {
 	own := *v
 	own.discreet = true

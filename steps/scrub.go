@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // Scrubber takes secrets out of what leaves onecall. It may be used by many goroutines.
@@ -13,9 +14,6 @@ type Scrubber interface {
 	// JSON returns a JSON value without the secrets: it stays JSON. It must not change value, and may return it.
 	JSON(value []byte) []byte
 }
-
-// redacted stands where a secret was.
-const redacted = "[redacted]"
 
 // ScrubFault returns f without the secrets that s takes out; nil: f itself.
 func ScrubFault(s Scrubber, f *fault.Error) *fault.Error {
@@ -86,7 +84,7 @@ func (r *Registry) Scrub(s Scrubber) *Registry {
 // Shown gives the arguments of a call as traces, recordings and logs may show them.
 func (e *Entry) Shown(args []byte) []byte {
 	if e.spec.Redact != nil {
-		args = e.spec.Redact(args, func([]byte) []byte { return []byte(`"` + redacted + `"`) })
+		args = e.spec.Redact(args, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 	}
 	if e.scrubber != nil {
 		args = e.scrubber.JSON(args)

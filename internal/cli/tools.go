@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -210,11 +210,9 @@ func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 
 // writeValue answers a value as JSON.
 func (s *streams) writeValue(value any) error {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	encoded, err := rawjson.Marshal(value)
+	if err != nil {
 		return err
 	}
-	return s.writeJSON(b.Bytes())
+	return s.writeJSON(encoded)
 }

@@ -193,7 +193,7 @@ func (e *expander) note(written, text, kind, name string) (whole bool) {
 	for _, part := range secretsIn(written) {
 		e.literal(part)
 	}
-	if kind == "env" && looksLikeKey(written) {
+	if kind == "env" && secret.LooksLikeKey(written) {
 		e.literal(written)
 	}
 	return whole
@@ -273,7 +273,7 @@ func (e *expander) argument(previous, written, value string) {
 		e.secret(hidden)
 	case previous != "-p" || notPassword.MatchString(hidden):
 		return
-	case looksLikeKey(hidden):
+	case secret.LooksLikeKey(hidden):
 		e.secret(hidden)
 	}
 	e.literal(shown)

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -25,23 +24,18 @@ func mayHoldSecret(at string) bool {
 	return false
 }
 
-// minSecret is the least length, in bytes, of what is taken for a secret: shorter texts are found in data by chance.
-const minSecret = 6
-
 // secretSet collects secrets; the zero value is empty.
 type secretSet map[string]bool
 
-// add adds a value, and of a header such as Authorization also what follows its scheme.
+// add adds a value, and the parts of it that are secret by themselves.
 func (s *secretSet) add(value string) {
 	if *s == nil {
 		*s = secretSet{}
 	}
-	scheme, rest, hasScheme := strings.Cut(value, " ")
-	if hasScheme && !strings.ContainsAny(scheme, "=:;,") {
-		s.add(strings.TrimSpace(rest))
-	}
-	if len(value) >= minSecret {
-		(*s)[value] = true
+	for _, part := range secret.Parts(value) {
+		if len(part) >= secret.MinLength {
+			(*s)[part] = true
+		}
 	}
 }
 
@@ -71,8 +65,6 @@ var (
 	// userPassword is what stands before the host of a URL: a password after the user's name, or a long name alone.
 	userPassword = regexp.MustCompile(`://(?:[^/\s:@"'?#]*:([^/\s"'?#]+)|([^/\s:@"'?#]{20,}))@`)
 	anyURL       = regexp.MustCompile(`https?://[^\s"'<>]+`)
-	keyText      = regexp.MustCompile(`^[A-Za-z0-9_.~%+-]{20,}$`)
-	fileName     = regexp.MustCompile(`\.(json|ya?ml|html?|md|txt|js|ts|py)$`)
 )
 
 // secretsIn gives the parts of a value that are secret by their names: members of JSON, parts of a connection string, the
@@ -118,18 +110,12 @@ func keysIn(text string) []string {
 			continue
 		}
 		for part := range strings.FieldsFuncSeq(rest[end:], func(c rune) bool { return strings.ContainsRune("/?#&=;,", c) }) {
-			if looksLikeKey(part) {
+			if secret.LooksLikeKey(part) {
 				list = append(list, part)
 			}
 		}
 	}
 	return list
-}
-
-// looksLikeKey tells whether a text is long and mixes letters and digits, as keys do, and names hardly ever.
-func looksLikeKey(text string) bool {
-	return keyText.MatchString(text) && !fileName.MatchString(text) && strings.ContainsAny(text, "0123456789") &&
-		strings.ContainsFunc(text, unicode.IsLetter)
 }
 
 // assignments are where a text gives a value to a name: in YAML or JSON, and in a URL or a command line. The name is the

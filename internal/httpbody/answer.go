@@ -5,7 +5,6 @@ package httpbody
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -118,11 +118,9 @@ func Excerpt(header http.Header, data []byte) []byte {
 // Marshal encodes v without the escapes for HTML, which would make a text longer for whoever reads it; null for what is
 // no JSON.
 func Marshal(v any) []byte {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
+	encoded, err := rawjson.Marshal(v)
+	if err != nil {
 		return []byte("null")
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	return encoded
 }

@@ -1,6 +1,8 @@
 package rawjson
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -75,4 +77,15 @@ func Unquote(quoted string) string {
 func AppendQuote[T Text](dst []byte, text T) []byte {
 	dst, _ = jsontext.AppendQuote(dst, text) // likewise
 	return dst
+}
+
+// Marshal returns v as compact JSON, as encoding/json has it but without the escapes that only HTML needs.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

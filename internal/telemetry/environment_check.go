@@ -62,8 +62,7 @@ func (e environment) secrets() *secret.Scrubber {
 		for header := range strings.SplitSeq(e.get(variable), ",") {
 			_, value, _ := strings.Cut(header, "=")
 			decoded, _ := url.PathUnescape(value)
-			_, credentials, _ := strings.Cut(strings.TrimSpace(decoded), " ")
-			secrets = append(secrets, header, value, strings.TrimSpace(decoded), credentials)
+			secrets = append(secrets, header, value, decoded)
 		}
 	}
 	return secret.New(secrets)

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 const tokenField = "continuation_token"
@@ -69,7 +70,7 @@ func object(all []member) []byte {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(append(appendString(text, m.name), ':'), m.value.Raw...)
+		text = append(append(rawjson.AppendQuote(text, m.name), ':'), m.value.Raw...)
 	}
 	return append(text, '}')
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -152,11 +151,5 @@ func quote(text string) string {
 	if runes := []rune(text[:min(len(text), 4*maxShown)]); len(runes) > maxShown {
 		text = string(runes[:maxShown]) + "…"
 	}
-	return string(appendString(nil, text))
-}
-
-// appendString writes a JSON string with no more escapes than JSON needs.
-func appendString(b []byte, text string) []byte {
-	b, _ = jsontext.AppendQuote(b, text) // what is no UTF-8 is replaced
-	return b
+	return string(rawjson.AppendQuote(nil, text))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -297,7 +298,7 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	}
 	for _, m := range r.flat {
 		if slices.Contains(helpFields, m.name) && !declares(e, m.name) {
-			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, quote(m.name), appendString(nil, e.Spec().Name))
+			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, quote(m.name), rawjson.AppendQuote(nil, e.Spec().Name))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/openapi"
 )
@@ -69,9 +70,9 @@ func counter(tb testing.TB) func([]byte) int {
 
 // wire is a tool as a list of tools has it.
 func wire(d *Dispatcher, limit int, count func([]byte) int) []byte {
-	text := appendString([]byte(`{"description":`), d.Description(limit, count))
+	text := rawjson.AppendQuote([]byte(`{"description":`), d.Description(limit, count))
 	text = append(append(text, `,"inputSchema":`...), d.InputSchema()...)
-	return append(appendString(append(text, `,"name":`...), d.Name), "},"...)
+	return append(rawjson.AppendQuote(append(text, `,"name":`...), d.Name), "},"...)
 }
 
 func TestGitHubSizes(t *testing.T) {

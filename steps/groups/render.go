@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -15,7 +16,7 @@ func (p *page) text(i int, l level) []byte {
 	case l == gone, l == counted && b.units[0] != i:
 		return nil
 	case l == counted:
-		return strconv.AppendInt(append(appendString(nil, b.name), ':'), int64(b.functions), 10)
+		return strconv.AppendInt(append(rawjson.AppendQuote(nil, b.name), ':'), int64(b.functions), 10)
 	case p.single:
 		return p.line(u.functions[0], l)
 	}
@@ -23,13 +24,13 @@ func (p *page) text(i int, l level) []byte {
 	if l == named {
 		begin, end = '[', ']'
 	}
-	text := append(appendString(nil, u.name), ':', begin)
+	text := append(rawjson.AppendQuote(nil, u.name), ':', begin)
 	for n, f := range u.functions {
 		if n > 0 {
 			text = append(text, ',')
 		}
 		if l == named {
-			text = appendString(text, shown(f))
+			text = rawjson.AppendQuote(text, shown(f))
 		} else {
 			text = append(text, p.line(f, l)...)
 		}
@@ -40,7 +41,7 @@ func (p *page) text(i int, l level) []byte {
 // line writes an action and what is told of it.
 func (p *page) line(f *function, l level) []byte {
 	spec := f.entry.Spec()
-	text := append(appendString(nil, shown(f)), ':')
+	text := append(rawjson.AppendQuote(nil, shown(f)), ':')
 	signature := strings.TrimPrefix(f.entry.Signature(), spec.Name)
 	comment := ""
 	switch {
@@ -61,7 +62,7 @@ func (p *page) line(f *function, l level) []byte {
 	if comment != "" {
 		signature += " // " + comment
 	}
-	return appendString(text, signature)
+	return rawjson.AppendQuote(text, signature)
 }
 
 // withoutResult is a signature to the end of its arguments.
@@ -88,9 +89,9 @@ func withoutResult(signature string) string {
 // lossless writes all that is known of a function for its caller.
 func lossless(f *function, signature string) []byte {
 	spec := f.entry.Spec()
-	text := appendString([]byte(`{"signature":`), signature)
+	text := rawjson.AppendQuote([]byte(`{"signature":`), signature)
 	if spec.Description != "" {
-		text = appendString(append(text, `,"description":`...), spec.Description)
+		text = rawjson.AppendQuote(append(text, `,"description":`...), spec.Description)
 	}
 	text = append(text, `,"effect":"`+spec.Effect.String()+`"`...)
 	if len(spec.Input) > 0 {
@@ -131,9 +132,9 @@ func (p *page) render() []byte {
 	case !p.single:
 		text = append(text, inner...)
 	case signs:
-		text = append(append(append(appendString(text, p.functions[0].label), ":{"...), inner...), '}')
+		text = append(append(append(rawjson.AppendQuote(text, p.functions[0].label), ":{"...), inner...), '}')
 	default:
-		text = append(p.actions(append(appendString(text, p.functions[0].label), ":["...)), ']')
+		text = append(p.actions(append(rawjson.AppendQuote(text, p.functions[0].label), ":["...)), ']')
 	}
 	text = append(text, '}')
 	for _, note := range p.notes() {
@@ -152,7 +153,7 @@ func (p *page) actions(text []byte) []byte {
 		if !first {
 			text = append(text, ',')
 		}
-		text, first = appendString(text, shown(u.functions[0])), false
+		text, first = rawjson.AppendQuote(text, shown(u.functions[0])), false
 	}
 	return text
 }
@@ -181,7 +182,7 @@ func (p *page) notes() []note {
 			taught = taught || l <= called && p.taught(f)
 		}
 	}
-	add := func(name, text string) { notes = append(notes, note{name, appendString(nil, text)}) }
+	add := func(name, text string) { notes = append(notes, note{name, rawjson.AppendQuote(nil, text)}) }
 	if taught {
 		add("null", "signature given before in this session; again:true repeats it")
 	}
@@ -203,13 +204,13 @@ func (p *page) narrower(u *unit, numbers bool) string {
 	switch {
 	case p.single:
 		f := u.functions[0]
-		return `{"action":"help","params":{"action":` + string(appendString(nil, dotted(f.label, f.action))) + `}}`
+		return `{"action":"help","params":{"action":` + string(rawjson.AppendQuote(nil, dotted(f.label, f.action))) + `}}`
 	case numbers:
 		name := u.name
 		if p.levels[u.at] == counted {
 			name = p.buckets[u.bucket].name
 		}
-		return `numbers count functions; {"action":"help","resource":` + string(appendString(nil, name)) + `}`
+		return `numbers count functions; {"action":"help","resource":` + string(rawjson.AppendQuote(nil, name)) + `}`
 	}
-	return `{"action":"help","resource":` + string(appendString(nil, u.name)) + `}`
+	return `{"action":"help","resource":` + string(rawjson.AppendQuote(nil, u.name)) + `}`
 }

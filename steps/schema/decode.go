@@ -60,7 +60,7 @@ func (d *decoder) object() (any, *fault.Error) {
 			return nil, f.Under(fault.Key("", key))
 		}
 		if _, twice := object[key]; twice {
-			f := fault.New(fault.BadArguments, "the key %s stands twice", quote(key))
+			f := fault.New(fault.BadArguments, "the key %s stands twice", fault.Quote(key))
 			f.At = fault.Key("", key)
 			return nil, f
 		}
@@ -109,15 +109,4 @@ func (d *decoder) number() (any, *fault.Error) {
 		return nil, fault.New(fault.BadArguments, "the number is too long to be compared")
 	}
 	return json.Number(number), nil
-}
-
-// quote writes a text for a message: shortened, as JSON.
-func quote(text string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(shorten(text)); err != nil {
-		return `"…"`
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // defaultPage and maxPage bound how many entries, files or matches one result shows.
@@ -42,15 +42,13 @@ func decode(args []byte, into any) error {
 
 // encode writes a result as compact JSON. Text that is not UTF-8 gets U+FFFD for each invalid byte.
 func encode(result any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(result); err != nil {
+	encoded, err := rawjson.Marshal(result)
+	if err != nil {
 		f := fault.New(fault.Internal, "the result could not be written as JSON")
 		f.Err = err
 		return nil, f
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return encoded, nil
 }
 
 func badArgument(name, format string, args ...any) *fault.Error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/httpbody"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // bodyKind is how a body of some media type is made of arguments.
@@ -95,7 +96,7 @@ func (b *body) json(g *given) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out, _ = jsontext.AppendQuote(out, m.name) // the error tells of invalid UTF-8, which is replaced
+		out = rawjson.AppendQuote(out, m.name)
 		out = append(append(out, ':'), m.value...)
 	}
 	return append(out, '}')

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // pair is a member of an object: its name unescaped, its value as it is spelled.
@@ -78,11 +80,7 @@ func plain(value jsontext.Value) string {
 	if value.Kind() != '"' {
 		return string(value)
 	}
-	text, err := jsontext.AppendUnquote(nil, value)
-	if err != nil {
-		return string(value)
-	}
-	return string(text)
+	return rawjson.Unquote(string(value))
 }
 
 // written is a value as the styles of OpenAPI see it: one text, a list of texts, or texts with names. What lies deeper

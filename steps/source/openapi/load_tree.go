@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"iter"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // tree is a parsed JSON text that keeps its bytes: the order of members and the spelling of numbers stay as written. The
@@ -217,7 +217,7 @@ func (v value) raw() []byte {
 // key is the name of a member; "" of an element and of the root.
 func (v value) key() string {
 	if quoted := v.t.keyOf(v.at); len(quoted) > 0 {
-		return unquoted(quoted)
+		return rawjson.Unquote(string(quoted))
 	}
 	return ""
 }
@@ -227,19 +227,7 @@ func (v value) text() string {
 	if v.kind() != '"' {
 		return ""
 	}
-	return unquoted(v.raw())
-}
-
-func unquoted(quoted []byte) string {
-	inner := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
-	}
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	if err != nil {
-		return string(inner)
-	}
-	return string(text)
+	return rawjson.Unquote(string(v.raw()))
 }
 
 // members gives an object's members in the order written; none of anything else.
@@ -249,7 +237,7 @@ func (v value) members() iter.Seq2[string, value] {
 			return
 		}
 		for i := v.at + 1; i < v.t.nodes[v.at].next; i = v.t.nodes[i].next {
-			if v.t.nodes[i].kind != 0 && !yield(unquoted(v.t.keyOf(i)), value{v.t, i}) {
+			if v.t.nodes[i].kind != 0 && !yield(rawjson.Unquote(string(v.t.keyOf(i))), value{v.t, i}) {
 				return
 			}
 		}
@@ -307,7 +295,7 @@ func (t *tree) namesOf(v value) map[string]int32 {
 
 func sameKey(quoted []byte, name string) bool {
 	if bytes.IndexByte(quoted, '\\') >= 0 {
-		return unquoted(quoted) == name
+		return rawjson.Unquote(string(quoted)) == name
 	}
 	return string(quoted[1:len(quoted)-1]) == name
 }
@@ -376,16 +364,6 @@ func (v value) appendCompact(out []byte) []byte {
 		return append(out, ']')
 	}
 	return append(out, v.raw()...)
-}
-
-// appendText appends a JSON string.
-func appendText(out []byte, text string) []byte {
-	quoted, err := jsontext.AppendQuote(out, text)
-	if err != nil { // not UTF-8
-		encoded, _ := json.Marshal(text)
-		return append(out, encoded...)
-	}
-	return quoted
 }
 
 // shorten bounds what a message shows of a foreign text.

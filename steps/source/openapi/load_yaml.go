@@ -12,6 +12,7 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxYAMLBytes bounds a YAML document: its reader takes some ten times its size. maxYAMLDepth bounds its nesting, that
@@ -135,7 +136,7 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 			w.out = append(w.out, ',')
 		}
 		written[key.Value] = true
-		w.out = append(appendText(w.out, key.Value), ':')
+		w.out = append(rawjson.AppendQuote(w.out, key.Value), ':')
 		if err := w.write(member, depth+1); err != nil {
 			return err
 		}
@@ -170,14 +171,14 @@ func (w *yamlWriter) scalar(n *yaml.Node) {
 	case "!!bool":
 		var b bool
 		if n.Decode(&b) != nil {
-			w.out = appendText(w.out, n.Value)
+			w.out = rawjson.AppendQuote(w.out, n.Value)
 			return
 		}
 		w.out = strconv.AppendBool(w.out, b)
 	case "!!int", "!!float":
 		w.number(n)
 	default:
-		w.out = appendText(w.out, n.Value)
+		w.out = rawjson.AppendQuote(w.out, n.Value)
 	}
 }
 
@@ -196,7 +197,7 @@ func (w *yamlWriter) number(n *yaml.Node) {
 	case n.Decode(&fraction) == nil && fraction-fraction == 0:
 		w.out = strconv.AppendFloat(w.out, fraction, 'g', -1, 64)
 	default:
-		w.out = appendText(w.out, n.Value)
+		w.out = rawjson.AppendQuote(w.out, n.Value)
 	}
 }
 

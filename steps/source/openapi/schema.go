@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // emitter writes a schema of the document as one JSON Schema (draft 2020-12) that stands on its own: what it refers to is
@@ -183,7 +185,7 @@ func (e *emitter) describe(v value, depth int, description string, more bool) bo
 		return more
 	}
 	e.begin("description", more)
-	e.out = appendText(e.out, description)
+	e.out = rawjson.AppendQuote(e.out, description)
 	return true
 }
 
@@ -191,7 +193,7 @@ func (e *emitter) begin(keyword string, more bool) {
 	if more {
 		e.out = append(e.out, ',')
 	}
-	e.out = append(appendText(e.out, keyword), ':')
+	e.out = append(rawjson.AppendQuote(e.out, keyword), ':')
 }
 
 // definitions writes ,"$defs":{…} with all that was referred to, the nearest first; past the limit, what is farther is
@@ -205,7 +207,7 @@ func (e *emitter) definitions() {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		e.out = append(appendText(e.out, e.names[e.queue[i]]), ':')
+		e.out = append(rawjson.AppendQuote(e.out, e.names[e.queue[i]]), ':')
 		if len(e.out) > e.limit {
 			e.open++
 			e.out = append(e.out, "{}"...)

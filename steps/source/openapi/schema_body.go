@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/internal/httpbody"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // jsonRank orders media types of JSON by how well they fit a body that is given as it is; 0 for what is not JSON.
@@ -175,13 +176,13 @@ func (b *builder) wholeBody(mediaType string, required bool, schema value, descr
 
 // text writes the schema of a body of text.
 func (e *emitter) text(description string) {
-	e.out = append(appendText(append(e.out, `{"type":"string","description":`...), description), '}')
+	e.out = append(rawjson.AppendQuote(append(e.out, `{"type":"string","description":`...), description), '}')
 }
 
 // file writes the schema of bytes: base64 text, or such text with the file's name.
 func (e *emitter) file(description string) {
 	description = strings.TrimSpace(description + " (base64 of the bytes, or {name, data} with it)")
-	e.out = appendText(append(e.out, `{"description":`...), description)
+	e.out = rawjson.AppendQuote(append(e.out, `{"description":`...), description)
 	e.out = append(e.out, `,"anyOf":[{"type":"string","contentEncoding":"base64"},{"type":"object","properties":{"name":{"type":"string"},`+
 		`"data":{"type":"string","contentEncoding":"base64"}},"required":["data"],"additionalProperties":false}]}`...)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // The arguments of an operation are one flat object. The names on the wire are kept where they are names for every
@@ -102,7 +104,7 @@ func (b *builder) writeInput(e *emitter) {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		e.out = append(appendText(e.out, a.arg), ':')
+		e.out = append(rawjson.AppendQuote(e.out, a.arg), ':')
 		a.write(e)
 		if a.required {
 			required = append(required, a.arg)
@@ -124,5 +126,5 @@ func (e *emitter) anything(description string) {
 		e.out = append(e.out, "{}"...)
 		return
 	}
-	e.out = append(appendText(append(e.out, `{"description":`...), description), '}')
+	e.out = append(rawjson.AppendQuote(append(e.out, `{"description":`...), description), '}')
 }

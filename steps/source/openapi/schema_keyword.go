@@ -3,6 +3,8 @@ package openapi
 import (
 	"slices"
 	"strings"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // shape is what a keyword's value must be.
@@ -92,7 +94,7 @@ func (e *emitter) keyword(v value, name string, member value, shape shape, depth
 				e.out = append(e.out, ',')
 			}
 			first = false
-			e.out = append(appendText(e.out, key), ':')
+			e.out = append(rawjson.AppendQuote(e.out, key), ':')
 			e.schema(element, depth+1, "")
 		}
 		e.out = append(e.out, '}')
@@ -116,7 +118,7 @@ func (e *emitter) special(v value, name string, member value, depth int, more bo
 		}
 		e.begin(name, more)
 		if len(types) == 1 {
-			e.out = appendText(e.out, types[0])
+			e.out = rawjson.AppendQuote(e.out, types[0])
 			return true
 		}
 		e.strings(types)
@@ -151,7 +153,7 @@ func (e *emitter) strings(list []string) {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		e.out = appendText(e.out, text)
+		e.out = rawjson.AppendQuote(e.out, text)
 	}
 	e.out = append(e.out, ']')
 }
@@ -263,7 +265,7 @@ func (e *emitter) properties(member value, depth int, more bool) bool {
 			e.out = append(e.out, ',')
 		}
 		first = false
-		e.out = append(appendText(e.out, name), ':')
+		e.out = append(rawjson.AppendQuote(e.out, name), ':')
 		e.schema(property, depth+1, "")
 	}
 	e.out = append(e.out, '}')

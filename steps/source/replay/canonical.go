@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxArgsDepth bounds the nesting of arguments: each level of objects is sorted, and so copied, once.
@@ -47,20 +48,7 @@ func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
 // token takes the bytes of the string, number or word that begins here.
 func (c *canonical) token() []byte {
 	start := c.at
-	if c.in[start] != '"' {
-		n := bytes.IndexAny(c.in[start:], ",]}")
-		if n < 0 {
-			n = len(c.in) - start
-		}
-		c.at = start + n
-		return c.in[start:c.at]
-	}
-	for c.at++; c.in[c.at] != '"'; c.at++ {
-		if c.in[c.at] == '\\' {
-			c.at++
-		}
-	}
-	c.at++
+	c.at = rawjson.ValueEnd(c.in, start)
 	return c.in[start:c.at]
 }
 

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -77,13 +77,8 @@ func (l *functionLine) spec() steps.Spec {
 
 // encode gives the line with its line break.
 func (l *line) encode() ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(l); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	encoded, err := rawjson.Marshal(l)
+	return append(encoded, '\n'), err
 }
 
 // fields of a line and of its error.

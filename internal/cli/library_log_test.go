@@ -24,8 +24,9 @@ func TestLibrariesLogNoSecret(t *testing.T) {
 		{"call", "http.get", "url=http://127.0.0.1:1/"}, {"auth", "status"}, {"serve"}, {"serve", "--log-format", "json", "--log-level", "debug"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
-			dir, message := amongHostile(t)
+			dir, message, environment := amongHostile(t)
 			cmd := command(t, dir, args...)
+			cmd.Env = append(cmd.Env, environment...)
 			var out, logged strings.Builder
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(message), &out, &logged
 			_ = cmd.Run() // the upstreams are broken
@@ -34,16 +35,25 @@ func TestLibrariesLogNoSecret(t *testing.T) {
 					t.Errorf("%s holds the secret:\n%.2000s", what, text)
 				}
 			}
-			if (args[0] == "run" || args[0] == "serve") && !strings.Contains(logged.String(), unsolicited) {
-				t.Errorf("net/http logged nothing, so nothing was tried:\n%.2000s", logged.String())
+			var wanted []string // what net/http and OpenTelemetry say
+			switch args[0] {
+			case "run":
+				wanted = []string{unsolicited}
+			case "serve":
+				wanted = []string{unsolicited, "traces cannot be sent"}
+			}
+			for _, said := range wanted {
+				if !strings.Contains(logged.String(), said) {
+					t.Errorf("nobody logged %q, so nothing was tried:\n%.2000s", said, logged.String())
+				}
 			}
 		})
 	}
 }
 
 // amongHostile makes a folder with a configuration whose upstreams are hostile, and a chain that calls them; message is what
-// a client sends to run that chain.
-func amongHostile(t *testing.T) (dir, message string) {
+// a client sends to run that chain, environment what a collector of traces, and the credential of a service, are named by.
+func amongHostile(t *testing.T) (dir, message string, environment []string) {
 	leaked := make(chan struct{}) // the client has closed a connection on which more came than it had asked for
 	once := sync.OnceFunc(func() { close(leaked) })
 	idle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -69,6 +79,9 @@ func amongHostile(t *testing.T) (dir, message string) {
 			raw(w, planted+"\r\n\r\n", nil)
 		case "/chunk":
 			raw(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"+planted+"\r\n", nil)
+		case "/token":
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":"invalid_client","error_description":%q}`, planted)
 		case "/gzip":
 			w.Header().Set("Content-Encoding", "gzip")
 			fmt.Fprint(w, planted)
@@ -96,8 +109,12 @@ mcpServers:
   sse: {url: "http://%[1]s/sse", headers: {Authorization: "Bearer %[4]s"}}
   plain: {url: "http://%[1]s/json", headers: {Authorization: "Bearer %[4]s"}}
   noisy: {command: sh, args: [noisy.sh], env: {A_TOKEN: %[4]q}}
+openapi:
+  api: {spec: api.json, baseUrl: "http://%[1]s", auth: {login: {clientId: me, clientSecret: "${PLANTED}", tokenUrl: "http://%[1]s/token"}}}
 `, strings.TrimPrefix(hostile.URL, "http://"), redis, tls, planted, strings.TrimPrefix(idle.URL, "http://")))
-	list := []string{fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s"}}`, idle.URL)}
+	write(t, dir, "api.json", `{"openapi":"3.0.3","info":{"title":"t","version":"1"},"paths":{"/ask":{"get":{"operationId":"ask","security":[{"login":[]}],
+		"responses":{"200":{"description":"ok"}}}}},"components":{"securitySchemes":{"login":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://h/token","scopes":{}}}}}}}`)
+	list := []string{`{"fn":"api.ask.get"}`, fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s"}}`, idle.URL)}
 	for _, path := range []string{"wait", "header", "status", "chunk", "gzip"} {
 		list = append(list, fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s/%s"}}`, hostile.URL, path))
 	}
@@ -107,7 +124,9 @@ mcpServers:
 	message = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":` + chain + `}}` + "\n"
-	return dir, message
+	environment = []string{"PLANTED=" + planted, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + hostile.URL + "/status",
+		"OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer " + planted, "OTEL_SERVICE_NAME=" + planted}
+	return dir, message, environment
 }
 
 // raw writes an answer as it is; then says what is done before the connection is closed.

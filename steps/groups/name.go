@@ -148,8 +148,5 @@ const maxShown, maxNearest, maxListed = 60, 3, 20
 
 // quote writes a text that a caller gave for a message, shortened.
 func quote(text string) string {
-	if runes := []rune(text[:min(len(text), 4*maxShown)]); len(runes) > maxShown {
-		text = string(runes[:maxShown]) + "…"
-	}
-	return string(rawjson.AppendQuote(nil, text))
+	return string(rawjson.AppendQuote(nil, fault.ClipRunes(text, maxShown+1)))
 }

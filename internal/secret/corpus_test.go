@@ -1,0 +1,105 @@
+package secret
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// configured are secrets of the kinds that configurations hold.
+var configured = []string{"Bearer ghp-0aB1cD2eF3gH4iJ5kL6mN7oP8qR9", "sk-live/51+Hb=", "Basic YWxpY2U6b3Blbi1zZXNhbWU=", "correct horse battery", "hunter2", "483920",
+	"-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----", `a"b\c<é>`}
+
+// corpus gives results in the shapes that real services have.
+func corpus(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	all := map[string][]byte{}
+	for _, file := range files {
+		if all[filepath.Base(file)], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// What upstreams answer keeps every byte, whatever it looks like, unless it repeats a secret of the configuration. Then the
+// string or key that repeats it is redacted, and no other byte changes.
+func TestCorpusOfResults(t *testing.T) {
+	t.Parallel()
+	s := New(configured)
+	for name, value := range corpus(t) {
+		if got := s.JSON(value); !bytes.Equal(got, value) {
+			t.Errorf("%s became %s", name, got)
+		}
+		place := 0
+		for start, end := range rawjson.Scalars(value) {
+			if value[start] != '"' {
+				continue
+			}
+			place++
+			planted := configured[place%len(configured)]
+			text := rawjson.AppendQuote(nil, "é "+planted+", "+planted+"!")
+			got := s.JSON(slices.Concat(value[:start], text, value[end:]))
+			shown := gjson.ParseBytes(got[start : len(got)-(len(value)-end)]).Str
+			if !bytes.HasPrefix(got, value[:start]) || !bytes.HasSuffix(got, value[end:]) || shown != "é [redacted], [redacted]!" {
+				t.Fatalf("%s, %q at byte %d: %q", name, planted, start, shown)
+			}
+		}
+		if place < 20 {
+			t.Errorf("%s has %d strings", name, place)
+		}
+	}
+}
+
+// Of arguments in these shapes, only what has the name of a secret is hidden.
+func TestCorpusOfArguments(t *testing.T) {
+	t.Parallel()
+	want := map[string][]string{
+		"github.json": {"secret_scanning", "secret_scanning_push_protection", "signature", "secrets", "deploy_keys", "token"},
+		"stripe.json": {"client_secret", "secret"},
+		"kubernetes.json": {"checksum/secret", "imagePullSecrets", "secretKeyRef", "secretRef", "serviceAccountToken", "secret", "secret",
+			"token_request"},
+		"filesystem.json": {"auth"},
+	}
+	for name, value := range corpus(t) {
+		hidden := namesOf(value)
+		if name == "filesystem.json" { // its one name of a secret is in a text
+			if len(hidden) > 0 {
+				t.Errorf("%s: %q are hidden", name, hidden)
+			}
+			hidden = namesOf([]byte(gjson.GetBytes(value, "content.1.text").Str))
+		}
+		if !slices.Equal(hidden, want[name]) {
+			t.Errorf("%s: %q are hidden, want %q", name, hidden, want[name])
+		}
+	}
+}
+
+// namesOf are the names of the members that are hidden in arguments.
+func namesOf(args []byte) (names []string) {
+	shown := Redaction(nil)(args, func([]byte) []byte { return []byte(`"` + Redacted + `"`) })
+	var walk func(value gjson.Result)
+	walk = func(value gjson.Result) {
+		value.ForEach(func(key, member gjson.Result) bool {
+			if member.Str == Redacted {
+				names = append(names, key.Str)
+			}
+			if member.Type == gjson.JSON {
+				walk(member)
+			}
+			return true
+		})
+	}
+	walk(gjson.ParseBytes(shown))
+	return names
+}

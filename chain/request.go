@@ -1,28 +1,49 @@
 package chain
 
+// A request's types are the source of what is known of its fields: the decoder reads their tags (see shape), and
+// internal/gen writes from them the published schema, the manual and the input schema of the chain tool, and the reference
+// in docs. The comment of a field is what all of them say of it; the tag manual has other words for the model, "-" none,
+// and the tag tool puts a field into the tool's input schema, with those words.
+
 // request is a decoded request: a chain or a fetch. Values that are passed on are raw compact JSON, nil where absent.
 // The tags say what a value may be; what depends on the server's limits or on other fields is checked by compile.
 type request struct {
-	Steps   []step         `json:"steps" validate:"-"` // each is checked where it is decoded
-	Input   []byte         `json:"input" kind:"object" validate:"-"`
-	Params  []byte         `json:"params" kind:"schemas" validate:"-"`
-	Common  []byte         `json:"common" kind:"object" validate:"-"`
-	Return  []byte         `json:"return" kind:"any" validate:"-"` // `null` is an explicit null
-	Verify  bool           `json:"verify"`
-	Budget  *budgetRequest `json:"budget"`
-	OnError string         `json:"onError" validate:"omitempty,oneof=stop continue"`
-	Lite    *bool          `json:"lite"`
-	DryRun  bool           `json:"dryRun"`
-	Trace   string         `json:"trace" validate:"omitempty,oneof=none summary full"`
-	Name    string         `json:"name" validate:"max=200"`
+	// The pipeline, numbered from 0: a step refers to an earlier one by $N.path.
+	Steps []step `json:"steps" validate:"-" tool:""` // each is checked where it is decoded
+	// An object, read as $input.path.
+	Input []byte `json:"input" kind:"object" validate:"-"`
+	// JSON Schemas of input's members: a default fills a gap, one without a default is required.
+	Params []byte `json:"params" kind:"schemas" validate:"-"`
+	// Arguments for every step whose function declares them; a step's own args win. Not read for references.
+	Common []byte `json:"common" kind:"object" validate:"-"`
+	// What is answered: any JSON, with references. Without it, the last step's result.
+	Return []byte `json:"return" kind:"any" validate:"-" tool:""` // null is an explicit null
+	// True: the whole result of a write, never its lean form.
+	Verify bool `json:"verify"`
+	// Limits of this chain, which can only lower the server's.
+	Budget *budgetRequest `json:"budget" tool:""`
+	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run.
+	OnError string `json:"onError" validate:"omitempty,oneof=stop continue"`
+	// True: of a success the result and nothing else.
+	Lite *bool `json:"lite" tool:"result only"`
+	// True: the plan is answered, and nothing runs.
+	DryRun bool `json:"dryRun"`
+	// What is told of each step: none, summary or full.
+	Trace string `json:"trace" validate:"omitempty,oneof=none summary full"`
 
-	Description string `json:"description"`
-	Version     string `json:"version"`
-	Schema      string `json:"$schema"`
-	Resume      later  `json:"resume"`
-	Replace     later  `json:"replace"`
-	Assume      later  `json:"assume"`
-	Approve     later  `json:"approve"`
+	// A name for people and tools.
+	Name string `json:"name" validate:"max=200" manual:"-"`
+	// What the chain is for; ignored.
+	Description string `json:"description" manual:"-"`
+	// Of the chain's file; ignored.
+	Version string `json:"version" manual:"-"`
+	// Where an editor finds this schema; ignored.
+	Schema string `json:"$schema" manual:"-"`
+
+	Resume  later `json:"resume"`
+	Replace later `json:"replace"`
+	Assume  later `json:"assume"`
+	Approve later `json:"approve"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
 	stepsRaw string         // `steps` as written, compact
@@ -32,28 +53,45 @@ type request struct {
 
 // budgetRequest lowers the server's limits; nil means not given.
 type budgetRequest struct {
-	MaxTotalTokens *int `json:"maxTotalTokens" validate:"omitnil,min=1"`
-	MaxSteps       *int `json:"maxSteps" validate:"omitnil,min=1"`
-	MaxCalls       *int `json:"maxCalls" validate:"omitnil,min=1"`
-	MaxDurationMs  *int `json:"maxDurationMs" validate:"omitnil,min=1"`
+	// Tokens of the answer, 150 at least.
+	MaxTotalTokens *int `json:"maxTotalTokens" validate:"omitnil,min=1" tool:"" manual:"-"`
+	// Steps, those of inline chains included.
+	MaxSteps *int `json:"maxSteps" validate:"omitnil,min=1" manual:"-"`
+	// Calls of functions, repetitions included.
+	MaxCalls *int `json:"maxCalls" validate:"omitnil,min=1" manual:"-"`
+	// Of the whole chain.
+	MaxDurationMs *int `json:"maxDurationMs" validate:"omitnil,min=1" manual:"-"`
 }
 
 // step is one step as it is written.
 type step struct {
-	Fn          string         `json:"fn" validate:"max=256"`
-	Expr        *string        `json:"expr" validate:"-"`
-	Args        []byte         `json:"args" kind:"object" validate:"-"`
-	Chain       *inline        `json:"chain" validate:"-"`
-	ID          string         `json:"id" validate:"omitempty,identifier,unreserved"`
-	When        *string        `json:"when" kind:"expression" validate:"omitnil,min=1"`
-	ForEach     *string        `json:"forEach" validate:"omitnil,min=1"`
-	Concurrency *int           `json:"concurrency" validate:"omitnil,min=1"`
-	Repeat      *repeatRequest `json:"repeat"`
-	Select      *string        `json:"select" validate:"omitnil,min=1"`
-	OrElse      []byte         `json:"orElse" kind:"any" validate:"-"` // `null` is an explicit null
-	TimeoutMs   *int           `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
-	Retry       *retryRequest  `json:"retry"`
-	Undo        later          `json:"undo"`
+	// The function's name; never a reference.
+	Fn string `json:"fn" validate:"max=256" tool:""`
+	// In place of fn, without args: an expression over $0, $id, $input, $item; its value is the result, and nothing is called.
+	Expr *string `json:"expr" validate:"-" tool:"not fn: sum($0.items, .price)"`
+	// An object. A string that is a reference becomes the value; ${$0.path} inside a string becomes text; $$ is a dollar.
+	Args []byte `json:"args" kind:"object" validate:"-" tool:"" manual:"object; strings may hold references"`
+	// In place of fn: an inline chain with step numbers of its own, whose $input is args.
+	Chain *inline `json:"chain" validate:"-"`
+	// A name for references: $id.path.
+	ID string `json:"id" validate:"omitempty,identifier,unreserved=input item index prev result state secret env" tool:""`
+	// An expression; where it is false the step is skipped, and its result is null.
+	When *string `json:"when" kind:"expression" validate:"omitnil,min=1" tool:"e.g. $0.total > 3"`
+	// A reference or expression giving an array: the step runs for each element, with $item and $index; the result is the array of results.
+	ForEach *string `json:"forEach" validate:"omitnil,min=1" tool:""`
+	// How many elements of forEach run at once: 8 for functions that read, 1 for those that write.
+	Concurrency *int `json:"concurrency" validate:"omitnil,min=1"`
+	// Call again until the expression over $result is true. In args, $result is that of the round before, null in the first.
+	Repeat *repeatRequest `json:"repeat"`
+	// A reference or expression over $result: what the step keeps.
+	Select *string `json:"select" validate:"omitnil,min=1" tool:"e.g. $result.items"`
+	// The result where the step fails, which then counts as ok and is marked defaulted.
+	OrElse []byte `json:"orElse" kind:"any" validate:"-"` // null is an explicit null
+	// For one call; 30000 where it is not given.
+	TimeoutMs *int `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
+	// Call again after a failure that may pass: reads and idempotent functions only. Each pause is twice the last.
+	Retry *retryRequest `json:"retry"`
+	Undo  later         `json:"undo"`
 
 	literal    bool // Args hold no references: a single call's
 	argsBroken bool // args were given and are no object: Args is nil
@@ -61,38 +99,50 @@ type step struct {
 
 // inline is a chain in place of a function.
 type inline struct {
-	Steps  []step `json:"steps" validate:"-"`
-	Return []byte `json:"return" kind:"any" validate:"-"`
+	// Numbered from 0 again.
+	Steps []step `json:"steps" validate:"-" manual:"-"`
+	// As that of a chain.
+	Return []byte `json:"return" kind:"any" validate:"-" manual:"-"`
 }
 
 // repeatRequest calls again until an expression over the result is true.
 type repeatRequest struct {
-	Until   string  `json:"until" validate:"required"`
-	Max     int     `json:"max" validate:"required,min=1,max=100000"`
-	DelayMs int     `json:"delayMs" validate:"min=0,max=3600000"`
+	// The expression.
+	Until string `json:"until" validate:"required" manual:"-"`
+	// Rounds; after them the step has failed.
+	Max int `json:"max" validate:"required,min=1,max=100000" manual:"-"`
+	// The pause between two rounds.
+	DelayMs int `json:"delayMs" validate:"min=0,max=3600000" manual:"-"`
+	// A reference or expression over $result giving an array: the step's result is the arrays of all rounds, joined.
 	Collect *string `json:"collect" validate:"omitnil,min=1"`
 }
 
 // retryRequest calls again after a failure; the pause doubles from one attempt to the next.
 type retryRequest struct {
-	Max       int `json:"max" validate:"required,min=1,max=100"`
-	BackoffMs int `json:"backoffMs" validate:"min=0,max=3600000"`
+	// Further attempts.
+	Max int `json:"max" validate:"required,min=1,max=100" manual:"-"`
+	// The first pause.
+	BackoffMs int `json:"backoffMs" validate:"min=0,max=3600000" manual:"-"`
 }
 
 // fetchRequest asks for more of a kept result.
 type fetchRequest struct {
-	Token      string         `json:"continuation_token"`
-	Mode       string         `json:"mode"`
-	Page       *int           `json:"page" kind:"page"`
-	PageSize   *int           `json:"page_size" kind:"page"`
-	FilterKeys []string       `json:"filter_keys"`
-	Query      string         `json:"query"`
-	Budget     *budgetRequest `json:"budget"`
-	Lite       *bool          `json:"lite"`
+	// Fetches from the large result that this token names; nothing runs.
+	Token string `json:"continuation_token" tool:"" manual:"of an earlier large result, without steps; with mode summary|paginated (page, page_size)|filtered (filter_keys)|query (query: reference or expression over $result)|full"`
+	// What of it; else the fields that are given tell it.
+	Mode string `json:"mode" kind:"mode" tool:"" manual:"-"`
+	// Which page.
+	Page *int `json:"page" kind:"page" tool:"" manual:"-"`
+	// Items of a page.
+	PageSize *int `json:"page_size" kind:"page" tool:"" manual:"-"`
+	// Dotted paths to keep, of an object or of each item.
+	FilterKeys []string `json:"filter_keys" tool:"" manual:"-"`
+	// A path or an expression over $result.
+	Query string `json:"query" tool:"" manual:"-"`
+	// Of this answer.
+	Budget *budgetRequest `json:"budget" manual:"-"`
+	// As that of a chain.
+	Lite *bool `json:"lite" manual:"-"`
 
 	at string // JSON Pointer of the object that holds it
 }
-
-// reserved names cannot be ids: they are roots of references.
-var reserved = map[string]bool{"input": true, "item": true, "index": true, "prev": true, "result": true, "state": true,
-	"secret": true, "env": true}

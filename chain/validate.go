@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,14 +22,14 @@ var tagValidator = sync.OnceValue(func() *validator.Validate {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		return name
 	})
-	register := func(tag string, ok func(string) bool) {
-		err := v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return ok(f.Field().String()) })
+	register := func(tag string, ok func(text, param string) bool) {
+		err := v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return ok(f.Field().String(), f.Param()) })
 		if err != nil {
 			panic(err) // a defect of this file: the tag's name is not accepted
 		}
 	}
-	register("identifier", identifier.MatchString)
-	register("unreserved", func(id string) bool { return !reserved[id] })
+	register("identifier", func(id, _ string) bool { return identifier.MatchString(id) })
+	register("unreserved", func(id, names string) bool { return !slices.Contains(strings.Fields(names), id) })
 	return v
 })
 

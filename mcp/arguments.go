@@ -2,13 +2,16 @@ package mcp
 
 import (
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -19,13 +22,19 @@ type arguments struct {
 	faults []*fault.Error
 }
 
-// readArguments reads an object that has only the members that are known.
-func readArguments(raw []byte, known ...string) *arguments {
+// readArguments reads an object into a struct whose fields have their names as tags: it may have only those. A field that is
+// not given, or null, keeps its value. The bound of a list is the tag most, and a number is at least 1.
+func readArguments(raw []byte, into any) *arguments {
 	a := &arguments{values: map[string]gjson.Result{}}
 	root := gjson.ParseBytes(raw)
 	if !gjson.ValidBytes(raw) || !root.IsObject() {
 		a.fault(fault.BadRequest, "", "the arguments must be a JSON object")
 		return a
+	}
+	fields := reflect.ValueOf(into).Elem()
+	var known []string
+	for field := range fields.Type().Fields() {
+		known = append(known, field.Tag.Get("json"))
 	}
 	root.ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
@@ -42,6 +51,23 @@ func readArguments(raw []byte, known ...string) *arguments {
 		}
 		return len(a.faults) < maxArgumentFaults
 	})
+	for i, name := range known {
+		value, given := a.values[name]
+		if !given {
+			continue
+		}
+		switch p := fields.Field(i).Addr().Interface().(type) {
+		case *bool:
+			a.flag(name, value, p)
+		case *string:
+			a.text(name, value, p)
+		case *[]string:
+			most, _ := strconv.Atoi(fields.Type().Field(i).Tag.Get("most"))
+			a.texts(name, value, p, most)
+		case *int:
+			a.number(name, value, p)
+		}
+	}
 	return a
 }
 
@@ -58,36 +84,27 @@ func (a *arguments) wrong(name, want string) {
 	a.fault(fault.BadRequest, fault.Key("", name), "%s must be %s", name, want)
 }
 
-// flag reads a boolean; otherwise where it is not given.
-func (a *arguments) flag(name string, otherwise bool) bool {
-	v, ok := a.values[name]
-	if ok && !v.IsBool() {
+func (a *arguments) flag(name string, v gjson.Result, into *bool) {
+	if !v.IsBool() {
 		a.wrong(name, "true or false")
+		return
 	}
-	if !ok || !v.IsBool() {
-		return otherwise
-	}
-	return v.Bool()
+	*into = v.Bool()
 }
 
-// text reads a string.
-func (a *arguments) text(name string) string {
-	v, ok := a.values[name]
-	if ok && v.Type != gjson.String {
+func (a *arguments) text(name string, v gjson.Result, into *string) {
+	if v.Type != gjson.String {
 		a.wrong(name, "a string")
-		return ""
+		return
 	}
-	return v.Str
+	*into = v.Str
 }
 
 // texts reads an array of strings; one string is an array of one.
-func (a *arguments) texts(name string, most int) []string {
-	v, ok := a.values[name]
-	if !ok {
-		return nil
-	}
+func (a *arguments) texts(name string, v gjson.Result, into *[]string, most int) {
 	if v.Type == gjson.String {
-		return []string{v.Str}
+		*into = []string{v.Str}
+		return
 	}
 	var list []string
 	good := v.IsArray()
@@ -96,32 +113,27 @@ func (a *arguments) texts(name string, most int) []string {
 		list = append(list, element.Str)
 		return good && len(list) <= most
 	})
-	if !good {
+	switch {
+	case !good:
 		a.wrong(name, "an array of strings")
-		return nil
-	}
-	if len(list) > most {
+	case len(list) > most:
 		a.fault(fault.LimitExceeded, fault.Key("", name), "%s has more than %d elements: ask in several calls", name, most)
-		return nil
+	default:
+		*into = list
 	}
-	return list
 }
 
-// number reads an integer from least on; otherwise where it is not given.
-func (a *arguments) number(name string, least, otherwise int) int {
-	v, ok := a.values[name]
-	if !ok {
-		return otherwise
+// number reads an integer from 1 on.
+func (a *arguments) number(name string, v gjson.Result, into *int) {
+	if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || v.Num < 1 || v.Num > math.MaxInt32 {
+		a.wrong(name, "a whole number from 1 to "+itoa(math.MaxInt32))
+		return
 	}
-	if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || v.Num < float64(least) || v.Num > math.MaxInt32 {
-		a.wrong(name, "a whole number from "+itoa(least)+" to "+itoa(math.MaxInt32))
-		return otherwise
-	}
-	return int(v.Num)
+	*into = int(v.Num)
 }
 
 // fetchFields are those of a fetch.
-var fetchFields = []string{"continuation_token", "mode", "page", "page_size", "filter_keys", "query", "budget", "lite"}
+var fetchFields = chain.FetchFields()
 
 // fetch answers a call that holds a continuation token. What stands beside it and is no field of a fetch is what was called
 // before, and is left out; so is a query without the mode that takes one.

@@ -105,7 +105,7 @@ func TestReadTool(t *testing.T) {
 	for _, tool := range list.Tools {
 		byName[tool.Name] = tool
 	}
-	if tool := byName[chainReads]; tool == nil || !tool.Annotations.ReadOnlyHint || byName["chain"].Annotations.ReadOnlyHint {
+	if tool := byName[readTool.name]; tool == nil || !tool.Annotations.ReadOnlyHint || byName["chain"].Annotations.ReadOnlyHint {
 		t.Fatalf("%+v beside %+v", tool, byName["chain"])
 	}
 	schema := func(name string) string {
@@ -115,14 +115,14 @@ func TestReadTool(t *testing.T) {
 		}
 		return string(text)
 	}
-	if schema(chainReads) != schema("chain") {
+	if schema(readTool.name) != schema("chain") {
 		t.Error("the arguments are others")
 	}
-	if text, failed := ask(t, c, chainReads, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
+	if text, failed := ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
 		t.Errorf("a chain that reads: %s", text)
 	}
 	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`, `{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
-		text, failed := ask(t, c, chainReads, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
+		text, failed := ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
 		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" || !strings.Contains(fault.Get("message").Str, "the tool chain") {
 			t.Errorf("a chain that writes: %s", text)
 		}

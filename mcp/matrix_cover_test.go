@@ -94,20 +94,19 @@ func TestMatrixHasAllFields(t *testing.T) {
 		}
 		declaredBy(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
 	}
-	for _, tool := range gjson.ParseBytes(ownTools).Array() {
-		add(tool.Get("name").Str, []byte(tool.Get("inputSchema").Raw))
+	for _, tool := range ownTools {
+		takes := taken(tool.name)
+		if add(tool.name, takes.InputSchema); takes.InputSchema == nil || takes.Manual == nil {
+			t.Errorf("the tool %s has no schema or no manual", tool.name)
+		}
+		if tool.name == "chain" {
+			continue // whose manual is of several objects, which are in its schema too
+		}
+		for name := range gjson.ParseBytes(takes.Manual).Map() {
+			declared[tool.name][name] = true
+		}
 	}
 	add("chain", chain.ChainSchema())
-	for tool, manual := range ownManuals {
-		for name := range manual {
-			declared[tool][name] = true
-		}
-	}
-	for _, name := range ownToolNames {
-		if declared[name] == nil || answers[name] == nil {
-			t.Errorf("the tool %s has no schema, or nothing that answers it", name)
-		}
-	}
 	for _, name := range fetchFields {
 		declared["chain"][name] = true
 	}

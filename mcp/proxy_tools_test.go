@@ -57,7 +57,7 @@ func toolsOf(t testing.TB, c *sdk.ClientSession) string {
 	}
 	var names []string
 	for _, tool := range list.Tools {
-		if !slices.Contains(ownToolNames, tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
+		if !isOwn(tool.Name) && !strings.HasPrefix(tool.Name, "shop_") {
 			names = append(names, tool.Name)
 		}
 	}

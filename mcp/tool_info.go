@@ -56,19 +56,25 @@ type sourceShown struct {
 	Error     string `json:"error,omitempty"`
 }
 
+// infoArguments is what is asked of info.
+type infoArguments struct {
+	// True: name, version and state alone.
+	Lite bool `json:"lite"`
+}
+
 // info tells what this server is, and how its sources are.
 func (c *call) info() *sdk.CallToolResult {
 	if isFetch(c.args, true) {
 		return c.fetch()
 	}
-	a := readArguments(c.args, "lite")
-	lite := a.flag("lite", c.now.Lite)
+	f := infoArguments{Lite: c.now.Lite}
+	a := readArguments(c.args, &f)
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}
 	o := c.now
 	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}
-	if !lite {
+	if !f.Lite {
 		shown.Session = c.spentShown()
 		shown.Surface, shown.Caller, shown.Tier = c.face.surface.String(), c.caller.ID, c.face.rights.Tier.String()
 		shown.Functions = c.view.Registry().Len()

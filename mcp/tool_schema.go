@@ -134,7 +134,7 @@ func appendMended(out []byte, schema gjson.Result, depth int) []byte {
 // withFetch adds the fields of a fetch to a schema that does not declare them.
 func withFetch(schema json.RawMessage) json.RawMessage {
 	properties := json.RawMessage(gjson.GetBytes(schema, "properties").Raw)
-	own := gjson.GetBytes(ownTools, `#(name=="chain").inputSchema.properties`)
+	own := gjson.GetBytes(taken("chain").InputSchema, "properties")
 	for _, name := range fetchFields {
 		if field := own.Get(name); field.Exists() && !gjson.GetBytes(properties, gjson.Escape(name)).Exists() && name != "budget" && name != "lite" {
 			properties = with(properties, name, json.RawMessage(field.Raw))

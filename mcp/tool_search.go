@@ -20,7 +20,6 @@ const (
 	searchTokens = 2000 // of an answer without schemas
 	noteTokens   = 40   // of it, for what is added at the end
 	maxQuery     = 4096 // bytes
-	maxNames     = 100  // that are described by one call
 	maxName      = 100  // characters of a name that is told back
 	maxNearest   = 20   // unknown names that are told what is near
 )
@@ -48,12 +47,20 @@ func (s *searched) over(r *steps.Registry) *search.Index {
 	return s.index
 }
 
-// finding is what is asked of search.
-type finding struct {
-	query               string
-	names               []string
-	schema, again, lite bool
-	page                int
+// searchArguments is what is asked of search.
+type searchArguments struct {
+	// Words; none: the sources.
+	Query string `json:"query" tool:""`
+	// From 1, 10 functions each.
+	Page int `json:"page"`
+	// Describes these in full instead.
+	Names []string `json:"names" most:"100" tool:""`
+	// True: input and output schemas.
+	Schema bool `json:"schema" tool:""`
+	// True: also signatures that were given before in this session.
+	Again bool `json:"again"`
+	// True: names alone.
+	Lite bool `json:"lite"`
 }
 
 // search finds functions by words, or describes those that are named.
@@ -61,25 +68,23 @@ func (c *call) search() *sdk.CallToolResult {
 	if isFetch(c.args, true) {
 		return c.fetch()
 	}
-	a := readArguments(c.args, "query", "names", "schema", "again", "lite", "page")
-	f := finding{
-		query: strings.TrimSpace(a.text("query")), names: a.texts("names", maxNames), page: a.number("page", 1, 1),
-		schema: a.flag("schema", false), again: a.flag("again", false), lite: a.flag("lite", c.now.Lite),
-	}
-	if f.names != nil && (f.query != "" || f.page > 1) {
+	f := searchArguments{Page: 1, Lite: c.now.Lite}
+	a := readArguments(c.args, &f)
+	f.Query = strings.TrimSpace(f.Query)
+	if f.Names != nil && (f.Query != "" || f.Page > 1) {
 		a.fault(fault.BadRequest, "/names", "names go with neither query nor page: all that are named are described")
 	}
-	if len(f.query) > maxQuery {
-		a.fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are looked for: a few words find more", len(f.query), maxQuery)
+	if len(f.Query) > maxQuery {
+		a.fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are looked for: a few words find more", len(f.Query), maxQuery)
 	}
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}
 	found := &findings{}
 	switch {
-	case f.names != nil:
+	case f.Names != nil:
 		c.describe(found, &f)
-	case f.query == "":
+	case f.Query == "":
 		found.Sources, found.Note = c.sources(), `search by words, e.g. {"query":"list files"}`
 	default:
 		c.rank(found, &f)
@@ -88,13 +93,13 @@ func (c *call) search() *sdk.CallToolResult {
 		found.Note = "nothing fits: use other words, or none for a list of the sources"
 	}
 	tokens := searchTokens
-	if f.schema {
+	if f.Schema {
 		tokens = 0
 	}
 	result, whole := c.deliver(marshal(found), tokens)
 	if whole {
 		for _, entry := range found.given {
-			c.session.learn(entry, f.names != nil || summedUp(entry))
+			c.session.learn(entry, f.Names != nil || summedUp(entry))
 		}
 	}
 	return result
@@ -127,12 +132,12 @@ func (f *findings) nothing() bool {
 }
 
 // rank finds one page of the functions that fit the words best.
-func (c *call) rank(found *findings, f *finding) {
-	hits := c.ranked(f.query, searchPause)
+func (c *call) rank(found *findings, f *searchArguments) {
+	hits := c.ranked(f.Query, searchPause)
 	if len(hits) == 0 {
-		hits = c.ranked(f.query, searchWait)
+		hits = c.ranked(f.Query, searchWait)
 	}
-	start := min((f.page-1)*searchPage, len(hits))
+	start := min((f.Page-1)*searchPage, len(hits))
 	end := min(start+searchPage, len(hits))
 	entries := make([]*steps.Entry, 0, searchPage)
 	for _, hit := range hits[start:end] {
@@ -141,8 +146,8 @@ func (c *call) rank(found *findings, f *finding) {
 	found.Down, found.More = c.down(), len(hits)-end
 	switch {
 	case found.More > 0:
-		found.Note = "page " + itoa(f.page+1) + " has the next"
-	case f.page > 1 && start == end:
+		found.Note = "page " + itoa(f.Page+1) + " has the next"
+	case f.Page > 1 && start == end:
 		found.Note = "past the end: " + itoa(len(hits)) + " fit"
 	}
 	c.show(found, entries, f)
@@ -166,11 +171,11 @@ func (c *call) index(view *steps.Registry) *search.Index {
 }
 
 // describe tells of the functions that are named, and of what onecall's own tools take.
-func (c *call) describe(found *findings, f *finding) {
-	view := c.await(f.names)
+func (c *call) describe(found *findings, f *searchArguments) {
+	view := c.await(f.Names)
 	var entries []*steps.Entry
-	for _, name := range f.names {
-		if manual := c.face.manualOf(name, f.schema); manual != nil {
+	for _, name := range f.Names {
+		if manual := c.face.manualOf(name, f.Schema); manual != nil {
 			if found.Onecall == nil {
 				found.Onecall = map[string]json.RawMessage{}
 			}
@@ -209,8 +214,8 @@ func (c *call) await(names []string) *steps.Registry {
 
 // show adds functions in the form that is asked for. Where not all of it fits, descriptions give way to summaries, and
 // those to names.
-func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
-	if f.lite && !f.schema {
+func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments) {
+	if f.Lite && !f.Schema {
 		for _, entry := range entries {
 			found.Functions = append(found.Functions, marshal(entry.Spec().Name))
 		}
@@ -219,17 +224,17 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *finding) {
 	count := c.now.Counter
 	left := c.limit(searchTokens, 0) - count.Count(marshal(found), -1) - noteTokens
 	for _, entry := range entries {
-		if f.schema {
+		if f.Schema {
 			found.Functions = append(found.Functions, marshal(schemaOf(entry)))
 			continue
 		}
-		if c.session.knows(entry, f.names != nil) && !f.again {
+		if c.session.knows(entry, f.Names != nil) && !f.Again {
 			found.Known = append(found.Known, entry.Spec().Name)
 			found.Note = "again:true repeats"
 			continue
 		}
 		shown := marshal(signed(entry, entry.Summary()))
-		if f.names != nil {
+		if f.Names != nil {
 			if whole := marshal(signed(entry, entry.Spec().Description)); count.Count(whole, left) <= left {
 				shown = whole
 			}

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	_ "embed"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -13,64 +12,63 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// ownTools are the tools that every surface has, as clients read them. Each word of them is paid for by every session of
-// every client: TestToolSizes bounds them, and TestToolExample runs the example in them.
-//
-//go:embed tools.json
-var ownTools []byte
-
 // instructions tell a client's model what this server is for.
 const instructions = "One tool instead of many: find functions with `search`, then do the whole job in one `chain` call, whose steps " +
 	"hand results on by reference ($0.path), so that only the final result comes back. Prefer one chain over several calls; " +
 	"ask for only what you need with `return`. A failed chain names the step, the place and the remedy: correct it and send it again."
 
-// answers are what answers the calls of the own tools.
-var answers = map[string]func(*call) *sdk.CallToolResult{
-	"chain":    (*call).chain,
-	"search":   (*call).search,
-	"info":     (*call).info,
-	chainReads: (*call).chainRead,
+// ownTool is a tool that every surface has. What it takes is in tools.json.
+type ownTool struct {
+	name, title, description string
+	answer                   func(*call) *sdk.CallToolResult
 }
 
-// ownToolNames are the names that no other tool may have.
-var ownToolNames = []string{"chain", "search", "info"}
+// ownTools are the tools of every surface, as clients read them. Each word is paid for by every session of every client:
+// TestToolSizes bounds them, and TestToolExample runs the example in them.
+var ownTools = []ownTool{
+	{
+		"chain", "Chain", "Run function calls as one pipeline. Only the last result, or `return`, comes back.\n" +
+			"In args and return, a string that is exactly \"$0.items[0].id\" becomes that value of step 0's result. Also $prev, $item (in forEach), a step's id; " +
+			"[-1] is the last, [*] maps. Inside longer text write ${$0.name}; $$ is a dollar.\n" +
+			`Example: {"steps":[{"fn":"fs.find","args":{"pattern":"*.md"}},{"fn":"fs.cat","forEach":"$0.files","args":{"path":"$item","head":3}}],"return":"$1[*].text"}` +
+			"\nA large result of any tool is a preview with a continuation_token: send it with a mode.", (*call).chain,
+	},
+	{"search", "Search", "Find functions by words. names: just these (\"chain\": all its fields); schema: whole schemas.", (*call).search},
+	{"info", "Info", "Version, sources, limits.", (*call).info},
+}
 
-// chainReads is the tool that runs chains which only read, where Options.ReadTool has it.
-const chainReads = "chain_read"
+// readTool runs chains which only read, where Options.ReadTool has it. It takes what chain does.
+var readTool = ownTool{"chain_read", "Chain that only reads", "As chain, with the same arguments, of functions that only read.", (*call).chainRead}
 
-// titles are what people read of the own tools.
-var titles = map[string]string{"chain": "Chain", "search": "Search", "info": "Info", chainReads: "Chain that only reads"}
+// isOwn reports whether a name is that of a tool of every surface.
+func isOwn(name string) bool {
+	return slices.ContainsFunc(ownTools, func(t ownTool) bool { return t.name == name })
+}
 
 // hostHints have a host that defers tools not defer these: they are how the others are found.
 var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
 
 // owned lists the own tools for a caller that can do so much.
 func (f *face) owned(reach steps.Reach) []*tool {
-	var listed []struct {
-		Name, Description string
-		InputSchema       json.RawMessage
-	}
-	if err := json.Unmarshal(ownTools, &listed); err != nil {
-		panic(err) // it is part of the program
-	}
 	var tools []*tool
-	add := func(name, description string, schema json.RawMessage, hints map[string]bool) {
-		shown := &sdk.Tool{Name: name, Title: titles[name], Description: description, InputSchema: schema, Meta: hostHints}
-		tools = append(tools, &tool{answer: answers[name], Tool: shown, listed: before(marshal(shown), "annotations", marshal(hints))})
+	add := func(t *ownTool, schema json.RawMessage, hints map[string]bool) {
+		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schema, Meta: hostHints}
+		tools = append(tools, &tool{answer: t.answer, Tool: shown, listed: before(marshal(shown), "annotations", marshal(hints))})
 	}
 	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": reach.Outside}
-	for _, l := range listed {
-		if l.Name != "chain" {
-			add(l.Name, l.Description, l.InputSchema, map[string]bool{"readOnlyHint": true})
+	for i := range ownTools {
+		t := &ownTools[i]
+		if t.name != "chain" {
+			add(t, taken(t.name).InputSchema, map[string]bool{"readOnlyHint": true})
 			continue
 		}
-		schema, hints := f.hoisted(l.InputSchema), reads
+		schema, hints := f.hoisted(taken(t.name).InputSchema), reads
 		if reach.Writes {
 			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": reach.Destroys, "openWorldHint": reach.Outside}
 		}
-		add(l.Name, l.Description, schema, hints)
+		add(t, schema, hints)
 		if f.server != nil && f.server.o().ReadTool {
-			add(chainReads, "As chain, with the same arguments, of functions that only read.", schema, reads)
+			add(&readTool, schema, reads)
 		}
 	}
 	return tools
@@ -106,7 +104,10 @@ func (c *call) chainRead() *sdk.CallToolResult {
 func (f *face) offer(view *steps.View) *offer {
 	functions := view.Registry()
 	o := &offer{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
-	reserved := append(slices.Clip(ownToolNames), chainReads)
+	reserved := []string{readTool.name}
+	for _, t := range ownTools {
+		reserved = append(reserved, t.name)
+	}
 	rest := functions.All()
 	var arranged *groups.Arrangement
 	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {

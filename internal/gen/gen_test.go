@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestNoDifference holds the generated files to what they are generated from.
+func TestNoDifference(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	files, err := generate(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s is not what is generated: run go generate ./...", name)
+		}
+	}
+}

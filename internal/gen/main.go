@@ -1,0 +1,53 @@
+// Command gen writes what is known of the fields of a chain, of the tools' arguments and of the error codes wherever it is
+// published: JSON Schemas, the input schemas and the manual of the tools, and the reference in docs. The source is the
+// structs that the decoders read, with their tags and comments, and the table of codes.
+package main
+
+import (
+	"bytes"
+	"log"
+	"os"
+	"path/filepath"
+)
+
+//go:generate go run .
+
+func main() {
+	const root = "../.."
+	files, err := generate(root)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(root, name), text, 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// generate makes the files, by their paths below root.
+func generate(root string) (map[string][]byte, error) {
+	chain, err := parse(filepath.Join(root, "chain"))
+	if err != nil {
+		return nil, err
+	}
+	mcp, err := parse(filepath.Join(root, "mcp"))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for name, content := range map[string]any{
+		"chain/chain.schema.json": chainSchema(chain),
+		"mcp/tools.json":          tools(chain, mcp),
+	} {
+		if files[name], err = indented(content); err != nil {
+			return nil, err
+		}
+	}
+	// Of a schema that takes anything some clients know {} only.
+	files["mcp/tools.json"] = bytes.ReplaceAll(files["mcp/tools.json"], []byte(`": true`), []byte(`": {}`))
+	files["docs/reference/chain.md"] = chainReference(chain)
+	files["docs/reference/tools.md"] = toolsReference(mcp)
+	files["docs/reference/codes.md"] = codesReference()
+	return files, nil
+}

@@ -10,7 +10,7 @@ import (
 
 // What a login costs each request: nothing is read, nothing is asked.
 func BenchmarkToken(b *testing.B) {
-	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: File(filepath.Join(b.TempDir(), "logins.json")), HTTPClient: &http.Client{}})
+	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFile(filepath.Join(b.TempDir(), "logins.json")), HTTPClient: &http.Client{}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func BenchmarkToken(b *testing.B) {
 
 // What a renewal adds: one login of 2 KB in the file is replaced.
 func BenchmarkFileSet(b *testing.B) {
-	s := File(filepath.Join(b.TempDir(), "logins.json"))
+	s := newFile(filepath.Join(b.TempDir(), "logins.json"))
 	value := bytes.Repeat([]byte("x"), 2000)
 	for b.Loop() {
 		if err := s.Set(b.Context(), "key", value); err != nil {

@@ -17,9 +17,9 @@ const hasModes = runtime.GOOS != "windows"
 
 const maxFile = 4 << 20
 
-// File keeps secrets in one JSON file that its owner alone may read, in a folder that its owner alone may write to; both
+// newFile keeps secrets in one JSON file that its owner alone may read, in a folder that its owner alone may write to; both
 // are made when needed. A file that others may read is refused: denied.
-func File(path string) Store { return &fileStore{path} }
+func newFile(path string) Store { return &fileStore{path} }
 
 type fileStore struct{ path string }
 

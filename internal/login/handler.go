@@ -36,17 +36,10 @@ type handler struct {
 	now    func() time.Time
 	flight singleflight.Group // renewals of one token: those who need it wait for the one that runs
 
-	mu      sync.Mutex
-	loaded  bool
-	current *record // as last read or renewed; nil: no login
-	unsaved *unsaved
-}
-
-// unsaved is a renewed login that the store did not take: its predecessor in the store is dead, so it must not be lost.
-type unsaved struct {
-	before string // the access token in the store, in whose place it belongs
-	login  *record
-	again  time.Time // when to try to store it again
+	mu        sync.Mutex
+	loaded    bool
+	current   *record   // as last read or renewed; nil: no login
+	saveAgain time.Time // when to try again to store current, which the store did not take; zero: it is stored
 }
 
 // TokenSource implements auth.OAuthHandler.
@@ -93,8 +86,8 @@ func (h *handler) known(ctx context.Context) *record {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.unsaved != nil && h.now().After(h.unsaved.again) {
-		h.unsaved.again = h.now().Add(10 * time.Second)
+	if !h.saveAgain.IsZero() && h.now().After(h.saveAgain) {
+		h.saveAgain = h.now().Add(10 * time.Second)
 		h.flight.DoChan("save", func() (any, error) { h.saveLate(); return nil, nil })
 	}
 	return h.current
@@ -114,6 +107,9 @@ func (h *handler) loadFirst(ctx context.Context) {
 func (h *handler) know(r *record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if r != h.current {
+		h.saveAgain = time.Time{}
+	}
 	h.current, h.loaded = r, true
 }
 

@@ -14,14 +14,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Keyring keeps secrets in the operating system's keyring: the Secret Service of a Linux desktop, the macOS keychain, the
+// newKeyring keeps secrets in the operating system's keyring: the Secret Service of a Linux desktop, the macOS keychain, the
 // Windows credential manager. Service is the name under which they stand there; the folder holds the locks. Windows
 // and macOS bound an entry (2,560 and some 3,000 bytes): limit_exceeded past that. A keyring that asks its user to unlock it
 // has 30 seconds.
-func Keyring(service, folder string) Store {
-	return newKeyring(osRing{}, service, folder)
-}
-
 func newKeyring(r ring, service, folder string) *keyringStore {
 	return &keyringStore{ring: r, service: service, folder: folder, turn: make(chan struct{}, 1)}
 }

@@ -60,7 +60,11 @@ func (h *handler) renewAlone(ctx context.Context, stale string) (*record, error)
 		return h.overtaken(ctx, r, err)
 	}
 	h.know(renewed)
-	h.store(ctx, r.Access, renewed)
+	if h.save(ctx, renewed) != nil { // its predecessor in the store is dead: it must not be lost
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.saveAgain = h.now().Add(time.Second)
+	}
 	return renewed, nil
 }
 
@@ -107,37 +111,18 @@ func (h *handler) overtaken(ctx context.Context, r *record, err error) (*record,
 	return nil, dead.coded
 }
 
-// latest is the login in the store, or the one that belongs in its place.
+// latest is the login in the store, or the one that the store did not take, unless there is a newer one, or none any more.
 func (h *handler) latest(ctx context.Context) (*record, error) {
-	h.mu.Lock()
-	kept := h.unsaved
-	h.mu.Unlock()
 	r, err := h.load(ctx)
-	if kept == nil {
-		return r, err
-	}
-	if changed := err == nil && (r == nil || r.Access != kept.before); changed {
-		h.forget()
-		return r, nil
-	}
-	return kept.login, nil
-}
-
-// store writes a renewed login. Where the store does not take it, it is kept, and tried again later: the calls go on.
-func (h *handler) store(ctx context.Context, before string, r *record) {
-	if h.save(ctx, r) == nil {
-		h.forget()
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.unsaved != nil {
-		before = h.unsaved.before
+	if !h.saveAgain.IsZero() && (err != nil || r != nil && r.Obtained.Before(h.current.Obtained)) {
+		return h.current, nil
 	}
-	h.unsaved = &unsaved{before: before, login: r, again: h.now().Add(time.Second)}
+	return r, err
 }
 
-// saveLate tries again to store what the store did not take, unless the login there has changed since.
+// saveLate tries again to store what the store did not take.
 func (h *handler) saveLate() {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -147,23 +132,13 @@ func (h *handler) saveLate() {
 	}
 	defer unlock()
 	h.mu.Lock()
-	kept := h.unsaved
+	mine := h.current
 	h.mu.Unlock()
-	if kept == nil {
+	r, err := h.latest(ctx)
+	if err != nil || r == mine && h.save(ctx, r) != nil {
 		return
 	}
-	r, err := h.load(ctx)
-	switch {
-	case err != nil:
-	case r == nil || r.Access != kept.before:
-		h.forget()
-	case h.save(ctx, kept.login) == nil:
-		h.forget()
-	}
-}
-
-func (h *handler) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.unsaved = nil
+	h.saveAgain = time.Time{}
 }

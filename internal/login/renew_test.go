@@ -76,7 +76,7 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	s := newSetting(t)
 	file := filepath.Join(t.TempDir(), "logins", "logins.json")
-	s.o.Store = File(file)
+	s.o.Store = newFile(file)
 	s.login(t)
 	s.change(t, ended)
 	var wait sync.WaitGroup
@@ -238,7 +238,7 @@ func TestStoreDoesNotTake(t *testing.T) {
 	}
 	b.broken(false, false)
 	h.mu.Lock()
-	h.unsaved.again = time.Time{}
+	h.saveAgain = time.Now().Add(-time.Second)
 	h.mu.Unlock()
 	if again, _, err := token(t, s.o, h); err != nil || again != got {
 		t.Fatal("another token: ", err)
@@ -249,7 +249,7 @@ func TestStoreDoesNotTake(t *testing.T) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.unsaved != nil {
+	if !h.saveAgain.IsZero() {
 		t.Error("it is still to be stored")
 	}
 }

@@ -56,7 +56,7 @@ type setting struct {
 func newSetting(t *testing.T) *setting {
 	a := newAuthServer(t)
 	s := &setting{auth: a, tools: newToolServer(t, a)}
-	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: File(filepath.Join(t.TempDir(), "logins", "logins.json")), HTTPClient: &http.Client{}}
+	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: newFile(filepath.Join(t.TempDir(), "logins", "logins.json")), HTTPClient: &http.Client{}}
 	return s
 }
 

@@ -89,7 +89,7 @@ func private(folder string) error {
 // login; what was chosen then is written to the folder and stays, so that a keyring that is locked one day does not make
 // a login disappear, and none turns up in a file by surprise. To choose anew, log out and delete the file "store" there.
 func Auto(folder string) Store {
-	return &auto{folder: folder, keyring: Keyring("onecall", folder), file: File(filepath.Join(folder, "logins.json"))}
+	return &auto{folder: folder, keyring: newKeyring(osRing{}, "onecall", folder), file: newFile(filepath.Join(folder, "logins.json"))}
 }
 
 type auto struct {

@@ -135,7 +135,7 @@ func TestStores(t *testing.T) {
 	t.Parallel()
 	ring := &mapRing{}
 	for name, s := range map[string]Store{
-		"file":    File(filepath.Join(t.TempDir(), "new", "logins.json")),
+		"file":    newFile(filepath.Join(t.TempDir(), "new", "logins.json")),
 		"keyring": newKeyring(ring, "onecall", t.TempDir()),
 		"auto":    newAuto(&mapRing{}, filepath.Join(t.TempDir(), "new")),
 		"nothing": newAuto(&mapRing{err: fmt.Errorf("no keyring")}, filepath.Join(t.TempDir(), "new")),
@@ -159,7 +159,7 @@ func newAuto(r ring, folder string) *auto {
 func TestStoreModel(t *testing.T) {
 	t.Parallel()
 	ring := &mapRing{}
-	stores := []Store{File(filepath.Join(t.TempDir(), "logins.json")), newKeyring(ring, "onecall", t.TempDir())}
+	stores := []Store{newFile(filepath.Join(t.TempDir(), "logins.json")), newKeyring(ring, "onecall", t.TempDir())}
 	rapid.Check(t, func(r *rapid.T) {
 		model := map[string][]byte{}
 		for _, s := range stores {
@@ -203,7 +203,7 @@ func TestStoresAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logins.json")
 	ring, folder := &mapRing{}, t.TempDir()
 	for name, open := range map[string]func() Store{
-		"file":    func() Store { return File(path) },
+		"file":    func() Store { return newFile(path) },
 		"keyring": func() Store { return newKeyring(ring, "onecall", folder) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), "new", "logins")
 	path := filepath.Join(folder, "logins.json")
-	s := File(path)
+	s := newFile(path)
 	if err := s.Set(t.Context(), "key", []byte("value")); err != nil {
 		t.Fatal(err)
 	}

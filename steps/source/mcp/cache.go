@@ -63,8 +63,7 @@ func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	return s.named(l.tools), cache.Server, cache.Capabilities, len(l.tools) > 0 // nobody would call, and so start, a server without tools
 }
 
-// writeCache keeps the tools for the next run. It replaces the file as a whole: whoever reads it sees the old list or the
-// new one.
+// writeCache keeps the tools for the next run. A file that is read while it is written is damaged, and so not used.
 func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapabilities) {
 	if !s.options.Lazy || s.options.CacheFile == "" {
 		return
@@ -75,31 +74,13 @@ func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapa
 	}
 	text, err := json.Marshal(cache)
 	if err == nil {
-		err = replaceFile(s.options.CacheFile, text)
+		err = os.MkdirAll(filepath.Dir(s.options.CacheFile), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(s.options.CacheFile, text, 0o600)
 	}
 	if err != nil {
 		s.warn(fault.New(fault.Unavailable, "MCP server %s: its list of tools could not be kept in %s: %s",
 			s.options.Name, quoted(s.options.CacheFile), cause(err)))
 	}
-}
-
-func replaceFile(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".tools-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-	}
-	return err
 }

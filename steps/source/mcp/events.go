@@ -178,34 +178,17 @@ func (b *eventBody) message(text string) string {
 // goes on from there.
 func (b *eventBody) skip(event []byte, start int, chunk []byte, err error) ([]byte, error) {
 	var o outline
-	inData := false
-	feed := func(piece []byte, begins bool) {
-		if begins {
-			value, found := bytes.CutPrefix(piece, []byte("data:"))
-			inData, piece = found, value
-		}
-		if inData {
-			o.feed(piece)
-		}
-	}
-	for line := range bytes.Lines(event[:start]) {
-		feed(line, true)
-	}
+	o.feed(event)
 	begins := start == len(event)
-	if !begins {
-		feed(event[start:], true)
-	}
-	blank := func() bool { return begins && err == nil && len(bytes.TrimRight(chunk, "\r\n")) == 0 }
-	for !blank() {
-		feed(chunk, begins)
+	for !begins || err != nil || len(bytes.TrimRight(chunk, "\r\n")) > 0 { // to a blank line
+		o.feed(chunk)
 		if begins = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
 		chunk, err = b.reader.ReadSlice('\n')
 	}
-	id, ok := o.answers()
 	text := ""
-	if ok {
+	if id, ok := o.answers(); ok {
 		text = b.tap.refuse(id, b.tap.tooLong())
 	}
 	if text == "" {

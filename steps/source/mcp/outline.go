@@ -1,100 +1,39 @@
 package mcp
 
-import "strconv"
+import (
+	"bytes"
+	"regexp"
+	"strconv"
 
-// outline follows a JSON-RPC message that is too long to be kept, and finds the id of what it answers wherever that
-// stands: some servers write it first, some last.
-type outline struct {
-	depth            int
-	inString, escape bool
-	expectKey        bool // in the outer object, the next string is a key
-	key, value       []byte
-	request          bool // it has a method: it is no answer
-	id               []byte
-}
+	"github.com/tidwall/gjson"
+)
+
+// outline is the beginning and the end of a message that is too long to be kept. They tell which request it answers: servers
+// write the id before the result, or last beside the version.
+type outline struct{ head, tail []byte }
+
+const headSize, tailSize = 256, 64
 
 // feed goes on with the next bytes.
 func (o *outline) feed(chunk []byte) {
-	for _, c := range chunk {
-		if o.inString {
-			o.inside(c)
-			continue
-		}
-		switch c {
-		case '"':
-			o.inString = true
-			if o.depth == 1 && o.expectKey {
-				o.key = o.key[:0]
-			} else {
-				o.note(c)
-			}
-		case '{', '[':
-			o.depth++
-			o.expectKey = o.depth == 1
-			o.value = o.value[:0]
-		case '}', ']':
-			if o.depth == 1 {
-				o.member()
-			}
-			o.depth--
-		case ':':
-			if o.depth == 1 {
-				o.expectKey, o.value = false, o.value[:0]
-			}
-		case ',':
-			if o.depth == 1 {
-				o.member()
-				o.expectKey = true
-			}
-		case ' ', '\t', '\r', '\n':
-		default:
-			o.note(c)
-		}
-	}
+	o.head = append(o.head, chunk[:min(len(chunk), headSize-len(o.head))]...)
+	o.tail = append(o.tail, chunk[max(len(chunk)-tailSize, 0):]...)
+	o.tail = o.tail[max(len(o.tail)-tailSize, 0):]
 }
 
-// inside takes a byte of a string.
-func (o *outline) inside(c byte) {
-	switch {
-	case o.escape:
-		o.escape = false
-	case c == '\\':
-		o.escape = true
-	case c == '"':
-		o.inString = false
-		return
-	}
-	if o.depth == 1 && o.expectKey && len(o.key) < maxIDLength {
-		o.key = append(o.key, c)
-	}
-}
+var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*([0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
-// maxIDLength is more than an id of ours, or a key that is looked for, is long.
-const maxIDLength = 32
-
-// note keeps the beginning of a value of the outer object.
-func (o *outline) note(c byte) {
-	if o.depth == 1 && !o.expectKey && len(o.value) < maxIDLength {
-		o.value = append(o.value, c)
-	}
-}
-
-// member ends a member of the outer object.
-func (o *outline) member() {
-	switch string(o.key) {
-	case "method":
-		o.request = true
-	case "id":
-		o.id = append(o.id[:0], o.value...)
-	}
-	o.key, o.value = o.key[:0], o.value[:0]
-}
-
-// answers is the id of the request that the message answers; false when it answers none of ours, whose ids are numbers.
+// answers is the id of the request that the message answers; false if it answers none of ours, whose ids are numbers.
 func (o *outline) answers() (int64, bool) {
-	if o.request {
+	begin := gjson.ParseBytes(o.head[max(bytes.IndexByte(o.head, '{'), 0):]) // behind what an event has before its data
+	id, method := begin.Get("id"), begin.Get("method")
+	if whole := id.Index+len(id.Raw) < len(begin.Raw); id.Exists() && whole || method.Exists() {
+		return id.Int(), id.Type == gjson.Number && !method.Exists()
+	}
+	found := lastID.FindSubmatch(o.tail)
+	if found == nil {
 		return 0, false
 	}
-	id, err := strconv.ParseInt(string(o.id), 10, 64)
-	return id, err == nil
+	last, err := strconv.ParseInt(string(found[1]), 10, 64)
+	return last, err == nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onecall-mcp/onecall/internal/clients"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -50,12 +51,12 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	if err := c.checkOut(f.out); err != nil && !f.dryRun {
 		return err
 	}
-	im, err := gather(f.out, f.from)
+	im, err := clients.Gather(f.out, f.from)
 	if err != nil {
 		return met{err}
 	}
-	text := im.document()
-	if err := c.writeText(im.report(text, f.out)); err != nil {
+	text := im.Document()
+	if err := c.writeText(im.Report(text, f.out)); err != nil {
 		return err
 	}
 	if f.dryRun {
@@ -71,7 +72,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 			return err
 		}
 	}
-	switch err := writeNew(f.out, text); {
+	switch err := clients.WriteNew(f.out, text); {
 	case errors.Is(err, fs.ErrExist):
 		return unable("%s has come to exist in the meantime, and is not overwritten", f.out)
 	case err != nil:

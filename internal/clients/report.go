@@ -1,4 +1,4 @@
-package cli
+package clients
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// report tells what was found, and shows the file to write without its secrets.
-func (im *importer) report(text []byte, out string) []byte {
+// Report tells what was found, and shows the file to write without its secrets.
+func (im *Import) Report(text []byte, out string) []byte {
 	var b bytes.Buffer
 	for _, problem := range im.problems {
 		fmt.Fprintf(&b, "cannot be read: %s\n", textfile.Printable(problem))
@@ -54,7 +54,7 @@ func (im *importer) report(text []byte, out string) []byte {
 }
 
 // shown is the file with its secrets blotted out, as they are known once it is read.
-func (im *importer) shown(text []byte) []byte {
+func (im *Import) shown(text []byte) []byte {
 	c, _ := config.Parse(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
 	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.Shown, []byte{'\n'})
 	for i := range after {

@@ -1,4 +1,4 @@
-package cli
+package clients
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func parseIn(environment map[string]string, path, text string) (*config.File, []
 }
 
 // importFiles reads files, given by their names and contents, as those of the machine's clients.
-func importFiles(t *testing.T, environment map[string]string, files map[string]string) (*importer, []byte) {
+func importFiles(t *testing.T, environment map[string]string, files map[string]string) (*Import, []byte) {
 	t.Helper()
 	home := t.TempDir()
 	m := &machine{system: "linux", home: home, project: filepath.Join(home, "project"), getenv: func(string) string { return "" }}
@@ -75,7 +75,7 @@ func importFiles(t *testing.T, environment map[string]string, files map[string]s
 			t.Fatal(err)
 		}
 	}
-	im := &importer{project: m.project, out: m.project, lookup: func(name string) (string, bool) {
+	im := &Import{project: m.project, out: m.project, lookup: func(name string) (string, bool) {
 		value, ok := environment[name]
 		return value, ok
 	}}
@@ -83,7 +83,7 @@ func importFiles(t *testing.T, environment map[string]string, files map[string]s
 		_ = im.read(file)
 	}
 	im.settle()
-	return im, im.document()
+	return im, im.Document()
 }
 
 func TestImport(t *testing.T) {
@@ -126,7 +126,7 @@ func TestImport(t *testing.T) {
 	if wind := c.MCPServers[7].Config; *wind.URL != "https://w/sse" || !slices.Equal(wind.ExcludeTools, []string{"a"}) {
 		t.Errorf("wind: %+v", wind)
 	}
-	report := string(im.report(text, "onecall.yaml"))
+	report := string(im.Report(text, "onecall.yaml"))
 	for _, want := range []string{"files: left out: it is the same as that of Claude Code", "Files-2: taken over\n    renamed from Files", "onecall: left out: it is onecall itself", "by npx: left out: it is onecall itself",
 		"off: left out: it is disabled", "off2: left out: it is disabled", "bad: left out: url: command and url exclude", "worse: left out: it is not an object", "cmd: left out: command: ${command:",
 		"gh: taken over as disabled: not set is GITHUB_TOKEN", "VS Code asks for github_token", "envFile is left out", "other is left out", ".cursor/mcp.json (Cursor): it is not JSON", "settings.json (VS Code): it is a folder",
@@ -184,7 +184,7 @@ func TestImportShown(t *testing.T) {
 			"db": {"command": "x", "args": ["-k", "qq-hidden"], "env": {"DATABASE_URL": "Server=h;Password=qq-hidden;", "A_TOKEN": "${MY_TOKEN}", "B_TOKEN": "Bearer ${env:MY_TOKEN}"}},
 			"zap": {"type": "http", "url": "https://mcp.zapier.com/api/mcp/s/qqhidden0123456789abcdef/mcp", "headers": {"X": "${UNSET}", "Authorization": "Bearer ${input:my_token}"}}}}`,
 	})
-	report := string(im.report(text, "onecall.yaml"))
+	report := string(im.Report(text, "onecall.yaml"))
 	if strings.Contains(report, "hidden") || strings.Contains(report, "filled-in") {
 		t.Errorf("a secret is shown:\n%s", report)
 	}
@@ -201,7 +201,7 @@ func TestImportNothing(t *testing.T) {
 	if c, faults := parseIn(nil, "onecall.yaml", string(text)); len(faults) > 0 || len(c.MCPServers) > 0 {
 		t.Errorf("%v", faults)
 	}
-	if report := string(im.report(text, "onecall.yaml")); !strings.Contains(report, "No MCP servers") || !strings.Contains(report, "claude_desktop_config.json") {
+	if report := string(im.Report(text, "onecall.yaml")); !strings.Contains(report, "No MCP servers") || !strings.Contains(report, "claude_desktop_config.json") {
 		t.Error(report)
 	}
 	// The example is one: without its comment signs it loads.
@@ -223,7 +223,7 @@ func regexpReplace(text string) string {
 func TestImportElsewhere(t *testing.T) {
 	t.Parallel()
 	project, out := t.TempDir(), t.TempDir()
-	im := &importer{project: project, out: out, lookup: func(string) (string, bool) { return "", false }}
+	im := &Import{project: project, out: out, lookup: func(string) (string, bool) { return "", false }}
 	path := filepath.Join(project, "mcp.json")
 	if err := os.WriteFile(path, []byte(`{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "cwd": "sub"}}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -232,9 +232,9 @@ func TestImportElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	im.settle()
-	c, faults := parseIn(nil, filepath.Join(out, "onecall.yaml"), string(im.document()))
+	c, faults := parseIn(nil, filepath.Join(out, "onecall.yaml"), string(im.Document()))
 	if len(faults) > 0 || *c.MCPServers[0].Config.Command != project+"/x" || *c.MCPServers[0].Config.Cwd != filepath.Join(project, "sub") {
-		t.Errorf("%v\n%s", faults, im.document())
+		t.Errorf("%v\n%s", faults, im.Document())
 	}
 }
 
@@ -256,12 +256,12 @@ func TestImportRoundTrip(t *testing.T) {
 		}
 		object += `}}`
 		name := text.Draw(rt, "name")
-		im := &importer{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
+		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
 		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`))
 		im.settle()
-		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.document()))
+		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.Document()))
 		if len(faults) > 0 {
-			rt.Fatalf("%s\n%s\n%v", object, im.document(), faults)
+			rt.Fatalf("%s\n%s\n%v", object, im.Document(), faults)
 		}
 		if im.servers[0].skip != "" {
 			return // a name or a command that a configuration cannot have
@@ -271,7 +271,7 @@ func TestImportRoundTrip(t *testing.T) {
 			return
 		}
 		if got.Name != im.servers[0].name || *got.Config.Command != command || len(args) > 0 && !slices.Equal(got.Config.Args, args) || len(env) > 0 && !reflect.DeepEqual(got.Config.Env, env) {
-			rt.Fatalf("%s\n%s\ngives %+v", object, im.document(), got)
+			rt.Fatalf("%s\n%s\ngives %+v", object, im.Document(), got)
 		}
 	})
 }
@@ -293,16 +293,16 @@ func FuzzImport(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		im := &importer{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
+		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
 		if im.read(clientFile{client: "c", path: path, keys: anyKeys}) != nil {
 			return
 		}
 		im.settle()
-		written := im.document()
+		written := im.Document()
 		if _, faults := parseIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
 			t.Errorf("%s\n%v", written, faults)
 		}
-		im.report(written, "onecall.yaml")
+		im.Report(written, "onecall.yaml")
 	})
 }
 
@@ -310,10 +310,10 @@ func TestWriteNew(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a.yaml")
-	if err := writeNew(path, []byte("x")); err != nil {
+	if err := WriteNew(path, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeNew(path, []byte("y")); err == nil || !os.IsExist(err) {
+	if err := WriteNew(path, []byte("y")); err == nil || !os.IsExist(err) {
 		t.Errorf("overwriting: %v", err)
 	}
 	text, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-package cli
+package clients
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// document is the configuration to write.
-func (im *importer) document() []byte {
+// Document is the configuration to write.
+func (im *Import) Document() []byte {
 	var b bytes.Buffer
 	b.WriteString("# The configuration of onecall: `onecall schema config` prints all that it may hold.\n")
 	written := slices.DeleteFunc(slices.Clone(im.servers), func(one *found) bool { return one.skip != "" })
@@ -134,8 +134,8 @@ func plainText(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// writeNew writes a file that must not be there yet: whole or not at all, for the user's eyes only.
-func writeNew(path string, text []byte) (err error) {
+// WriteNew writes a file that must not be there yet: whole or not at all, for the user's eyes only.
+func WriteNew(path string, text []byte) (err error) {
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

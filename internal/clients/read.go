@@ -1,4 +1,4 @@
-package cli
+package clients
 
 import (
 	"bytes"
@@ -41,8 +41,8 @@ type field struct {
 	value json.RawMessage
 }
 
-// importer gathers servers from the files of clients.
-type importer struct {
+// Import gathers servers from the files of clients.
+type Import struct {
 	project string // the working directory
 	out     string // the folder of the file to write
 	lookup  func(string) (string, bool)
@@ -53,7 +53,7 @@ type importer struct {
 }
 
 // read adds the servers of a file. A file that is not there is no error.
-func (im *importer) read(file clientFile) error {
+func (im *Import) read(file clientFile) error {
 	text, err := readClientFile(file.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -90,7 +90,7 @@ func readClientFile(path string) ([]byte, error) {
 }
 
 // members are the values at a path of keys.
-func (im *importer) members(value gjson.Result, path []string) []gjson.Result {
+func (im *Import) members(value gjson.Result, path []string) []gjson.Result {
 	if len(path) == 0 {
 		return []gjson.Result{value}
 	}
@@ -136,7 +136,7 @@ func sameFolder(a, b string) bool {
 }
 
 // add adds the servers of one object.
-func (im *importer) add(file *clientFile, servers gjson.Result) {
+func (im *Import) add(file *clientFile, servers gjson.Result) {
 	for name, server := range ordered(servers) {
 		one := &found{name: name, file: file}
 		im.servers = append(im.servers, one)
@@ -225,7 +225,7 @@ func baseName(word string) string {
 }
 
 // fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
-func (im *importer) fields(one *found, server gjson.Result) {
+func (im *Import) fields(one *found, server gjson.Result) {
 	for written, value := range ordered(server) {
 		key, lost := config.ServerKey(written)
 		if key == "" {
@@ -248,7 +248,7 @@ var (
 )
 
 // rewritten puts variables of the environment in the place of what only the client can fill in.
-func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
+func (im *Import) rewritten(one *found, key, value string) json.RawMessage {
 	value = inputForm.ReplaceAllStringFunc(value, func(form string) string {
 		id := inputForm.FindStringSubmatch(form)[1]
 		name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
@@ -272,7 +272,7 @@ func (im *importer) rewritten(one *found, key, value string) json.RawMessage {
 
 // try reads the server as the configuration will be read: what is wrong makes it skipped, and variables that are not set
 // make it disabled.
-func (im *importer) try(one *found) {
+func (im *Import) try(one *found) {
 	unset := map[string]bool{}
 	lookup := func(name string) (string, bool) {
 		value, ok := im.lookup(name)
@@ -299,7 +299,7 @@ func (im *importer) try(one *found) {
 }
 
 // settle gives each server that is written a name of its own: what is the same under the same name is written once.
-func (im *importer) settle() {
+func (im *Import) settle() {
 	taken := map[string]*found{}
 	for _, name := range config.Embedded {
 		taken[steps.FoldName(name)] = nil

@@ -1,4 +1,4 @@
-package cli
+package clients
 
 import (
 	"path/filepath"

@@ -1,4 +1,5 @@
-package cli
+// Package clients reads the MCP servers of other programs, which onecall init takes over into a configuration.
+package clients
 
 import (
 	"os"
@@ -9,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// gather finds the servers in the known places, or in the files from; path is the configuration to write.
-func gather(path string, from []string) (*importer, error) {
+// Gather finds the servers in the known places, or in the files from; path is the configuration to write.
+func Gather(path string, from []string) (*Import, error) {
 	project, err := os.Getwd()
 	if err != nil {
 		return nil, fault.New(fault.BadRequest, "the working directory is not known: %v", textfile.Cause(err))
@@ -23,7 +24,7 @@ func gather(path string, from []string) (*importer, error) {
 	if err != nil && len(from) == 0 {
 		return nil, fault.New(fault.BadRequest, "the home folder is not known: %v: name the files by --from", err)
 	}
-	im := &importer{project: project, out: out, lookup: os.LookupEnv}
+	im := &Import{project: project, out: out, lookup: os.LookupEnv}
 	for _, path := range from {
 		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
 			return nil, fault.New(fault.BadRequest, "--from: %s cannot be read: %v", path, textfile.Cause(err))

@@ -18,14 +18,14 @@ const (
 	modeFull      = "full"
 )
 
-// modes gives all modes, in the order in which they are offered.
-func modes() []string {
+// Modes gives all modes, in the order in which they are offered.
+func Modes() []string {
 	return []string{modeSummary, modePaginated, modeFiltered, modeQuery, modeFull}
 }
 
 // modes are those that suit a value and can give something of it.
 func (o outline) modes() []string {
-	return slices.DeleteFunc(modes(), func(mode string) bool {
+	return slices.DeleteFunc(Modes(), func(mode string) bool {
 		return !o.suits(mode) || mode == modeFull && o.neverWhole != nil && o.neverWhole()
 	})
 }
@@ -205,7 +205,7 @@ func (f Fetch) impliedMode(o outline, fits Fits) string {
 
 // check refuses a mode that is unknown or does not suit the value, and fields that are missing or out of place.
 func (f Fetch) check(o outline) error {
-	if !slices.Contains(modes(), f.Mode) {
+	if !slices.Contains(Modes(), f.Mode) {
 		return badMode(o, "The mode %q is not known.", f.Mode)
 	}
 	fields := []struct {

@@ -108,7 +108,7 @@ func (c *cli) accounts(named string) ([]account, error) {
 	if len(faults) > 0 {
 		return nil, config.Refused(faults)
 	}
-	c.redactor.learn(nil, config.Secrets) // no app is open
+	c.redactor.learn(config.Secrets)
 	var all []account
 	var names []string
 	for i := range config.MCPServers {

@@ -43,15 +43,20 @@ func (c *cli) openLadder(ctx context.Context, u use) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.awaitLadder(ctx); err != nil {
+		return nil, errors.Join(err, a.close(), a.process.close())
+	}
+	return a, nil
+}
+
+// awaitLadder waits for the functions of a ladder that is enforced, and checks it.
+func (a *app) awaitLadder(ctx context.Context) error {
 	if enforced(a.config) {
 		steps.Await(ctx, a.catalog, func(now *steps.Registry) bool {
 			return !slices.ContainsFunc(a.ladder.Unresolved(now), func(f *fault.Error) bool { return steps.Pending(a.catalog, rungName(a.config, f)) })
 		})
 	}
-	if err := a.checkLadder(); err != nil {
-		return nil, errors.Join(err, a.close())
-	}
-	return a, nil
+	return a.checkLadder()
 }
 
 func enforced(c *config.File) bool { return config.Or(c.Ladder.Mode, "") == ladder.Enforce.String() }

@@ -4,56 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
-// How often the files of a configuration are looked at.
-const (
-	lookEvery   = time.Second
-	closesAfter = 10 * time.Second // beyond the longest time that a call may take
-)
+// lookEvery is how often the files of a configuration are looked at.
+const lookEvery = time.Second
 
-// newcomers is how long what is served waits for sources that a new configuration brings: tests have one that waits longer.
-var newcomers = 10 * time.Second
-
-// reloader has the configuration loaded anew, when it has changed and when it is told to, and served whole or not at all. But
-// for stop its methods are called by one goroutine.
+// reloader loads the configuration again when it has changed and when it is told to. It serves it whole or not at all. Its methods
+// but stop and close are called by one goroutine.
 type reloader struct {
 	*instance
-	app      *app           // that is served
-	began    *config.Config // what the server was started with
-	unwarn   func()         // ends the looking for settings that fit nothing
-	digests  digests
-	refused  *refusal       // the last configuration, where it could not be served
-	moving   sight          // what was seen last, where that is not served
-	lacked   string         // what was told of a configuration that is not there
-	lacks    string         // why there was none when it was looked for last
+	app     *app              // that is served
+	began   map[string]string // the settings that the server was started with
+	unwarn  func()            // ends the looking for settings that fit nothing
+	refused *refusal          // the last configuration, if it could not be served
+	seen    fileState         // what was loaded last, or refused
+	last    fileState         // what was seen at the last look
+
+	cancel   func()
+	running  sync.WaitGroup
 	retiring sync.WaitGroup // apps that are not served any more
 	done     chan struct{}  // closed when nothing is served any more
 }
 
 // refusal is a configuration that could not be served.
 type refusal struct {
-	sight
-	named  map[string][]string
+	files  fileState
 	faults int
 }
 
-// reloading has the configuration loaded anew from now on, until the function that it returns is called. That one closes what is
-// served then, unless it is a.
-func (s *instance) reloading(ctx context.Context, a *app) (stop func()) {
-	r := &reloader{instance: s, app: a, began: &a.config.Config, unwarn: func() {}, done: make(chan struct{})}
+// reloading loads the configuration again when there is a reason to, from now on and until stop.
+func (s *instance) reloading(ctx context.Context, a *app) *reloader {
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
+	r := &reloader{instance: s, app: a, began: a.config.Settings, unwarn: s.warnOfUnused(ctx, a), seen: a.files, last: a.files, cancel: cancel, done: make(chan struct{})}
+	r.running.Go(func() {
 		select {
 		case <-s.serving: // by what the server was started with; what is loaded takes its place
 			r.run(ctx)
@@ -61,20 +50,25 @@ func (s *instance) reloading(ctx context.Context, a *app) (stop func()) {
 		}
 	})
 	r.inform("READY=1")
-	running.Go(func() {
+	r.running.Go(func() {
 		<-ctx.Done()
 		r.inform("STOPPING=1") // while the calls that run are given time to end
 	})
-	return func() {
-		cancel()
-		running.Wait()
-		r.unwarn()
-		close(r.done)
-		r.retiring.Wait()
-		if r.app != a {
-			_ = r.app.close() // there is nobody any more whom it would help to know
-		}
-	}
+	return r
+}
+
+// stop ends the loading.
+func (r *reloader) stop() {
+	r.cancel()
+	r.running.Wait()
+	r.unwarn()
+}
+
+// close closes all apps, whose calls have ended, after stop.
+func (r *reloader) close() error {
+	close(r.done)
+	r.retiring.Wait()
+	return r.app.close()
 }
 
 // run waits for reasons to load the configuration. Those that come while it is loaded are one.
@@ -91,7 +85,7 @@ func (r *reloader) run(ctx context.Context) {
 				continue
 			}
 			r.inform("RELOADING=1")
-			r.server.Load().LookAgain() // also where the configuration is what it was, or refused
+			r.server.Load().LookAgain() // even if the configuration is what it was, or refused
 			for _, service := range r.app.services {
 				service.Refresh()
 			}
@@ -105,216 +99,107 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// path is that of the configuration; "": there is none.
-func (r *reloader) path() string { return r.app.config.Path }
-
-// changed tells whether the files of the configuration are others than those that are served, and than those that were refused,
-// and have not changed since they were looked at last: who writes one is given time to end.
+// changed reports whether files have changed since they were loaded, and not since the last look: whoever writes them is given
+// time to end.
 func (r *reloader) changed() bool {
-	path := r.path()
-	if path == "" {
-		return false
-	}
-	lacked := r.lacked != ""
-	if r.lacking(path, false) {
-		r.moving = nil
-		return false
-	}
-	named := r.app.named
-	if r.refused != nil {
-		named = r.refused.named
-	}
-	now := r.digests.see(path, named)
-	moving := r.moving
-	r.moving = nil
-	switch {
-	case now.holds(r.app.seen):
-		if r.refused != nil || lacked { // it is again as it is served
-			r.refused = nil
-			r.telemetry.Reloaded(nil)
-			r.logs.logger().Info("the served configuration stands", "file", path)
-			r.say("%s is again what is served", path)
-		}
-		return false
-	case r.refused != nil && now.holds(r.refused.sight):
-		return false
-	case moving != nil && maps.Equal(now, moving):
-		return true
-	}
-	r.moving = now
-	return false
+	now := r.seen.look()
+	quiet := now.untouched(r.last)
+	r.last = now
+	return quiet && !now.untouched(r.seen)
 }
 
-// lacking tells whether there is no configuration to be loaded, and tells of it: once, and when it has been so for a while, unless
-// it was asked for.
-func (r *reloader) lacking(path string, asked bool) bool {
-	why := r.digests.lacking(path)
-	before := r.lacks
-	r.lacks = why
-	switch {
-	case why == "":
-		r.lacked = ""
-		return false
-	case why == r.lacked && !asked, why != before && !asked:
+// say tells a person, if the log is not for programs.
+func (r *reloader) say(format string, args ...any) {
+	if r.flags.logFormat != "json" {
+		r.note("%s", textfile.Printable(r.redactor.Text(fmt.Sprintf(format, args...))))
+	}
+}
+
+// reload loads the configuration, and serves it if nothing is wrong with it.
+func (r *reloader) reload(ctx context.Context, asked bool) {
+	began := time.Now()
+	if path := r.app.config.Path; path != "" {
+		if err := loadable(path); err != nil {
+			var files fileState
+			files.add("", path)
+			r.refuse(err, path, files)
+			return
+		}
+		if r.known(path, asked) {
+			return
+		}
+	}
+	next, err := r.app.process.open(r.app)
+	if err == nil {
+		err = next.checkLadder()
+	}
+	var drained <-chan struct{}
+	if err == nil {
+		drained, err = r.server.Load().Reload(r.options(next), r.door(next))
+	}
+	if err != nil {
+		r.refuse(errors.Join(err, next.close()), next.config.Path, next.files)
+		return
+	}
+	r.swap(ctx, next, drained, began)
+}
+
+// known reports whether the files are what is served, or was refused, and tells so if that is news.
+func (r *reloader) known(path string, asked bool) bool {
+	if r.refused != nil && r.refused.files.equal(r.refused.files.again()) {
+		if asked {
+			r.say("%s has not changed since it was refused for %s: what was served before goes on", path, plural(r.refused.faults, "fault"))
+		}
+		r.seen = r.seen.look()
 		return true
 	}
-	r.lacked = why
-	r.telemetry.Reloaded(errors.New(why))
-	r.logs.logger().Error("configuration refused", "file", path, "error", why)
-	r.say("%s: what was served before goes on", why)
+	now := r.app.files.again()
+	if asked || !now.equal(r.app.files) {
+		return false
+	}
+	r.seen = now
+	if r.refused != nil {
+		r.refused = nil
+		r.telemetry.Reloaded(nil)
+		r.logs.logger().Info("the served configuration stands", "file", path)
+		r.say("%s is again what is served", path)
+	}
 	return true
 }
 
-// say tells a person, where the log is not for programs.
-func (r *reloader) say(format string, args ...any) {
-	if r.flags.logFormat != "json" {
-		r.note("%s", textfile.Printable(r.app.redactor.Text(fmt.Sprintf(format, args...))))
-	}
-}
-
-// reload loads the configuration, and serves it where nothing is wrong with it.
-func (r *reloader) reload(ctx context.Context, asked bool) {
-	began := time.Now()
-	path := r.path()
-	if path != "" && r.lacking(path, asked) {
-		return
-	}
-	seen := r.digests.see(path, r.app.named) // before it is read: no change is missed
-	if asked && r.refused != nil && r.digests.see(path, r.refused.named).holds(r.refused.sight) {
-		r.say("%s has not changed since it was refused for %s: what was served before goes on", path, plural(r.refused.faults, "fault"))
-		return
-	}
-	next, err := r.openAfter(r.app, r.app.use)
-	if err != nil {
-		r.refuse(err, seen)
-		return
-	}
-	change := r.compare(next)
-	r.letIn(next) // rights change at once
-	if len(change.opened) > 0 && !change.urgent() {
-		r.await(ctx, next)
-	}
-	functions := functionNames(r.app)
-	var drained <-chan struct{}
-	if err = next.checkLadder(); err == nil {
-		drained, err = r.server.Load().Reload(r.options(next), nil)
-	}
-	if err != nil {
-		r.letIn(r.app)
-		r.refuse(errors.Join(err, next.close()), seen)
-		return
-	}
+// swap takes note that next is served from now on, and closes the app before when its calls have ended.
+func (r *reloader) swap(ctx context.Context, next *app, drained <-chan struct{}, began time.Time) {
+	before := r.app
+	_ = next.store.SetMaxBytes(next.storeBytes) // which is in range
 	r.current.Store(next)
 	r.telemetry.Reloaded(nil)
-	before := r.app
-	r.app, r.refused, r.moving = next, nil, nil
-	change.count(functions, functionNames(next))
-	r.retire(before, drained)
+	r.app, r.refused, r.seen = next, nil, next.files
+	r.retiring.Go(func() {
+		select {
+		case <-drained:
+		case <-r.done:
+		}
+		if err := before.close(); err != nil {
+			r.logs.logger().Warn("a former configuration was not closed cleanly", "error", r.redactor.Text(message(err)))
+		}
+	})
 	r.warnOfIdle(next)
 	r.unwarn()
 	r.unwarn = r.warnOfUnused(ctx, next)
-	r.tell(change, time.Since(began))
-	r.warnOfLost(before, next)
+	r.report(compare(r.began, before, next), time.Since(began))
+	r.warnOfLost(before)
 }
 
-// letIn has those come in, over HTTP, who may by an app.
-func (r *reloader) letIn(a *app) {
-	if a.use.anySurface {
-		r.server.Load().SetDoor(r.door(a))
-	}
-}
-
-// await waits a while for the sources that are not there yet: until then what was served before is better. It waits no more once
-// the configuration is to be loaded again.
-func (r *reloader) await(ctx context.Context, next *app) {
-	ctx, cancel := context.WithTimeout(ctx, newcomers)
-	there := make(chan struct{})
-	defer func() {
-		cancel()
-		<-there
-	}()
-	go func() {
-		defer close(there)
-		steps.Await(ctx, next.catalog, nil)
-	}()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case <-there:
-			return
-		case hangup := <-r.hangups:
-			select {
-			case r.hangups <- hangup: // it is run's
-			default:
-			}
-			return
-		case <-look.C:
-			if !r.digests.see(next.config.Path, next.named).holds(next.seen) {
-				return
-			}
-		}
-	}
-}
-
-// warnOfLost tells of what was there before a configuration was served, and is not any more.
-func (r *reloader) warnOfLost(before, next *app) {
-	log := r.logs.logger()
-	if before.callers != nil && next.callers == nil {
-		log.Warn("clients over HTTP need no token any more", "tier", config.TierOf(next.config.Access.HTTP, steps.TierRead).String())
-	}
-	if !keeps(&next.config.Results, &before.config.Results) {
-		log.Warn("results that were kept before are not found any more: what keeps them is not the same", "at", "/results")
-	}
-}
-
-// retire closes an app when nothing uses it any more, or when the longest time of a call is over.
-func (r *reloader) retire(a *app, drained <-chan struct{}) {
-	longest := a.longest() + closesAfter
-	r.retiring.Go(func() {
-		timer := time.NewTimer(longest)
-		defer timer.Stop()
-		select {
-		case <-drained:
-		case <-timer.C:
-			r.logs.logger().Warn("calls of a former configuration have not ended, and lose their sources", "after", longest)
-		case <-r.done:
-		}
-		if err := a.close(); err != nil {
-			r.logs.logger().Warn("a former configuration was not closed cleanly", "error", r.redact(err))
-		}
-	})
-}
-
-// longest is how long a call of the app may take.
-func (a *app) longest() time.Duration {
-	longest := a.maxDuration()
-	for _, entry := range a.catalog.Registry().All() {
-		longest = max(longest, entry.Spec().Timeout)
-	}
-	return longest
-}
-
-// refuse tells what is wrong with a configuration, and remembers it: it is told once. seen is what was there before it was read.
-func (r *reloader) refuse(err error, seen sight) {
+// refuse tells what is wrong with a configuration, and remembers it: it is told once. files are what it was read from.
+func (r *reloader) refuse(err error, path string, files fileState) {
 	r.telemetry.Reloaded(err)
-	cfg, _ := config.Load(r.configPath)
-	named := namedFiles(cfg)
-	for at, files := range r.app.named {
-		named[at] = append(slices.Clip(named[at]), files...)
-	}
-	path := r.path()
-	if path == "" {
-		path = cfg.Path
-	}
-	r.refused = &refusal{sight: r.digests.see(path, named), named: named, faults: 1}
-	maps.Copy(r.refused.sight, seen)
-	r.moving = nil
+	r.refused, r.seen = &refusal{files, 1}, files
 	log := r.logs.logger()
 	var wrong *config.Error
 	if !errors.As(err, &wrong) {
-		log.Error("configuration refused", "file", path, "error", r.redact(err))
-		r.say("%s is refused, and what was served before goes on: %s", path, message(err))
+		why := r.redactor.Text(message(err))
+		log.Error("configuration refused", "file", path, "error", why)
+		r.say("%s is refused, and what was served before goes on: %s", path, why)
 		return
 	}
 	r.refused.faults = len(wrong.Faults)
@@ -327,8 +212,6 @@ func (r *reloader) refuse(err error, seen sight) {
 	r.showFaults(&source{name: wrong.File, text: wrong.Text}, wrong.Faults)
 }
 
-func (r *reloader) redact(err error) string { return r.app.redactor.Text(message(err)) }
-
 // faultLines are faults with their places, one line each.
 func faultLines(faults []*fault.Error) []string {
 	lines := make([]string, len(faults))
@@ -339,15 +222,6 @@ func faultLines(faults []*fault.Error) []string {
 		}
 	}
 	return lines
-}
-
-// functionNames are the names of the functions that an app offers now.
-func functionNames(a *app) map[string]bool {
-	names := map[string]bool{}
-	for _, entry := range a.catalog.Registry().All() {
-		names[entry.Spec().Name] = true
-	}
-	return names
 }
 
 func plural(n int, what string) string {

@@ -48,31 +48,11 @@ func TestReloadTokens(t *testing.T) {
 	}
 }
 
-// asPatient in the environment has a server wait for new sources for longer than any test waits.
-const asPatient = "ONECALL_TEST_PATIENT"
-
-func init() {
-	if os.Getenv(asPatient) != "" {
-		newcomers = 10 * tooLong
-	}
-}
-
-// servePatient is serveHTTP of a server that waits so. What is written for it is seen without a signal, as one would end the waiting.
-func servePatient(t *testing.T, config string) *serving {
-	t.Helper()
-	address := make(chan string, 1)
-	s := &serving{stderr: &tail{address: address}, ended: make(chan error, 1)}
-	s.cmd = self(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config)
-	s.cmd.Env = append(s.cmd.Env, asPatient+"=1")
-	s.listen(t, address)
-	return s
-}
-
 // mute is an entry of mcpServers that is starting for as long as a test lasts, and ends with its input.
 const mute = "mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null'], startTimeoutMs: 600000}}\n"
 
-// TestRightsChangeAtOnce: who has lost its token is out before the sources that come with the same change are there; and to be
-// told to load again ends the waiting for them.
+// TestRightsChangeAtOnce: who has lost its token is out before the sources that come with the same change are there, and the
+// others are served by what was loaded.
 func TestRightsChangeAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -80,7 +60,7 @@ func TestRightsChangeAtOnce(t *testing.T) {
 	entry := func(token string) string {
 		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, hashOf(token))
 	}
-	s := servePatient(t, write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
 	one, two := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
 	list := one.message(t, "1", "tools/list", nil)
 	if r := one.send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
@@ -88,11 +68,6 @@ func TestRightsChangeAtOnce(t *testing.T) {
 	}
 	write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(second)+"]}\n"+mute)
 	within(t, "the token is refused", s.stderr, func() bool { return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized })
-	if text, _ := two.tool(t, "info", map[string]any{}); strings.Contains(text, "mute") {
-		t.Errorf("the token was refused when the sources were waited for no more: %s", text)
-	}
-	hangUp(t, s.cmd)
-	says(t, s.stderr, wasLoaded, 2)
 	if text, _ := two.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
 		t.Errorf("what was loaded is not served: %s", text)
 	}
@@ -102,7 +77,7 @@ func TestRightsChangeAtOnce(t *testing.T) {
 func TestHiddenAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	s := servePatient(t, write(t, folder, "onecall.yaml", "lite: true\n"))
+	s := serveHTTP(t, write(t, folder, "onecall.yaml", "lite: true\n"))
 	w := stateless(t, s.url+"?surface=flat")
 	listed := func() bool {
 		return strings.Contains(string(w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).body), "fs_find")

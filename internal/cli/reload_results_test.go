@@ -2,97 +2,88 @@ package cli
 
 import (
 	"errors"
-	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
-
-	"pgregory.net/rapid"
+	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// bounded is a driver that knows its bound, and how often it was opened and closed.
-type bounded struct {
-	budget.Driver
-	most           int64
-	opened, closed int
-}
-
-func (b *bounded) SetMaxBytes(maxBytes int64) error {
-	b.most = maxBytes
-	return b.Driver.SetMaxBytes(maxBytes)
-}
-
-func (b *bounded) Close() error {
-	b.closed++
-	return b.Driver.Close()
-}
-
-// TestSharedStore compares the store of configurations that come and go with a model of it: one driver, opened at its first use
-// and not before, holds as much as the largest bound of those who use it says, and is closed by the last.
+// TestSharedStore: apps with results in one place have one store, which is closed by the last of them.
 func TestSharedStore(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		shelf := &shelf{}
-		var driver *bounded
-		var lent []*lentDriver
-		bounds := map[*lentDriver]int64{}
-		t.Repeat(map[string]func(*rapid.T){
-			"take": func(t *rapid.T) {
-				loan, err := take(shelf, "results", func() (*sharedStore, error) {
-					driver = &bounded{}
-					return newSharedStore(func(maxBytes int64) (budget.Driver, error) {
-						store, err := memstore.New(nil)
-						driver.Driver, driver.most = store, maxBytes
-						driver.opened++
-						return driver, err
-					}), nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				one := &lentDriver{loan.value, loan}
-				most := rapid.SampledFrom([]int64{1000, 5000, 1 << 30, math.MaxInt64}).Draw(t, "most")
-				loan.value.bound(one, most)
-				lent, bounds[one] = append(lent, one), most
-			},
-			"use": func(t *rapid.T) {
-				if len(lent) == 0 {
-					t.Skip("nobody uses it")
-				}
-				one := rapid.SampledFrom(lent).Draw(t, "user")
-				if _, err := one.Get(t.Context(), "none", nil); !errors.Is(err, budget.ErrNotFound) {
-					t.Fatal(err)
-				}
-				if driver.opened != 1 {
-					t.Fatalf("it was opened %d times", driver.opened)
-				}
-			},
-			"give back": func(t *rapid.T) {
-				if len(lent) == 0 {
-					t.Skip("nobody uses it")
-				}
-				i := rapid.IntRange(0, len(lent)-1).Draw(t, "user")
-				for range rapid.IntRange(1, 2).Draw(t, "times") {
-					if err := lent[i].Close(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				delete(bounds, lent[i])
-				lent = append(lent[:i], lent[i+1:]...)
-			},
-			"": func(t *rapid.T) {
-				if driver == nil || driver.opened == 0 {
-					return
-				}
-				most := int64(0)
-				for _, one := range bounds {
-					most = max(most, one)
-				}
-				if closed := len(lent) == 0; driver.closed != map[bool]int{true: 1}[closed] || !closed && driver.most != most {
-					t.Fatalf("of %d users it holds %d, want %d, and was closed %d times", len(lent), driver.most, most, driver.closed)
-				}
-			},
-		})
-	})
+	p := newProcess(nil, use{})
+	open := func(where string) *app {
+		a := &app{process: p}
+		if err := a.openResults(&config.Results{Store: &where}, ""); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	one, two, other := open("memory"), open("memory"), open("disk")
+	if one.store != two.store || one.store == other.store {
+		t.Fatal("stores are told apart by where they are")
+	}
+	token, _, err := one.results.Keep(t.Context(), "me", []byte("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := one.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := two.results.Value(t.Context(), "me", token); err != nil {
+		t.Errorf("the next app does not find what was kept: %v", err)
+	}
+	_ = two.close()
+	if _, _, err := two.results.Value(t.Context(), "me", token); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("the last use has not closed the store: %v", err)
+	}
+	_ = other.close()
+}
+
+// TestLazyDisk: a store on disk makes no folder before it is used, and has the bound that was set before.
+func TestLazyDisk(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", folder)
+	t.Setenv("HOME", folder)
+	store, err := openStore("disk", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.SetMaxBytes(2000); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := func() bool {
+		_, err := os.Stat(filepath.Join(cache, "onecall"))
+		return err == nil
+	}
+	if made() {
+		t.Error("a folder is made before it is needed")
+	}
+	now := time.Now()
+	large := budget.Entry{Owner: "me", Created: now, Expires: now.Add(time.Hour), Value: make([]byte, 5000)}
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(large.Value) // which cannot be compressed
+	if err := store.Put(t.Context(), "large", large); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("beyond the bound: %v", err)
+	}
+	large.Value = []byte("1")
+	if err := store.Put(t.Context(), "small", large); err != nil || !made() {
+		t.Errorf("within the bound: %v", err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(t.Context(), "late", large); !errors.Is(err, budget.ErrClosed) {
+		t.Errorf("after it was closed: %v", err)
+	}
 }

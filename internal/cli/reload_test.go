@@ -26,64 +26,72 @@ func (c *counted) Close() error {
 	return nil
 }
 
-// TestShelf compares a shelf with a model of it: what is lent under a key is one thing for as long as somebody has it, and is
+// use is a use of a pooled value.
+type pooledUse struct {
+	key     string
+	value   *counted
+	release func() error
+}
+
+// TestPool compares a pool with a model of it: what is acquired under a key is one value for as long as somebody uses it, and is
 // closed once, by the last.
-func TestShelf(t *testing.T) {
+func TestPool(t *testing.T) {
 	t.Parallel()
+	none := errors.New("it cannot be opened")
 	rapid.Check(t, func(t *rapid.T) {
-		s := &shelf{}
-		var lent []*loan[*counted]
+		p := &pool{}
+		var uses []*pooledUse
 		current := map[string]*counted{}
 		users := map[*counted]int{}
 		keys := rapid.SampledFrom([]string{"a", "b", "c"})
 		t.Repeat(map[string]func(*rapid.T){
-			"take": func(t *rapid.T) {
-				key := keys.Draw(t, "key")
-				l, err := take(s, key, func() (*counted, error) { return &counted{}, nil })
+			"acquire": func(t *rapid.T) {
+				key, opened := keys.Draw(t, "key"), false
+				value, release, err := acquire(p, key, func() (*counted, error) { opened = true; return &counted{}, nil })
 				if err != nil {
 					t.Fatal(err)
 				}
-				if was := current[key]; l.was != (was != nil) || was != nil && was != l.value {
-					t.Fatalf("%s: lent %p, was %v; before %p", key, l.value, l.was, was)
+				if before := current[key]; opened != (before == nil) || before != nil && before != value {
+					t.Fatalf("%s: %p, opened %v; before %p", key, value, opened, before)
 				}
-				current[key] = l.value
-				users[l.value]++
-				lent = append(lent, l)
+				current[key] = value
+				users[value]++
+				uses = append(uses, &pooledUse{key, value, release})
 			},
 			"fail": func(t *rapid.T) {
 				key := keys.Draw(t, "key")
 				if current[key] != nil {
 					t.Skip("it is there")
 				}
-				if _, err := take(s, key, func() (*counted, error) { return nil, errNotOpen }); !errors.Is(err, errNotOpen) {
+				if _, _, err := acquire(p, key, func() (*counted, error) { return nil, none }); !errors.Is(err, none) {
 					t.Fatal(err)
 				}
 			},
-			"drop": func(t *rapid.T) {
+			"forget": func(t *rapid.T) {
 				key := keys.Draw(t, "key")
-				s.drop(key)
+				p.forget(key)
 				delete(current, key)
 			},
-			"give back": func(t *rapid.T) {
-				if len(lent) == 0 {
-					t.Skip("nothing is lent")
+			"release": func(t *rapid.T) {
+				if len(uses) == 0 {
+					t.Skip("nothing is used")
 				}
-				i := rapid.IntRange(0, len(lent)-1).Draw(t, "loan")
-				l := lent[i]
+				i := rapid.IntRange(0, len(uses)-1).Draw(t, "use")
+				one := uses[i]
 				for range rapid.IntRange(1, 2).Draw(t, "times") {
-					if err := l.Close(); err != nil {
+					if err := one.release(); err != nil {
 						t.Fatal(err)
 					}
 				}
-				lent = slices.Delete(lent, i, i+1)
-				if users[l.value]--; users[l.value] == 0 && current[l.key] == l.value {
-					delete(current, l.key)
+				uses = slices.Delete(uses, i, i+1)
+				if users[one.value]--; users[one.value] == 0 && current[one.key] == one.value {
+					delete(current, one.key)
 				}
 			},
 			"": func(t *rapid.T) {
-				for thing, n := range users {
-					if want := map[bool]int{true: 0, false: 1}[n > 0]; thing.closed != want {
-						t.Fatalf("with %d users it was closed %d times", n, thing.closed)
+				for value, n := range users {
+					if want := map[bool]int{true: 0, false: 1}[n > 0]; value.closed != want {
+						t.Fatalf("with %d users it was closed %d times", n, value.closed)
 					}
 				}
 			},
@@ -91,8 +99,8 @@ func TestShelf(t *testing.T) {
 	})
 }
 
-// TestShelfKeys: things with one setting apart have keys apart, which show no setting.
-func TestShelfKeys(t *testing.T) {
+// TestFingerprint: what has one setting apart has another fingerprint, which shows no setting.
+func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
 	seen := map[string]int{}
@@ -101,62 +109,35 @@ func TestShelfKeys(t *testing.T) {
 		{Env: map[string]string{"A": "secret-word"}}, {Env: map[string]string{"A": "other-word"}}, {Headers: map[string]string{"A": "secret-word"}},
 		{Command: text("a"), OAuth: &config.OAuth{}}, {OAuth: &config.OAuth{ClientID: text("a")}},
 	} {
-		key := shelfKey("server", "a", &c)
+		key := fingerprint(&c)
 		if other, twice := seen[key]; twice {
-			t.Errorf("%d has the key of %d", i, other)
+			t.Errorf("%d has the fingerprint of %d", i, other)
 		}
-		if key != shelfKey("server", "a", &c) || strings.Contains(key, "word") {
-			t.Errorf("the key of %d is %q", i, key)
+		if again := c; key != fingerprint(&again) || strings.Contains(key, "word") {
+			t.Errorf("the fingerprint of %d is %q", i, key)
 		}
 		seen[key] = i
 	}
-	if shelfKey("a", "", "b", "c") == shelfKey("a", "", "bc", "") || shelfKey("a", "", "b", nil) == shelfKey("a", "", nil, "b") {
+	if fingerprint("b", "c") == fingerprint("bc", "") || fingerprint("b", nil) == fingerprint(nil, "b") {
 		t.Error("settings that follow each other are taken for one")
 	}
 }
 
-// TestDifference: what is added, removed and changed has its place, and no value.
-func TestDifference(t *testing.T) {
+// TestChangedDocument: a document that has changed is told of by the place that names it.
+func TestChangedDocument(t *testing.T) {
 	t.Parallel()
-	read := func(text string) *config.File {
-		c, faults := config.Parse("onecall.yaml", []byte(text), func(string) (string, bool) { return "a-secret-word", true })
-		if len(faults) > 0 {
-			t.Fatal(faults)
-		}
-		return c
+	of := func(digest string) *app {
+		a := appOf(t, "openapi: {a: {spec: a.yaml}}", use{})
+		a.files = fileState{{at: "/openapi/a/spec", path: "a.yaml", digest: digest}}
+		return a
 	}
-	for _, c := range []struct {
-		before, after           string
-		added, removed, changed []string
-	}{
-		{"{}", "{}", nil, nil, nil},
-		{"lite: true\nhoist: [a, b]", "hoist: [a, b]\nlite: true", nil, nil, nil},
-		{"hoist: [a, b]", "hoist: [b, a]", nil, nil, []string{"/hoist"}},
-		{"lite: true", "lite: false\nsurface: flat", []string{"/surface"}, nil, []string{"/lite"}},
-		{"mcpServers: {a: {command: x, env: {K: '1'}}}", "mcpServers: {a: {command: x, env: {K: '2', L: '1'}}, b/c: {command: y}}",
-			[]string{"/mcpServers/a/env/L", "/mcpServers/b~1c"}, nil, []string{"/mcpServers/a/env/K"}},
-		{"functions: {x.y: {}}", "{}", nil, []string{"/functions/x.y"}, nil},
-		{"functions: {x.y: {defaults: {n: 1.0}}}", "functions: {x.y: {defaults: {n: 1.00}}}", nil, nil, []string{"/functions/x.y/defaults"}},
-		{"mcpServers: {a: {command: x, env: {K: '${V}'}}}", "mcpServers: {a: {command: x, env: {K: 'b'}}}", nil, nil, []string{"/mcpServers/a/env/K"}},
-		{"results: {ttl: 5m}", "results: {ttl: 300s}", nil, nil, nil},
-		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '3', tier: admin}, {name: c, sha256: '4', functions: [fs.*]}]}",
-			[]string{"/access/tokens/b/tier", "/access/tokens/c"}, []string{"/access/tokens/a"}, []string{"/access/tokens/b/sha256"}},
-		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '2'}, {name: a, sha256: '1'}]}", nil, nil, nil},
-	} {
-		got := differ(&read(c.before).Config, &read(c.after).Config, nil, nil)
-		if !slices.Equal(got.added, c.added) || !slices.Equal(got.removed, c.removed) || !slices.Equal(got.changed, c.changed) {
-			t.Errorf("%s\nto %s\nis %q", c.before, c.after, got)
-		}
-	}
-	same := read("{}")
-	d := differ(&same.Config, &same.Config, map[string]string{"/openapi/a/spec": "1"}, map[string]string{"/openapi/a/spec": "2"})
-	if !slices.Equal(d.changed, []string{"/openapi/a/spec"}) || !d.touches("/openapi") || !d.touches("/openapi/a/spec") || d.touches("/open", "/openapi/a/spec/b") {
+	if d := compare(nil, of("1"), of("2")); !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
 		t.Errorf("a file has changed: %q", d)
 	}
 }
 
-// TestDigests: a file's digest follows what is at its path, however it came there.
-func TestDigests(t *testing.T) {
+// TestFileState: what is at a path is another file when it was written, however it came there, and has another content then.
+func TestFileState(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path := write(t, folder, "f", "one")
@@ -167,18 +148,11 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	age(path)
-	d := &digests{}
-	last := d.of(path)
-	if d.of(path) != last || !d.files[path].settled {
-		t.Error("an old file is not the same the second time")
+	var first fileState
+	first.add("", path)
+	if now := first.look(); !now.untouched(first) || !now.equal(first) {
+		t.Error("a file that nobody touched has changed")
 	}
-	write(t, folder, "f", "eno")
-	age(path)
-	if d.of(path) != last {
-		t.Error("a file of the same size and time is read again: that is done each second, for documents of many megabytes")
-	}
-	write(t, folder, "f", "one")
-	age(path)
 	for name, do := range map[string]func(){
 		"written": func() { write(t, folder, "f", "two") },
 		"renamed onto, of the same age and size": func() {
@@ -197,19 +171,22 @@ func TestDigests(t *testing.T) {
 		},
 		"gone": func() { _ = os.Remove(path) },
 	} {
+		before := first.again()
 		do()
-		if now := d.of(path); now == last {
-			t.Errorf("%s: the digest is the same", name)
+		if before.look().untouched(before) || before.again().equal(before) {
+			t.Errorf("%s: it is the same", name)
 		}
 		write(t, folder, "g", "one")
 		_ = os.Rename(filepath.Join(folder, "g"), path)
 		age(path)
-		if now := d.of(path); now != last {
-			t.Errorf("after %s it holds what it held: %s, was %s", name, now, last)
+		if !first.again().equal(first) {
+			t.Errorf("after %s it does not hold what it held", name)
 		}
 	}
-	if d.of(folder) != irregular || d.of(filepath.Join(folder, "none")) != gone {
-		t.Error("what is no file")
+	var odd fileState
+	odd.add("", folder, filepath.Join(folder, "none"), "")
+	if len(odd) != 2 || odd.content("") != "  " || !odd.look().untouched(odd) {
+		t.Errorf("what is no file: %v", odd)
 	}
 }
 
@@ -286,25 +263,31 @@ func TestCachesHearOfWrites(t *testing.T) {
 	}
 }
 
-// TestRedactorKnowsAllInUse: the secrets of each configuration in use are taken out, and those of none other.
-func TestRedactorKnowsAllInUse(t *testing.T) {
+// TestRedactorForgetsNothing: the secrets of every configuration that was read are removed.
+func TestRedactorForgetsNothing(t *testing.T) {
 	t.Parallel()
 	r := &redactor{}
-	one, two := &app{}, &app{}
 	if got := r.Text("first-secret"); got != "first-secret" {
 		t.Errorf("without any: %q", got)
 	}
-	r.learn(one, []string{"first-secret"})
-	r.learn(two, []string{"second-secret"})
+	r.learn([]string{"first-secret"})
+	r.learn([]string{"second-secret", "first-secret"})
+	r.learn(nil)
 	if got := r.Text("first-secret second-secret"); strings.Contains(got, "secret") {
 		t.Errorf("with both: %q", got)
 	}
-	r.forget(one)
-	if got := r.Text("first-secret second-secret"); got != "first-secret [redacted]" {
-		t.Errorf("with the second: %q", got)
-	}
-	r.forget(two)
-	if got := r.Text("second-secret"); strings.Contains(got, "secret") {
-		t.Errorf("the last one's are shown at the end: %q", got)
+}
+
+// TestWarnings: a warning is given again if the app before did not give it.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	p := newProcess(nil, use{})
+	for _, c := range []struct {
+		generation int
+		first      bool
+	}{{0, true}, {0, false}, {1, false}, {2, false}, {4, true}, {5, false}} {
+		if got := p.firstWarning(c.generation, "odd"); got != c.first {
+			t.Errorf("app %d: %v", c.generation, got)
+		}
 	}
 }

@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -17,134 +14,83 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// newResults makes the store of large results: on disk, in the user's cache folder, where later commands can fetch them, or in
-// memory. store is the one of a configuration that says none. A configuration that takes the place of another has the same
-// store where that is in the same place: what was kept stays. watched gives the driver whose use is told of.
-func newResults(s *shelf, c *config.Results, store string, counter budget.Counter, watched func(budget.Driver) budget.Driver) (*budget.Results, error) {
+// openResults opens the store of large results: on disk, in the user's cache folder, where later commands can fetch them, in
+// memory, or on a server. store is where the results of a configuration are that does not say it. Apps with results in the same
+// place share the store, so what was kept stays.
+func (a *app) openResults(c *config.Results, store string) error {
 	maxBytes := int64(config.Or(c.MaxBytes, 0))
-	most, err := budget.Bound(maxBytes)
-	if err != nil {
-		return nil, err
-	}
 	where := config.Or(c.Store, store)
-	lent, err := take(s, shelfKey("results", "", where), func() (*sharedStore, error) { return openStore(where, most) })
+	driver, release, err := acquire(&a.process.pool, "results "+where, func() (budget.Driver, error) { return openStore(where, maxBytes) })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	driver := &lentDriver{watched(lent.value), lent}
-	lent.value.bound(driver, most)
-	results, err := budget.NewResults(driver, &budget.ResultsOptions{
+	a.store, a.storeBytes = driver, maxBytes
+	a.results, err = budget.NewResults(&storeUse{a.use.watched(driver), release}, &budget.ResultsOptions{
 		TTL:      config.Or(c.TTL, 0),
 		MaxTTL:   maxTTL(c),
 		MaxBytes: maxBytes,
 		PageSize: config.Or(c.PageSize, 0),
-		Counter:  counter,
+		Counter:  a.counter,
 	})
-	if err != nil {
-		_ = driver.Close() // nothing was kept by it
-	}
-	return results, err
+	a.closers = append(a.closers, a.results)
+	return err
 }
 
-// openStore makes a store in its place. A server is not asked before it is needed, and a folder not made.
-func openStore(where string, most int64) (*sharedStore, error) {
-	var open func(maxBytes int64) (budget.Driver, error)
-	switch where {
-	case "disk":
-		open = func(maxBytes int64) (budget.Driver, error) {
-			cache, err := os.UserCacheDir()
-			if err != nil {
-				return nil, err
-			}
-			return diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: maxBytes})
-		}
-	case "memory":
-		open = func(maxBytes int64) (budget.Driver, error) {
-			return memstore.New(&memstore.Options{MaxBytes: maxBytes})
-		}
-	default:
-		server, err := redisstore.New(&redisstore.Options{URL: where, MaxBytes: most})
-		if err != nil {
-			return nil, err
-		}
-		open = func(maxBytes int64) (budget.Driver, error) { return server, server.SetMaxBytes(maxBytes) }
-	}
-	return newSharedStore(open), nil
-}
-
-// lentDriver is a driver that others may use as well.
-type lentDriver struct {
+// storeUse is one app's use of a store. The last use closes it.
+type storeUse struct {
 	budget.Driver
-	loan *loan[*sharedStore]
+	release func() error
 }
 
 // Close implements budget.Driver.
-func (l *lentDriver) Close() error {
-	l.loan.value.unbound(l)
-	return l.loan.Close()
-}
+func (u *storeUse) Close() error { return u.release() }
 
 // maxTTL is the configured one, and never below a ttl that was raised alone.
 func maxTTL(c *config.Results) time.Duration {
 	return max(config.Or(c.MaxTTL, budget.DefaultMaxTTL), config.Or(c.TTL, 0))
 }
 
-// sharedStore is the store of the configurations that are in use: the one that is served, the one before it for as long as calls
-// of it run, and one that is about to be served, or refused. It holds as much as the largest of their bounds says: so none of
-// them loses what another has kept, and one that is refused changes nothing. It opens its driver at first use: a command that
-// keeps no result and fetches none needs no cache folder.
-type sharedStore struct {
-	open func() (budget.Driver, error) // opens once
-	used atomic.Bool
-	most atomic.Int64
-
-	mu     sync.Mutex
-	bounds map[*lentDriver]int64
-}
-
-func newSharedStore(open func(maxBytes int64) (budget.Driver, error)) *sharedStore {
-	s := &sharedStore{bounds: map[*lentDriver]int64{}}
-	s.open = sync.OnceValues(func() (budget.Driver, error) { return open(s.most.Load()) })
-	return s
-}
-
-// bound takes note of how much one who uses the store would have it hold, which is in range.
-func (s *sharedStore) bound(of *lentDriver, most int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bounds[of] = most
-	s.rebound()
-}
-
-// unbound forgets one who does not use it any more.
-func (s *sharedStore) unbound(of *lentDriver) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.bounds, of)
-	if len(s.bounds) > 0 { // else it is closed
-		s.rebound()
+// openStore opens the store in a place. A server is not asked before it is needed, and a folder not made.
+func openStore(where string, maxBytes int64) (budget.Driver, error) {
+	switch where {
+	case "disk":
+		d := &lazyDisk{maxBytes: maxBytes}
+		d.open = sync.OnceValues(d.openFolder)
+		return d, nil
+	case "memory":
+		return memstore.New(&memstore.Options{MaxBytes: maxBytes})
 	}
+	return redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
 }
 
-// rebound has the driver hold what it should. The caller holds the lock.
-func (s *sharedStore) rebound() {
-	most := slices.Max(slices.Collect(maps.Values(s.bounds)))
-	if s.most.Swap(most) == most || !s.used.Load() {
-		return // who opens it later looks first
-	}
-	if d, err := s.open(); err == nil {
-		_ = d.SetMaxBytes(most) // which is in range
-	}
+// lazyDisk is a store on disk that is opened when it is needed: a command that keeps no result and fetches none needs no cache
+// folder.
+type lazyDisk struct {
+	open func() (budget.Driver, error) // once
+
+	mu       sync.Mutex
+	maxBytes int64
+	opened   budget.Driver
 }
 
-func (s *sharedStore) driver() (budget.Driver, error) {
-	s.used.Store(true)
-	return s.open()
+func (l *lazyDisk) openFolder() (budget.Driver, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	store, err := diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: l.maxBytes})
+	if err != nil {
+		return nil, err
+	}
+	l.opened = store
+	return store, nil
 }
 
 // Put implements budget.Driver.
-func (s *sharedStore) Put(ctx context.Context, key string, e budget.Entry) error {
-	d, err := s.driver()
+func (l *lazyDisk) Put(ctx context.Context, key string, e budget.Entry) error {
+	d, err := l.open()
 	if err != nil {
 		return err
 	}
@@ -152,8 +98,8 @@ func (s *sharedStore) Put(ctx context.Context, key string, e budget.Entry) error
 }
 
 // Get implements budget.Driver.
-func (s *sharedStore) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
-	d, err := s.driver()
+func (l *lazyDisk) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
+	d, err := l.open()
 	if err != nil {
 		return budget.Entry{}, err
 	}
@@ -161,8 +107,8 @@ func (s *sharedStore) Get(ctx context.Context, key string, admit budget.Admit) (
 }
 
 // Touch implements budget.Driver.
-func (s *sharedStore) Touch(ctx context.Context, key string, expires time.Time) error {
-	d, err := s.driver()
+func (l *lazyDisk) Touch(ctx context.Context, key string, expires time.Time) error {
+	d, err := l.open()
 	if err != nil {
 		return err
 	}
@@ -170,30 +116,30 @@ func (s *sharedStore) Touch(ctx context.Context, key string, expires time.Time) 
 }
 
 // Delete implements budget.Driver.
-func (s *sharedStore) Delete(ctx context.Context, key string) error {
-	d, err := s.driver()
+func (l *lazyDisk) Delete(ctx context.Context, key string) error {
+	d, err := l.open()
 	if err != nil {
 		return err
 	}
 	return d.Delete(ctx, key)
 }
 
-// SetMaxBytes implements budget.Driver. Those who use the store say their bounds by bound instead.
-func (s *sharedStore) SetMaxBytes(maxBytes int64) error {
-	d, err := s.driver()
-	if err != nil {
-		return err
+// SetMaxBytes implements budget.Driver. The bound of a store that is not open yet is checked when it is opened.
+func (l *lazyDisk) SetMaxBytes(maxBytes int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.maxBytes = maxBytes; l.opened == nil {
+		return nil
 	}
-	return d.SetMaxBytes(maxBytes)
+	return l.opened.SetMaxBytes(maxBytes)
 }
 
 // Close implements budget.Driver.
-func (s *sharedStore) Close() error {
-	if !s.used.Load() {
+func (l *lazyDisk) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opened == nil {
 		return nil
 	}
-	if d, err := s.open(); err == nil {
-		return d.Close()
-	}
-	return nil // whoever used it was told
+	return l.opened.Close()
 }

@@ -163,21 +163,22 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
 	return s.run(ctx, a)
 }
 
-// run serves what the configuration says, until the client has gone or ctx ends. It closes the app.
+// run serves what the configuration says, until the client has gone or ctx ends. It closes the app and the process.
 func (s *instance) run(ctx context.Context, a *app) (err error) {
-	defer a.closeInto(&err)
+	defer func() { err = errors.Join(err, a.process.close()) }()
 	s.current.Store(a)
-	options := s.options(a)
 	s.warnOfIdle(a)
-	server, err := mcp.New(options)
+	server, err := mcp.New(s.options(a))
 	if err != nil {
-		return err
+		return errors.Join(err, a.close())
 	}
-	defer server.Close()
 	s.server.Store(server)
-	unwarn := s.warnOfUnused(ctx, a)
-	defer unwarn()
-	defer s.reloading(ctx, a)()
+	r := s.reloading(ctx, a)
+	defer func() {
+		r.stop()
+		server.Close()
+		err = errors.Join(err, r.close())
+	}()
 	defer s.tellOfEnding(ctx)()
 	return s.in.serve(ctx, s, server, a)
 }
@@ -235,10 +236,10 @@ func (s *instance) options(a *app) *mcp.Options {
 // warnOfIdle tells of what is configured and does nothing here.
 func (s *instance) warnOfIdle(a *app) {
 	if f := idleGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.use.anySurface {
-		a.told.warn(f)
+		a.warn(f)
 	}
 	if f := idleSession(a.config, s.flags.stateless); f != nil {
-		a.told.warn(f)
+		a.warn(f)
 	}
 }
 
@@ -255,17 +256,17 @@ func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
 			return // the end came first
 		}
 		for _, f := range a.unusedSettings() {
-			a.told.warn(f)
+			a.warn(f)
 		}
 		for _, f := range a.unusedAllowed() {
-			a.told.warn(f)
+			a.warn(f)
 		}
 		if f := a.manyFlatTools(a.config.Access.Highest(a.use.anySurface)); f != nil {
-			a.told.warn(f)
+			a.warn(f)
 		}
 		for changed := a.catalog.Changed(); ; changed = a.catalog.Changed() { // a source may come, or go, at any time
 			if f := a.hiddenFunctions(); f != nil {
-				a.told.warn(f)
+				a.warn(f)
 			}
 			select {
 			case <-changed:

@@ -56,17 +56,17 @@ func (c *callers) Look(now bool) {
 	}
 }
 
-// heldTable is a table as the shelf keeps it.
-type heldTable struct{ *auth.Table }
+// issuerKeys are a table of JWTs in the pool, which keeps the issuer's keys.
+type issuerKeys struct{ *auth.Table }
 
 // Close implements io.Closer.
-func (h heldTable) Close() error { //nolint:unparam // as it says
-	h.Table.Close()
+func (k issuerKeys) Close() error { //nolint:unparam // as it says
+	k.Table.Close()
 	return nil
 }
 
 // access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them. before
-// is as in openAfter.
+// is as in process.open.
 func (a *app) access(c *config.File, before *app) (faults []*fault.Error) {
 	if !a.use.serve {
 		return nil
@@ -78,28 +78,26 @@ func (a *app) access(c *config.File, before *app) (faults []*fault.Error) {
 		return faults
 	}
 	a.callers = &callers{}
-	hold := func(into **auth.Table, key string, o *auth.Options) {
-		var wrong []*fault.Error
-		lent, err := take(&a.shelf, key, func() (heldTable, error) {
-			table, list := auth.New(o)
-			if wrong = list; len(list) > 0 {
-				return heldTable{}, list[0]
-			}
-			return heldTable{table}, nil
-		})
-		for _, f := range wrong {
-			faults = append(faults, c.Under("/access", f))
-		}
-		if err == nil {
-			a.closers = append(a.closers, lent)
-			*into = lent.value.Table
-		}
-	}
+	var wrong []*fault.Error
 	if len(c.Access.Tokens) > 0 {
-		hold(&a.callers.tokens, shelfKey("rights", "tokens", c.Access.Tokens), &auth.Options{Tokens: tokenTable(&c.Access)})
+		a.callers.tokens, wrong = auth.New(&auth.Options{Tokens: tokenTable(&c.Access)})
 	}
 	if jwt := c.Access.JWT; jwt != nil {
-		hold(&a.callers.jwt, shelfKey("rights", "jwt", jwt), &auth.Options{JWT: acceptedTokens(jwt), Log: a.use.logger()})
+		keys, release, err := acquire(&a.process.pool, "jwt "+fingerprint(jwt), func() (issuerKeys, error) {
+			table, list := auth.New(&auth.Options{JWT: acceptedTokens(jwt), Log: a.use.logger()})
+			if len(list) > 0 {
+				wrong = append(wrong, list...)
+				return issuerKeys{}, list[0]
+			}
+			return issuerKeys{table}, nil
+		})
+		if err == nil {
+			a.callers.jwt = keys.Table
+			a.closers = append(a.closers, closer(release))
+		}
+	}
+	for _, f := range wrong {
+		faults = append(faults, c.Under("/access", f))
 	}
 	return faults
 }

@@ -133,8 +133,11 @@ func cause(err error) error {
 	return err
 }
 
-// door says who comes in over HTTP, and what of the configuration clients are told.
+// door says who comes in over HTTP, and what of the configuration clients are told; nil: nobody comes in that way.
 func (s *instance) door(a *app) *mcp.Door {
+	if !a.use.anySurface {
+		return nil
+	}
 	access := &a.config.Access
 	d := &mcp.Door{
 		Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},

@@ -91,8 +91,8 @@ func (s *instance) sources() []steps.SourceInfo {
 }
 
 func (s *instance) unrecorded() int {
-	if a := s.current.Load(); a != nil && a.recording != nil {
-		return a.recording.recorder.Lost()
+	if a := s.current.Load(); a != nil && a.process.recording != nil {
+		return a.process.recording.recorder.Lost()
 	}
 	return 0
 }

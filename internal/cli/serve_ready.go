@@ -74,7 +74,7 @@ func (s *instance) look(ctx context.Context) error {
 			lacking = append(lacking, "the result store cannot be reached")
 		}
 	}
-	if a.recording != nil && a.recording.recorder.Failing() != nil {
+	if a.process.recording != nil && a.process.recording.recorder.Failing() != nil {
 		lacking = append(lacking, "the recording cannot be written")
 	}
 	if len(lacking) > 0 {

@@ -12,24 +12,19 @@ import (
 
 // openShapes opens the store of result shapes, unless the configuration turns it off. A replay neither learns nor shows
 // shapes: what it answers depends on the recording alone.
-func (o *opener) openShapes() error {
-	if config.Or(o.config.Shapes, "on") == "off" || o.use.replay != "" {
-		return nil
+func (o *opener) openShapes() {
+	p := o.process
+	if config.Or(o.config.Shapes, "on") == "off" || p.use.replay != "" {
+		return
 	}
-	path := ""
-	if folder := stateFolder(); folder != "" {
-		path = filepath.Join(folder, "onecall", "shapes.json")
+	if p.shapes == nil {
+		path := ""
+		if folder := stateFolder(); folder != "" {
+			path = filepath.Join(folder, "onecall", "shapes.json")
+		}
+		p.shapes = shape.Open(&shape.Options{Path: path, Warn: p.warnRedacted})
 	}
-	lent, err := take(&o.shelf, shelfKey("shapes", path), func() (*shape.Store, error) {
-		return shape.Open(&shape.Options{Path: path, Warn: o.told.warn}), nil
-	})
-	if err != nil {
-		return err
-	}
-	o.shapes = lent.value
-	o.closers = append(o.closers, lent)
-	o.identities = o.sourceIdentities()
-	return nil
+	o.shapes, o.identities = p.shapes, o.sourceIdentities()
 }
 
 // sourceIdentities gives by a source's name, and by that of an HTTP endpoint's function, what makes it the same source:
@@ -37,11 +32,10 @@ func (o *opener) openShapes() error {
 func (o *opener) sourceIdentities() map[string]string {
 	identities := map[string]string{}
 	add := func(kind, name string, settings ...string) {
-		parts := make([]any, len(settings))
 		for i, text := range settings {
-			parts[i] = o.scrubber.Text(text)
+			settings[i] = o.scrubber.Text(text)
 		}
-		identities[name] = shelfKey(kind, name, parts...)
+		identities[name] = kind + " " + name + " " + fingerprint(settings)
 	}
 	for i := range o.config.MCPServers {
 		c := &o.config.MCPServers[i].Config

@@ -25,20 +25,16 @@ import (
 // opener opens the sources that a configuration names, and adds them to the app's catalogue.
 type opener struct {
 	*app
-	cli     *cli
 	config  *config.File
-	before  *app // in whose place the app comes; nil: there is none
+	before  *app // that the app replaces; nil: none
 	client  *httpsource.Client
-	servers []planned
+	servers []plannedServer
 	faults  []*fault.Error
-
-	contents map[string]string // of the files that the configuration names
 }
 
-// sources opens the sources, and gives what opens the others: those that start programs or make connections are opened only
-// where nothing is wrong.
-func (a *app) sources(c *cli, cfg *config.File, faults []*fault.Error, before *app) (*opener, error) {
-	o := &opener{app: a, cli: c, config: cfg, before: before, faults: faults, contents: a.seen.contents(a.named)}
+// openSources opens the sources but for MCP servers: programs are started only if nothing is wrong.
+func (a *app) openSources(cfg *config.File, faults []*fault.Error, before *app) (*opener, error) {
+	o := &opener{app: a, config: cfg, before: before, faults: faults}
 	u := a.use
 	settings, more := functionSettings(cfg)
 	a.settings, o.faults = settings, append(o.faults, more...)
@@ -49,16 +45,14 @@ func (a *app) sources(c *cli, cfg *config.File, faults []*fault.Error, before *a
 	if a.scrubber != nil {
 		scrubber = a.scrubber
 	}
-	if err := o.openShapes(); err != nil {
-		return nil, err
-	}
+	o.openShapes()
 	a.cache = cache.New(nil)
-	a.caches.add(a.cache)
-	a.closers = append(a.closers, closer(func() error { a.caches.remove(a.cache); return nil }))
-	a.servers = map[string]*mcpsource.Source{}
+	a.process.caches.add(a.cache)
+	a.closers = append(a.closers, closer(func() error { a.process.caches.remove(a.cache); return nil }))
+	a.servers, a.sources = map[string]*mcpsource.Source{}, map[string]*sharedSource{}
 	var err error
 	a.catalog, err = steps.NewCatalog(&steps.CatalogOptions{
-		Registry: steps.RegistryOptions{MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)), Warn: a.told.warn},
+		Registry: steps.RegistryOptions{MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)), Warn: a.warn},
 		Settings: settings,
 		Scrubber: scrubber,
 		Wrap:     a.wrap,
@@ -67,28 +61,20 @@ func (a *app) sources(c *cli, cfg *config.File, faults []*fault.Error, before *a
 		return nil, err
 	}
 	a.closers = append(a.closers, a.catalog)
-	lent, err := take(&a.shelf, shelfKey("http", "", &cfg.HTTP.Rate), func() (*httpsource.Client, error) { // whose rates are those of a host
-		return httpsource.NewClient(&httpsource.ClientOptions{
-			RatePerSecond: config.Or(cfg.HTTP.Rate.PerSecond, 0), Burst: config.Or(cfg.HTTP.Rate.Burst, 0), UserAgent: agent(),
-		})
-	})
-	if err != nil { // the rest is looked at with a client that makes no calls
+	if o.client, err = a.process.httpClient(cfg.HTTP.Rate); err != nil { // the rest is looked at with a client that makes no calls
 		if f := cfg.Under("/http", err); !o.faulty(f.At) {
 			o.faults = append(o.faults, f)
 		}
-		lent, err = take(&a.shelf, shelfKey("http", "no rate"), func() (*httpsource.Client, error) { return httpsource.NewClient(nil) })
-		if err != nil {
+		if o.client, err = httpsource.NewClient(nil); err != nil {
 			return nil, err
 		}
 	}
-	a.closers = append(a.closers, lent)
-	o.client = lent.value
 	o.embedded()
 	if !u.none {
 		o.services(u.replay == "" && len(o.faults) == 0)
 	}
 	if !u.none && u.replay == "" {
-		o.plan()
+		o.planServers()
 	}
 	return o, nil
 }
@@ -151,7 +137,7 @@ func (o *opener) offersFiles() bool {
 		return true
 	}
 	const why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
-	if log := o.use.logger(); log != nil && o.told.first(why) {
+	if log := o.use.logger(); log != nil && o.process.firstWarning(o.generation, why) {
 		log.Info(why)
 	}
 	return false
@@ -195,7 +181,8 @@ func (p part) Functions() []steps.Function {
 	return list
 }
 
-// services opens the OpenAPI documents; remote tells whether those behind a URL are loaded too.
+// services opens the OpenAPI documents; remote says whether to load those at a URL too. A document in files is another one when
+// they have changed.
 func (o *opener) services(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
@@ -205,32 +192,20 @@ func (o *opener) services(remote bool) {
 			continue
 		}
 		settings := entry.Config
-		settings.CacheTTL = nil // which is none of the source's
-		key := shelfKey("document", entry.Source(), &settings, &o.config.HTTP.Rate, o.contents[pointer+"/spec"])
-		lent := o.opened(key)
-		var err error
-		if lent == nil {
-			lent, err = take(&o.shelf, key, func() (*shared, error) { return o.service(entry.Source(), &entry.Config, isRemote) })
-		}
+		settings.CacheTTL = nil // which does not belong to the source
+		key := "document " + entry.Source() + " " + fingerprint(&settings, &o.config.HTTP.Rate, o.files.content(pointer+"/spec"))
+		source, err := o.acquireSource(entry.Source(), key, func() (steps.Live, error) { return o.service(entry.Source(), &entry.Config, isRemote) })
 		switch {
 		case err == nil:
-			o.hold(entry.Source(), key, lent.was)
 			if isRemote {
-				o.app.services = append(o.app.services, lent.value.source.(*service).Source) //nolint:forcetypeassert // its key is a document's
+				o.app.services = append(o.app.services, source.Live.(*service).Source) //nolint:forcetypeassert // its key is a document's
 			}
-			o.add(entry.Source(), pointer, &uncached{lent.value.source, lent, o.cache, entry.Source()}, nil)
+			o.add(entry.Source(), pointer, source, nil)
 		case isDocument(err):
-			o.unusable(entry, key, err)
+			o.unusable(entry, err)
 		default:
 			o.add(entry.Source(), pointer, nil, err)
 		}
-	}
-}
-
-// hold takes note of a source that can stay open when the configuration is loaded anew; was tells that it is one.
-func (a *app) hold(name, key string, was bool) {
-	if a.held[name] = key; !was {
-		a.opened = append(a.opened, name)
 	}
 }
 
@@ -245,7 +220,7 @@ func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.
 
 // service opens the document of a service, which may be on any public host that its document names; hosts that the
 // configuration names may be private.
-func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*shared, error) {
+func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*service, error) {
 	spec := config.Or(c.Spec, "")
 	var named []string
 	if isRemote {
@@ -266,13 +241,13 @@ func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*shared
 	client := o.client.With(rules)
 	source, err := openapi.New(&openapi.Options{
 		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
-		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.notes,
+		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.noteDocument,
 	})
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	return newShared(&service{source, client}), nil
+	return &service{source, client}, nil
 }
 
 // isDocument tells whether it is the document itself that cannot be used.
@@ -283,7 +258,7 @@ func isDocument(err error) bool {
 
 // unusable takes note of a document that cannot be used: that holds up nobody who does not need it. A configuration that takes
 // the place of another is held up: what is served now is better.
-func (o *opener) unusable(entry *config.Named[config.OpenAPI], key string, err error) {
+func (o *opener) unusable(entry *config.Named[config.OpenAPI], err error) {
 	pointer := fault.Key("/openapi", entry.Name)
 	f, _ := fault.As(err)
 	text, document := located(f), "the OpenAPI document "+config.Or(entry.Config.Spec, "")
@@ -291,12 +266,13 @@ func (o *opener) unusable(entry *config.Named[config.OpenAPI], key string, err e
 		text = document + ": " + text
 	}
 	f = fault.New(f.Code, "%s", text)
-	if o.before != nil && o.before.documents[key] == "" {
+	if o.before != nil && !o.before.unusableDocuments[entry.Source()] {
 		o.add(entry.Source(), pointer, nil, f)
 		return
 	}
-	if o.documents[key] = text; !o.use.detail && o.before == nil { // who lists the functions sees it there
-		o.warn(f)
+	o.unusableDocuments[entry.Source()] = true
+	if !o.use.detail && o.before == nil { // who lists the functions sees it there
+		o.process.warnRedacted(f)
 	}
 	o.add(entry.Source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
 }
@@ -318,9 +294,6 @@ func credentials(list config.Table[config.Credential]) map[string]openapi.Creden
 	return credentials
 }
 
-// warn shows a warning without the configuration's secrets.
-func (o *opener) warn(f *fault.Error) { o.cli.warn(o.redactor.Fault(f)) }
-
 // absent is a source that offers nothing, now or later.
 type absent struct{ status steps.Status }
 
@@ -337,11 +310,14 @@ func located(f *fault.Error) string {
 	return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message)
 }
 
-// notes shows what a document lacks: who lists the functions wants to know it, who calls one does not. That it can no longer be
-// fetched concerns both.
-func (o *opener) notes(f *fault.Error) {
-	if o.use.detail || o.cli.verbose || f.Code != fault.BadRequest {
-		o.warn(f)
+// warnRedacted shows a warning without secrets.
+func (p *process) warnRedacted(f *fault.Error) { p.warn(p.redactor.Fault(f)) }
+
+// noteDocument shows what a document lacks: who lists the functions wants to know it, who calls one does not. That it can no
+// longer be fetched concerns both.
+func (p *process) noteDocument(f *fault.Error) {
+	if p.use.detail || p.verbose || f.Code != fault.BadRequest {
+		p.warnRedacted(f)
 	}
 }
 
@@ -360,18 +336,20 @@ func (a *app) wrap(r *steps.Registry) (*steps.Registry, error) {
 			return nil, err
 		}
 		return a.ladder.Wrap(replayed), nil
-	case a.recording != nil:
-		return a.ladder.Wrap(a.caches.wrap(a.cache, r)).Observe(a.recorder().Observe), nil
+	case a.process.recording != nil:
+		return a.ladder.Wrap(a.process.caches.wrap(a.cache, r)).Observe(a.recorder().Observe), nil
 	}
-	return a.ladder.Wrap(a.caches.wrap(a.cache, r)), nil
+	return a.ladder.Wrap(a.process.caches.wrap(a.cache, r)), nil
 }
 
 // recorder records what the configuration's functions are called with and answer, without its secrets.
-func (a *app) recorder() *replay.Recorder { return a.recording.recorder.Hiding(a.config.Secrets) }
+func (a *app) recorder() *replay.Recorder {
+	return a.process.recording.recorder.Hiding(a.config.Secrets)
+}
 
 // planned records the functions of a plan, so that a replay needs no source; nil where nothing is recorded.
 func (a *app) planned() func([]*steps.Entry) {
-	if a.recording == nil {
+	if a.process.recording == nil {
 		return nil
 	}
 	return a.recorder().Functions

@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
@@ -30,38 +26,37 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// app is onecall put together from its packages, as the configuration says.
+// app is what one configuration says, put together from its packages.
 type app struct {
-	*lasting
-	use             use
-	catalog         *steps.Catalog
-	config          *config.File
-	settings        *steps.Settings
-	scrubber        *secret.Scrubber
-	servers         map[string]*mcpsource.Source // those of mcpServers that were opened
-	services        []*openapi.Source            // whose documents stand at a URL
-	cache           *cache.Cache
-	counter         budget.Counter
-	dispatch        *groups.Dispatch
-	ladder          *ladder.Ladder    // nil: calls come in any order
-	shapes          *shape.Store      // nil: turned off
-	identities      map[string]string // by source: what the shapes of its results belong to
-	callers         *callers          // over HTTP, by their tokens; nil: nobody has one
-	results         *budget.Results
-	engine          *chain.Engine
-	maxRequestBytes int64
-	maxTotalTokens  int // of an answer; 0: none
+	process    *process
+	use        use
+	generation int // of the configurations that were served, this one included
+	config     *config.File
+	files      fileState // that the configuration was read from, if it is served
 
-	documents map[string]string // what was wrong with the OpenAPI documents that could not be used, by what they were opened with
-	held      map[string]string // by the names of sources that can stay open, what they were opened with
-	opened    []string          // of those, the ones that were not open
-	told      *telling
-	named     map[string][]string // what the configuration names, where it is served
-	seen      sight               // what the configuration and those files held when it was loaded, where it is served
+	catalog           *steps.Catalog
+	settings          *steps.Settings
+	scrubber          *secret.Scrubber
+	sources           map[string]*sharedSource     // those that stay open through a reload, by name
+	servers           map[string]*mcpsource.Source // those of mcpServers that were opened
+	services          []*openapi.Source            // whose documents stand at a URL
+	unusableDocuments map[string]bool              // of openapi, by name
+	cache             *cache.Cache
+	counter           budget.Counter
+	dispatch          *groups.Dispatch
+	ladder            *ladder.Ladder    // nil: calls come in any order
+	shapes            *shape.Store      // nil: turned off
+	identities        map[string]string // by source: what the shapes of its results belong to
+	callers           *callers          // over HTTP, by their tokens; nil: nobody has one
+	cassette          *replay.Cassette  // nil: functions are called
+	store             budget.Driver
+	storeBytes        int64 // the bound of store, when the app is served
+	results           *budget.Results
+	engine            *chain.Engine
+	maxRequestBytes   int64
+	maxTotalTokens    int // of an answer; 0: none
 
-	recording *recording       // nil: calls are not recorded
-	cassette  *replay.Cassette // nil: functions are called
-	closers   []io.Closer
+	closers []io.Closer
 }
 
 // use is what a command does with the functions.
@@ -79,62 +74,63 @@ type use struct {
 	telemetry *telemetry.Telemetry
 }
 
-// open puts onecall together. The caller closes the app.
-func (c *cli) open(u use) (*app, error) { return c.openAfter(nil, u) }
-
-// openAfter puts onecall together to take the place of another app, which goes on: what was opened with the same settings is
-// used by both. nil: there is none.
-func (c *cli) openAfter(before *app, u use) (*app, error) {
-	a := &app{use: u, told: newTelling(c, before), documents: map[string]string{}, held: map[string]string{}}
-	if before != nil {
-		a.lasting = before.lasting
-	} else {
-		a.lasting = &lasting{shares: admit.New(runtime.GOMAXPROCS(0)), redactor: &c.redactor}
-		if !u.serve || !u.anySurface {
-			a.session = &steps.Session{}
-		}
-	}
-	config, faults := a.load(c)
-	if config.Unread { // what else could be said would be of a configuration that nobody has written
-		return nil, errors.Join(config.Refused(config.Settled(faults, len(faults))), a.close())
-	}
-	a.redactor.learn(a, config.Secrets)
-	for _, w := range config.Warnings {
-		a.told.warn(w)
-	}
-	if u.surface != "" {
-		config.Surface = &u.surface
-	}
-	if err := a.assemble(c, before, faults); err != nil {
-		return nil, errors.Join(err, a.close())
+// open puts onecall together for a command, which closes the app by closeInto.
+func (c *cli) open(u use) (*app, error) {
+	p := newProcess(c, u)
+	a, err := p.open(nil)
+	if err != nil {
+		return nil, errors.Join(err, p.close())
 	}
 	return a, nil
 }
 
-// load reads the configuration. Where it is served, what its files hold is looked at first: so no change is missed.
-func (a *app) load(c *cli) (*config.File, []*fault.Error) {
-	var seen digests
-	a.seen = sight{}
-	if path, f := config.Find(c.configPath); f == nil && a.use.serve {
-		a.seen = seen.see(path, nil)
+// open puts together what the configuration says now. before is the app that it replaces, which goes on meanwhile; nil: there
+// is none. The caller closes the app. With an error the app is closed already, and tells only what was read.
+func (p *process) open(before *app) (*app, error) {
+	a := &app{process: p, use: p.use, unusableDocuments: map[string]bool{}}
+	if before != nil {
+		a.generation = before.generation + 1
 	}
-	config, faults := config.Load(c.configPath)
-	a.config = config
-	if a.use.serve {
-		a.named = namedFiles(config)
-		maps.Copy(a.seen, seen.see("", a.named))
+	cfg, faults := a.load()
+	if cfg.Unread { // what else could be said would be of a configuration that nobody has written
+		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
 	}
-	return config, faults
+	p.redactor.learn(cfg.Secrets)
+	for _, w := range cfg.Warnings {
+		a.warn(w)
+	}
+	if a.use.surface != "" {
+		cfg.Surface = &a.use.surface
+	}
+	if err := a.assemble(before, faults); err != nil {
+		return a, errors.Join(err, a.close())
+	}
+	return a, nil
 }
 
-// assemble opens the parts of the app, those last that start programs: only where nothing is wrong with the others.
-func (a *app) assemble(c *cli, before *app, faults []*fault.Error) error {
-	cfg, u, read := a.config, a.use, len(faults)
-	err := a.play(u)
-	if err != nil {
+// load reads the configuration. If it is served its files are looked at before they are read: so no change is missed.
+func (a *app) load() (*config.File, []*fault.Error) {
+	if path, f := config.Find(a.process.configPath); f == nil && a.use.serve {
+		a.files = fileState{}
+		a.files.add("", path)
+	}
+	cfg, faults := config.Load(a.process.configPath)
+	a.config = cfg
+	if a.files != nil {
+		for at, paths := range documentsOf(cfg) {
+			a.files.add(at, paths...)
+		}
+	}
+	return cfg, faults
+}
+
+// assemble opens the parts of the app, those last that start programs: only if nothing is wrong with the others.
+func (a *app) assemble(before *app, faults []*fault.Error) error {
+	cfg, read := a.config, len(faults)
+	if err := a.openRecordings(); err != nil {
 		return err
 	}
-	o, err := a.sources(c, cfg, faults, before)
+	o, err := a.openSources(cfg, faults, before)
 	if err != nil {
 		return err
 	}
@@ -143,35 +139,29 @@ func (a *app) assemble(c *cli, before *app, faults []*fault.Error) error {
 	}
 	o.faults = append(o.faults, a.face(cfg, before)...)
 	if len(o.faults) > 0 {
-		o.giveBack()
 		return cfg.Refused(cfg.Settled(o.faults, read))
 	}
-	if err = a.start(cfg, u.serve); err != nil {
-		o.giveBack()
+	if err = a.start(cfg, a.use.serve); err != nil {
 		return err
 	}
-	if o.start(); len(o.faults) > 0 {
+	if o.startServers(); len(o.faults) > 0 {
 		return cfg.Refused(cfg.Settled(o.faults, read))
 	}
 	return nil
 }
 
-// play opens the recording that calls are written to, or answered from.
-func (a *app) play(u use) error {
-	var err error
+// openRecordings opens the recording that calls are written to, once in a process, or the one that they are answered from.
+func (a *app) openRecordings() (err error) {
+	u := a.use
 	switch {
 	case u.record != "" && u.replay != "":
 		return usage("--record and --replay exclude each other: a replay makes no calls to record")
-	case u.record != "":
-		var lent *loan[*recording]
-		if lent, err = take(&a.shelf, shelfKey("recording", u.record), func() (*recording, error) { return newRecording(u) }); err == nil {
-			a.recording = lent.value
-			a.closers = append(a.closers, lent) // closed last
-		}
+	case u.record != "" && a.process.recording == nil:
+		a.process.recording, err = newRecording(u)
 	case u.replay != "":
 		if a.cassette, err = replay.Open(u.replay); err == nil {
 			for _, w := range a.cassette.Warnings() {
-				a.told.warn(w)
+				a.warn(w)
 			}
 		}
 	}
@@ -188,17 +178,15 @@ func (a *app) start(c *config.File, serve bool) error {
 		tokens, store, hint = servedTokens, "memory", "the tool search finds functions"
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
-	results, err := newResults(&a.shelf, &c.Results, store, a.counter, a.use.watched)
-	if err != nil {
+	if err := a.openResults(&c.Results, store); err != nil {
 		return c.Refused([]*fault.Error{c.Under("/results", err)})
 	}
-	a.results = results
-	a.closers = append(a.closers, results)
 	a.maxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
+	var err error
 	a.engine, err = chain.New(&chain.Options{
 		Functions:       a.catalog,
 		Counter:         a.counter,
-		Results:         results,
+		Results:         a.results,
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),
 		LeanAbove:       leanAbove(&c.Config),
@@ -213,7 +201,7 @@ func (a *app) start(c *config.File, serve bool) error {
 		MaxChainBytes:   int64(config.Or(c.Limits.MaxChainBytes, 0)),
 		MaxRunningBytes: int64(config.Or(c.Limits.MaxRunningBytes, 0)),
 		MaxRequestBytes: a.maxRequestBytes,
-		Shares:          a.shares,
+		Shares:          a.process.limits,
 		Observer:        a.use.observer(),
 		Planned:         a.planned(),
 		ListHint:        hint,
@@ -247,10 +235,10 @@ func (a *app) run(ctx context.Context, request []byte, caller *chain.Caller) *ch
 // context is that of a request, with its own place in the recordings, and with its client's session where calls are kept to
 // a ladder.
 func (a *app) context(ctx context.Context, request []byte) context.Context {
-	if a.ladder != nil && a.session != nil && steps.SessionOf(ctx) == nil {
-		ctx = steps.WithSession(ctx, a.session)
+	if a.ladder != nil && a.process.session != nil && steps.SessionOf(ctx) == nil {
+		ctx = steps.WithSession(ctx, a.process.session)
 	}
-	if a.recording == nil && a.cassette == nil {
+	if a.process.recording == nil && a.cassette == nil {
 		return ctx
 	}
 	name := chainName(request)
@@ -261,29 +249,28 @@ func (a *app) context(ctx context.Context, request []byte) context.Context {
 	return ctx
 }
 
-// close closes everything, the recording last.
+// close closes what belongs to the app, and ends its use of what belongs to the process.
 func (a *app) close() error {
 	var errs []error
 	for _, closer := range slices.Backward(a.closers) {
 		errs = append(errs, closer.Close())
 	}
 	a.closers = nil
-	a.redactor.forget(a)
 	if err := errors.Join(errs...); err != nil {
 		return failure{err}
 	}
 	return nil
 }
 
-// closeInto closes the app of a command and adds what went wrong to the command's error. Rungs that name no function are
-// reported last, as it is then that most is known: a server and a list of the functions report them by themselves.
+// closeInto closes the app of a command and its process, and adds what went wrong to the command's error. Rungs that name no
+// function are reported last, when most is known: a list of the functions reports them by itself.
 func (a *app) closeInto(err *error) {
-	if !a.use.serve && !a.use.detail {
+	if !a.use.detail {
 		for _, f := range a.brokenRungs() {
-			a.told.warn(f)
+			a.warn(f)
 		}
 	}
-	*err = errors.Join(*err, a.close())
+	*err = errors.Join(*err, a.close(), a.process.close())
 }
 
 // warn tells of what is odd but stops nothing.
@@ -308,35 +295,9 @@ func (s *streams) note(format string, args ...any) {
 	fmt.Fprintln(s.err, strings.Join(lines, "\n"))
 }
 
-// telling gives each warning once, those that the app before has given not again.
-type telling struct {
-	cli *cli
-
-	mu           sync.Mutex
-	told, before map[string]bool
-}
-
-func newTelling(c *cli, before *app) *telling {
-	t := &telling{cli: c, told: map[string]bool{}}
-	if before != nil {
-		before.told.mu.Lock()
-		defer before.told.mu.Unlock()
-		t.before = maps.Clone(before.told.told)
+// warn gives each warning once, and none that the app before has given.
+func (a *app) warn(f *fault.Error) {
+	if a.process.firstWarning(a.generation, f.Error()) {
+		a.process.warn(f)
 	}
-	return t
-}
-
-func (t *telling) warn(f *fault.Error) {
-	if t.first(f.Error()) {
-		t.cli.warn(f)
-	}
-}
-
-// first tells whether something is to be told now, as it was not before.
-func (t *telling) first(what string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	again := t.told[what] || t.before[what]
-	t.told[what] = true
-	return !again
 }

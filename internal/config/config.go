@@ -124,6 +124,9 @@ type File struct {
 	Shown  []byte           // once it is read: the text without what is known as secret
 	places map[string]place // by JSON Pointer
 
+	// Settings are what the text says, as it is written, by JSON Pointer: for comparing two configurations. They may be secret.
+	Settings map[string]string
+
 	// Unread tells that nothing of the file was read, half that what it says of who has access may not have been, or not as it
 	// was meant: of what it does not say then, nothing follows. Both have faults.
 	Unread, AccessUnsure bool

@@ -33,6 +33,8 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	root := d.parse(text, strings.EqualFold(filepath.Ext(c.Path), ".json"))
 	if root != nil {
 		ast.Walk(anchorVisitor(d.anchors), root)
+		c.Settings = map[string]string{}
+		d.addSettings(c.Settings, root, "")
 		d.object(root, reflect.ValueOf(&c.Config).Elem(), "")
 		d.validate(&c.Config)
 		d.checkSources(&c.Config)

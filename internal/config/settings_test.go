@@ -1,0 +1,63 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDifference: what is added, removed and changed has its place, and no value.
+func TestDifference(t *testing.T) {
+	t.Parallel()
+	read := func(text string) *File {
+		c, faults := Parse("onecall.yaml", []byte(text), func(string) (string, bool) { return "a-secret-word", true })
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		return c
+	}
+	for _, c := range []struct {
+		before, after           string
+		added, removed, changed []string
+	}{
+		{"{}", "{}", nil, nil, nil},
+		{"lite: true\nhoist: [a, b]", "hoist: [a, b]\nlite: true", nil, nil, nil},
+		{"hoist: [a, b]", "hoist: [b, a]", nil, nil, []string{"/hoist"}},
+		{"lite: true", "lite: false\nsurface: flat", []string{"/surface"}, nil, []string{"/lite"}},
+		{"mcpServers: {a: {command: x, env: {K: '1'}}}", "mcpServers: {a: {command: x, env: {K: '2', L: '1'}}, b/c: {command: y}}",
+			[]string{"/mcpServers/a/env/L", "/mcpServers/b~1c"}, nil, []string{"/mcpServers/a/env/K"}},
+		{"functions: {x.y: {}}", "{}", nil, []string{"/functions/x.y"}, nil},
+		{"functions: {x.y: {defaults: {n: 1.0}}}", "functions: {x.y: {defaults: {n: 1.5}}}", nil, nil, []string{"/functions/x.y/defaults/n"}},
+		{"mcpServers: {a: {command: x, env: {K: '${V}'}}}", "mcpServers: {a: {command: x, env: {K: 'b'}}}", nil, nil, []string{"/mcpServers/a/env/K"}},
+		{"mcpServers: {a: &a {command: x}, b: *a}", "mcpServers: {a: {command: x}, b: {command: x}}", nil, nil, nil},
+		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '3', tier: admin}, {name: c, sha256: '4', functions: [fs.*]}]}",
+			[]string{"/access/tokens/b/tier", "/access/tokens/c"}, []string{"/access/tokens/a"}, []string{"/access/tokens/b/sha256"}},
+		{"access: {tokens: [{name: a, sha256: '1'}, {name: b, sha256: '2'}]}", "access: {tokens: [{name: b, sha256: '2'}, {name: a, sha256: '1'}]}", nil, nil, nil},
+	} {
+		got := Compare(read(c.before).Settings, read(c.after).Settings)
+		if !slices.Equal(got.Added, c.added) || !slices.Equal(got.Removed, c.removed) || !slices.Equal(got.Changed, c.changed) {
+			t.Errorf("%s\nto %s\nis %q", c.before, c.after, got)
+		}
+	}
+}
+
+// TestSettingsAreBounded: an alias that repeats aliases is not followed for longer than a configuration may be large.
+func TestSettingsAreBounded(t *testing.T) {
+	t.Parallel()
+	bomb := "x0: &a0 {k: v}\n"
+	for i := range 30 {
+		bomb += fmt.Sprintf("x%d: &a%d {l: *a%d, r: *a%d}\n", i+1, i+1, i, i)
+	}
+	for _, text := range []string{bomb, "hoist: &h [*h]\n", "functions: &f {a: *f}\n"} {
+		c, _ := Parse("onecall.yaml", []byte(text), nil)
+		if len(c.Settings) > 2*maxValues {
+			t.Errorf("%.40q has %d settings", text, len(c.Settings))
+		}
+		for at := range c.Settings {
+			if strings.Count(at, "/") > maxDepth+1 {
+				t.Fatalf("%.40q is followed to %.80s", text, at)
+			}
+		}
+	}
+}

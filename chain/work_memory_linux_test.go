@@ -41,7 +41,7 @@ func TestMemoryOfWork(t *testing.T) {
 func work(t *testing.T) {
 	debug.SetGCPercent(10) // garbage is not what is measured
 	e := engineOf(t, exprs.New().Functions(), chain.Options{MaxChainBytes: 64 << 20}, false)
-	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"text.replace","forEach":"1..16","concurrency":16,"args":{"text":"`+strings.Repeat("a", 100_000)+
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"text.replace","timeoutMs":280000,"forEach":"1..16","concurrency":16,"args":{"text":"`+strings.Repeat("a", 100_000)+
 		`","pattern":"a","with":"`+strings.Repeat(`\\0`, 600)+`"}}],"return":"done"}`), nil)
 	peak := peakMiB(t)
 	t.Logf("%d MiB: %.300s", peak, a.JSON)

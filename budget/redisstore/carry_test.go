@@ -33,7 +33,7 @@ func TestCarry(t *testing.T) {
 			done()
 		}
 		began := time.Now()
-		if _, err := s.carry(t.Context(), beginning+1); fault.CodeOf(err) != fault.Busy || time.Since(began) != waits*DefaultTimeout {
+		if _, err := s.carry(t.Context(), beginning+1); fault.CodeOf(err) != fault.Busy || time.Since(began) != waits*defaultTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -28,9 +28,9 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultPrefix   = "onecall:results:"
-	DefaultTimeout  = redisconn.DefaultTimeout
-	DefaultCompress = 4 << 20
+	defaultPrefix   = "onecall:results:"
+	defaultTimeout  = 2 * time.Second
+	defaultCompress = 4 << 20
 )
 
 const (
@@ -45,19 +45,19 @@ type Options struct {
 	URL string
 
 	// Prefix begins every key that the store uses. Stores that share a prefix (and a database) share results. Default
-	// DefaultPrefix, at most 200 bytes.
+	// "onecall:results:", at most 200 bytes.
 	Prefix string
 
 	// MaxBytes bounds all results under the prefix together, as they are kept (compressed, and 512 bytes for each);
 	// default 1 GiB, -1 for no bound. A result that alone passes it, or 512 MiB, is limit_exceeded.
 	MaxBytes int64
 
-	// Timeout is how long an operation may take, the wait for a connection included; default DefaultTimeout, at least 1
+	// Timeout is how long an operation may take, the wait for a connection included; default 2 s, at least 1
 	// millisecond. For a value above 64 KiB the server must answer a ping within Timeout, and has 15 times as long for the
 	// value. Clocks that differ by less count as equal.
 	Timeout time.Duration
 
-	// Compress is the size in bytes from which on a value is compressed; default DefaultCompress, -1 for never.
+	// Compress is the size in bytes from which on a value is compressed; default 4 MiB, -1 for never.
 	Compress int
 
 	// TLS is what rediss:// uses, for a server whose certificate the system does not trust, or one that wants a certificate
@@ -128,13 +128,13 @@ func New(o *Options) (*Store, error) {
 // complete fills gaps with defaults and refuses what is out of range.
 func (o *Options) complete() error {
 	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
+		o.Prefix = defaultPrefix
 	}
 	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = defaultTimeout
 	}
 	if o.Compress == 0 {
-		o.Compress = DefaultCompress
+		o.Compress = defaultCompress
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -29,7 +29,7 @@ import (
 // Defaults of Options.
 const (
 	defaultPrefix   = "onecall:results:"
-	defaultTimeout  = redisconn.DefaultTimeout
+	defaultTimeout  = 2 * time.Second
 	defaultCompress = 4 << 20
 )
 

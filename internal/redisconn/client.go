@@ -19,9 +19,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// DefaultTimeout is what a client's user takes where nothing else is asked for.
-const DefaultTimeout = 2 * time.Second
-
 const (
 	longest   = 15  // times Timeout: the most that one operation lasts where Options do not say it
 	maxPrefix = 200 // bytes

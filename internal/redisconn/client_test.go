@@ -19,11 +19,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
+// usual is a timeout that a server that works never reaches.
+const usual = 2 * time.Second
+
 func open(t *testing.T, o redisconn.Options) *redisconn.Client {
 	t.Helper()
 	o.Name = "larder"
 	if o.Timeout == 0 {
-		o.Timeout = redisconn.DefaultTimeout
+		o.Timeout = usual
 	}
 	c, err := redisconn.New(&o)
 	if err != nil {

@@ -145,7 +145,7 @@ func TestEnded(t *testing.T) {
 			t.Parallel()
 			timeout := 200 * time.Millisecond
 			if name == "done" {
-				timeout = redisconn.DefaultTimeout
+				timeout = usual
 			}
 			c := open(t, redisconn.Options{URL: cmp.Or(test.url, server.TCP()), Timeout: timeout})
 			if test.prepare != nil {
@@ -166,7 +166,7 @@ func TestEnded(t *testing.T) {
 	}
 	t.Run("left", func(t *testing.T) {
 		t.Parallel()
-		c := open(t, redisconn.Options{URL: server.TCP(), Timeout: redisconn.DefaultTimeout})
+		c := open(t, redisconn.Options{URL: server.TCP(), Timeout: usual})
 		ctx, cancel := context.WithCancel(t.Context())
 		goOn, told := make(chan struct{}), make(chan struct{})
 		err := c.Do(ctx, func(context.Context, *redis.Client) error {

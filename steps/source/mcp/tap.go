@@ -244,11 +244,10 @@ func (x *exchange) hear(n note) bool {
 
 // levelOf is the level of a log message; one that RFC 5424 does not know counts as info.
 func levelOf(word string) string {
-	switch word {
-	case "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency":
-		return word
+	if _, known := severity[word]; !known {
+		return "info"
 	}
-	return "info"
+	return word
 }
 
 // tooLong is the fault of a call whose answer passes MaxMessageBytes.

@@ -19,11 +19,11 @@ import (
 
 // lasting is what an app has in common with the one that takes its place when the configuration is loaded anew.
 type lasting struct {
-	shelf    shelf
-	caches   caches
-	redactor *redactor
-	shares   *admit.Shares  // of all callers, whatever the configuration that their chains began with
-	session  *steps.Session // of the one client that there is; nil: there may be several, who have their own
+	shelf     shelf
+	caches    caches
+	redactor  *redactor
+	admission *admit.Limiter // of all callers, whatever the configuration that their chains began with
+	session   *steps.Session // of the one client that there is; nil: there may be several, who have their own
 }
 
 // shelf holds what stays open when the configuration is loaded anew, by all that it was opened with: servers, documents, the

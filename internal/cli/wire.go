@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -87,7 +86,7 @@ func (c *cli) openAfter(before *app, u use) (*app, error) {
 	if before != nil {
 		a.lasting = before.lasting
 	} else {
-		a.lasting = &lasting{shares: admit.New(runtime.GOMAXPROCS(0)), redactor: &c.redactor}
+		a.lasting = &lasting{admission: admit.Default(), redactor: &c.redactor}
 		if !u.serve || !u.anySurface {
 			a.session = &steps.Session{}
 		}
@@ -221,7 +220,7 @@ func (a *app) start(c *configFile, serve bool) error {
 		MaxChainBytes:   int64(valueOr(c.Limits.MaxChainBytes, 0)),
 		MaxRunningBytes: int64(valueOr(c.Limits.MaxRunningBytes, 0)),
 		MaxRequestBytes: a.maxRequestBytes,
-		Shares:          a.shares,
+		Admission:       a.admission,
 		Observer:        a.use.observer(),
 		Planned:         a.planned(),
 		ListHint:        hint,

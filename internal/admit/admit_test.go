@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,8 @@ func TestCallersShareSlots(t *testing.T) {
 		}
 		first()
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if want := []string{"greedy", "modest", "late", "greedy", "late", "greedy", "greedy"}; !slices.Equal(order, want) {
 			t.Fatalf("%v, want %v", order, want)
 		}
@@ -45,18 +48,18 @@ func TestOneCallerLeavesAProcessor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := admit.New(3, 4)
-		working := 0
+		var working atomic.Int64
 		for range 10 {
 			go func() {
 				release := acquire(t, l, "greedy")
-				working++
+				working.Add(1)
 				time.Sleep(time.Hour)
 				release()
 			}()
 		}
 		synctest.Wait()
-		if working != 3 {
-			t.Errorf("%d pieces of one caller's work at once, want 3", working)
+		if n := working.Load(); n != 3 {
+			t.Errorf("%d pieces of one caller's work at once, want 3", n)
 		}
 		release := acquire(t, l, "modest") // at once
 		brief, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -3,8 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,47 +17,68 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// BenchmarkGreedy is the small chain of one caller while another runs 16 chains of 16 large expressions at once: with turns
-// and, as the baseline, with a turn for whoever comes.
+// BenchmarkGreedy is a chain of one caller, light or of some 30 ms of work, alone and while other callers each run 16 chains of
+// 16 large expressions at once.
 func BenchmarkGreedy(b *testing.B) {
-	for _, arm := range []struct {
-		name   string
-		places int
-		greedy int
-	}{{"alone", runtime.GOMAXPROCS(0), 0}, {"turns", runtime.GOMAXPROCS(0), 16}, {"no turns", 1 << 20, 16}} {
-		b.Run(arm.name, func(b *testing.B) {
-			registry, faults := steps.NewRegistry(exprs.New().Functions(), nil)
-			if faults != nil {
-				b.Fatal(faults)
-			}
-			e, err := chain.New(&chain.Options{Functions: registry, Shares: admit.New(arm.places)})
-			if err != nil {
-				b.Fatal(err)
-			}
-			stop := beGreedy(e, arm.greedy)
-			defer stop()
-			var took []time.Duration
-			var memory runtime.MemStats
-			most := uint64(0)
-			for b.Loop() {
-				started := time.Now()
-				a := e.Run(context.Background(), []byte(`{"steps":[{"fn":"expr.eval","args":{"expression":"1 + 1"}}],"lite":true}`), &chain.Caller{ID: "modest"})
-				took = append(took, time.Since(started))
-				if string(a.JSON) != "2" {
-					b.Fatalf("%s", a.JSON)
+	for _, work := range []struct{ name, expression, want string }{
+		{"light", "1 + 1", "2"},
+		{"30ms", "len(filter(1..300000, # % 7 == 3))", "42857"},
+	} {
+		for _, greedy := range []int{0, 1, 8} {
+			b.Run(work.name+"/greedy="+strconv.Itoa(greedy), func(b *testing.B) {
+				e, stop := besideGreedy(b, greedy)
+				defer stop()
+				request := fmt.Appendf(nil, `{"steps":[{"fn":"expr.eval","args":{"expression":%q}}],"lite":true}`, work.expression)
+				var took []time.Duration
+				most := uint64(0)
+				for b.Loop() {
+					started := time.Now()
+					a := e.Run(context.Background(), request, &chain.Caller{ID: "modest"})
+					took = append(took, time.Since(started))
+					if string(a.JSON) != work.want {
+						b.Fatalf("%s", a.JSON)
+					}
+					most = max(most, heapInUse())
+					time.Sleep(5 * time.Millisecond)
 				}
-				time.Sleep(5 * time.Millisecond)
-				if len(took)%16 == 0 {
-					runtime.ReadMemStats(&memory)
-					most = max(most, memory.HeapInuse)
+				slices.Sort(took)
+				b.ReportMetric(took[len(took)/2].Seconds()*1000, "p50-ms")
+				b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "p99-ms")
+				b.ReportMetric(float64(most)/1e6, "heap-MB")
+				b.ReportMetric(0, "ns/op") // most of which is sleep
+			})
+		}
+	}
+}
+
+// besideGreedy is an engine that greedy callers keep at work until stop is called.
+func besideGreedy(b *testing.B, callers int) (e *chain.Engine, stop func()) {
+	registry, faults := steps.NewRegistry(exprs.New().Functions(), nil)
+	if faults != nil {
+		b.Fatal(faults)
+	}
+	e, err := chain.New(&chain.Options{Functions: registry, Admission: admit.Default()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	request := largeOnes()
+	var running sync.WaitGroup
+	for i := range callers {
+		for range 16 {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					e.Run(ctx, request, &chain.Caller{ID: fmt.Sprint("greedy", i)})
 				}
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			b.ReportMetric(float64(most>>20), "heap-MiB")
-			b.ReportMetric(0, "ns/op") // most of which is sleep
-		})
+			})
+		}
+	}
+	if callers > 0 {
+		time.Sleep(time.Second) // until all of them are at work
+	}
+	return e, func() {
+		cancel()
+		running.Wait()
 	}
 }
 
@@ -69,23 +91,9 @@ func largeOnes() []byte {
 	return []byte(`{"steps":[` + strings.Join(all, ",") + `],"lite":true}`)
 }
 
-// beGreedy runs so many chains at once, over and over, until it is stopped.
-func beGreedy(e *chain.Engine, chains int) (stop func()) {
-	request := largeOnes()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	for range chains {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				e.Run(ctx, request, &chain.Caller{ID: "greedy"})
-			}
-		})
-	}
-	if chains > 0 {
-		time.Sleep(time.Second) // until all of them are at work
-	}
-	return func() {
-		cancel()
-		running.Wait()
-	}
+// heapInUse is like runtime.MemStats.HeapInuse, without stopping the world.
+func heapInUse() uint64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() + samples[1].Value.Uint64()
 }

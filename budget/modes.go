@@ -101,7 +101,7 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, 
 	}); err != nil {
 		return nil, err
 	}
-	if a.asks { // which takes turns of its own
+	if a.asks { // which acquires slots of its own
 		result, err := query(ctx, f.Query, value)
 		if err != nil {
 			return nil, err

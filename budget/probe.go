@@ -54,7 +54,7 @@ func (r *Results) ProbeWithin(ctx context.Context, owner string, value []byte, f
 	return r.probed(ctx, owner, value, func(w *work) (*probe, []byte, error) { return r.describeWithin(w, value, fits) })
 }
 
-// probed describes a value, in a turn where it is large, and keeps it.
+// probed describes a value and keeps it.
 func (r *Results) probed(ctx context.Context, owner string, value []byte, describe func(*work) (*probe, []byte, error)) (result []byte, err error) {
 	var p *probe
 	if err := working(ctx, len(value), func(w *work) (err error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestWorkOnLargeValuesTakesATurn: each mode of a fetch, and the description of a result, waits for its caller's turn where the
-// value is large; the query has turns of its own; a wait ends with its context; and every turn is given back.
-func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
+// TestWorkOnLargeValuesNeedsASlot: each mode of a fetch, and the description of a result, waits for a slot if the value is large;
+// the query has slots of its own; a wait ends with its context; and every slot is given back.
+func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 	t.Parallel()
 	large := `[` + strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000) + `{"id":2}]`
 	for name, f := range map[string]budget.Fetch{
@@ -30,14 +30,14 @@ func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				shares := admit.New(1)
-				mine := admit.With(t.Context(), shares.Of("me", 0))
+				limiter := admit.New(1, 1)
+				mine := admit.With(t.Context(), &admit.Request{Caller: "me", Slots: limiter})
 				r := results(t, nil)
 				small, token := keep(t, r, `[1]`), keep(t, r, large)
 				query := func(ctx context.Context, _ string, value []byte) ([]byte, error) {
-					turn, err := admit.From(ctx).Turn(ctx)
-					defer turn.Done()
-					return value, err
+					var slot admit.Slot
+					defer slot.Release()
+					return value, slot.Acquire(ctx)
 				}
 				fetch := func(ctx context.Context, token string) error {
 					if name == "described" {
@@ -49,7 +49,7 @@ func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
 					_, err := r.Answer(ctx, "me", f, nil, query)
 					return err
 				}
-				other, err := shares.Of("other", 0).Turn(t.Context())
+				other, err := limiter.Acquire(t.Context(), "other")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,15 +70,15 @@ func TestWorkOnLargeValuesTakesATurn(t *testing.T) {
 				if err := <-left; fault.CodeOf(err) != fault.Cancelled {
 					t.Errorf("cancelled: %v", err)
 				}
-				other.Done()
+				other()
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				last, err := shares.Of("other", 0).Turn(t.Context())
+				last, err := limiter.Acquire(t.Context(), "other")
 				if err != nil {
-					t.Fatal("a turn was not given back:", err)
+					t.Fatal("a slot was not given back:", err)
 				}
-				last.Done()
+				last()
 			})
 		})
 	}
@@ -184,11 +184,11 @@ func (s slowly) Put(ctx context.Context, key string, e budget.Entry) error {
 	return s.Driver.Put(ctx, key, e)
 }
 
-// TestNoTurnWhileTheStoreIsAsked: a store that takes its time keeps no turn from others.
-func TestNoTurnWhileTheStoreIsAsked(t *testing.T) {
+// TestNoSlotWhileTheStoreIsAsked: a store that takes its time keeps no slot from others.
+func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shares := admit.New(1)
+		limiter := admit.New(1, 1)
 		r, err := budget.NewResults(slowly{memory(t)}, &budget.ResultsOptions{TTL: 10 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
@@ -199,18 +199,18 @@ func TestNoTurnWhileTheStoreIsAsked(t *testing.T) {
 		go func() {
 			fits := func(b []byte) bool { return len(b) < 1000 }
 			f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
-			_, err := r.Answer(admit.With(t.Context(), shares.Of("me", 0)), "me", f, fits, nil)
+			_, err := r.Answer(admit.With(t.Context(), &admit.Request{Caller: "me", Slots: limiter}), "me", f, fits, nil)
 			done <- err
 		}()
 		synctest.Wait()
 		if len(done) > 0 {
 			t.Fatalf("it kept nothing: %v", <-done)
 		}
-		turn, err := shares.Of("other", 0).Turn(t.Context())
+		release, err := limiter.Acquire(t.Context(), "other")
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn.Done()
+		release()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -160,8 +161,9 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 	list := faults.sorted()
 	s.unwarn(list)
 	if len(list) >= heavySteps { // to find and tell so many is heavy work
-		turn, _ := s.part.Turn(ctx) // whoever has left is answered all the same
-		defer turn.Done()
+		var slot admit.Slot
+		_ = slot.Acquire(ctx) // whoever has left is answered all the same
+		defer slot.Release()
 	}
 	if s.single != nil {
 		return s.refuseCall(ctx, p, list, faults.more)

@@ -8,7 +8,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -228,13 +227,13 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		raw, f := r.inline(own, p, args, scope, s)
 		return raw, r.explain(ctx, own, p, f)
 	case p.expr != nil:
-		raw, err := r.evaluate(own, p, scope)
+		raw, err := p.expr.Eval(own, scope)
 		if err != nil {
 			return nil, r.explain(ctx, own, p, coded(err, p.at+"/expr"))
 		}
 		return raw, nil
 	}
-	raw, err := r.invoke(own, p, args)
+	raw, err := p.fn.Call(own, args)
 	if err == nil {
 		s.truncated = s.truncated || p.mayCut && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil
@@ -246,15 +245,6 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		f = f.Under(p.at)
 	}
 	return nil, r.explain(ctx, own, p, f)
-}
-
-// invoke calls the function. Calls that only compute are made in turn with other callers' once a chain has made some of them:
-// many small ones keep the processors as well as a large one.
-func (r *run) invoke(ctx context.Context, p *plannedStep, args []byte) ([]byte, error) {
-	if p.fn.Spec().Computes && r.calls.Load() > freeCalls {
-		ctx = admit.WithTurns(ctx)
-	}
-	return p.fn.Call(ctx, args)
 }
 
 // explain says of a call that was cut off whose time was up: the step's, the chain's, or the client's patience.

@@ -37,7 +37,8 @@ func (e *Engine) Run(ctx context.Context, text []byte, c *Caller) (a *Answer) {
 	s := e.newExchange(c)
 	defer s.conclude(ctx, KindChain, &a)
 	defer s.rescue(ctx, &a)
-	r, faults := s.inTurn(ctx, len(text), func() (*request, *faultList) { return s.decode(text) })
+	ctx = admit.With(ctx, &s.computing)
+	r, faults := s.read(ctx, len(text), func() (*request, *faultList) { return s.decode(text) })
 	ctx = s.begins(ctx, s.kind(r), r, len(text))
 	return s.carryOut(ctx, text, r, faults)
 }
@@ -60,7 +61,6 @@ func stopped(panicked any, what string) *fault.Error {
 // columns are of.
 func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults *faultList) *Answer {
 	defer s.release()
-	ctx = admit.With(ctx, s.part.Within(s))
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}

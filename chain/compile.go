@@ -48,7 +48,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	s.request = r
 	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
 	s.pace.ctx, s.pace.since = ctx, time.Now()
-	defer s.pace.end()
+	defer s.pace.slot.Release()
 	if c.onError == "" {
 		c.onError = "stop"
 	}

@@ -6,19 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
 )
-
-// evaluate computes the value of an expr step. Many small ones keep the processors as calls that compute do (see invoke).
-func (r *run) evaluate(ctx context.Context, p *plannedStep, scope *refs.Scope) ([]byte, error) {
-	if r.evaluated.Add(1) > freeCalls {
-		ctx = admit.WithTurns(ctx)
-	}
-	ctx, turn, _ := admit.Begin(ctx) // the error is the context's, which Eval reports
-	defer turn.Done()
-	return p.expr.Eval(ctx, scope)
-}
 
 // collect appends the array that repeat.collect gives for a round to those of the rounds before. What it gives is held, in place of
 // joined.

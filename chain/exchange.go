@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -44,7 +45,8 @@ type exchange struct {
 	request     *request                      // that is compiled; nil: none
 	observation *observation                  // nil: nobody observes
 
-	pace pace
+	pace      pace
+	computing admit.Request
 	holding
 }
 
@@ -57,7 +59,8 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	if e.o.Results != nil {
 		s.results = e.o.Results.With(c.Rights)
 	}
-	s.part = e.o.Shares.Of(c.ID, e.o.MaxRunningBytes)
+	s.admission, s.caller, s.all = e.o.Admission, c.ID, e.o.MaxRunningBytes
+	s.computing.Caller, s.computing.Slots, s.computing.Memory = c.ID, e.o.Admission, s
 	if s.provider == nil {
 		s.provider = e.o.Functions
 	}

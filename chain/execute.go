@@ -33,7 +33,6 @@ type run struct {
 	steps      []stepRun
 	calls      atomic.Int64
 	cached     atomic.Int64 // calls that the call cache answered
-	evaluated  atomic.Int64 // values of expr steps
 	httpStatus atomic.Int32 // that the last step's function told of its success; 0: none
 	bytes      atomic.Int64 // of the results kept
 

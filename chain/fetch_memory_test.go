@@ -90,7 +90,7 @@ func flood(t *testing.T, store string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := chain.New(&chain.Options{Functions: registry, Results: results, Shares: admit.New(2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20})
+	e, err := chain.New(&chain.Options{Functions: registry, Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000, MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"runtime"
 	"slices"
 	"time"
 
@@ -62,9 +61,9 @@ type Options struct {
 	MaxRequestBytes int64         // of a request
 	StepTimeout     time.Duration // of one call, where the step has no timeoutMs
 
-	// Shares are what the callers of all engines that have the same Shares divide among them: MaxRunningBytes, and turns at work
-	// that takes a processor for long. nil: the engine has its own, with a turn for each processor.
-	Shares *admit.Shares
+	// Admission divides MaxRunningBytes and the processors among callers. Engines with the same Admission share them; nil: the
+	// engine has its own.
+	Admission Admission
 
 	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its
 	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
@@ -231,8 +230,8 @@ func (o *Options) share() error {
 	if o.MaxRunningBytes/2 < o.MaxChainBytes {
 		return fault.New(fault.BadRequest, "MaxRunningBytes is %d: it must be at least twice MaxChainBytes, which is %d, as one caller may have half of it", o.MaxRunningBytes, o.MaxChainBytes)
 	}
-	if o.Shares == nil {
-		o.Shares = admit.New(runtime.GOMAXPROCS(0))
+	if o.Admission == nil {
+		o.Admission = admit.Default()
 	}
 	return nil
 }

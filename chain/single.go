@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -38,7 +39,8 @@ func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) 
 	defer s.conclude(ctx, KindCall, &a)
 	defer s.rescue(ctx, &a)
 	s.override.Input, s.override.Set, s.override.Trace = nil, nil, ""
-	r, faults := s.inTurn(ctx, len(c.Args), func() (*request, *faultList) { return s.decodeCall(c) })
+	ctx = admit.With(ctx, &s.computing)
+	r, faults := s.read(ctx, len(c.Args), func() (*request, *faultList) { return s.decodeCall(c) })
 	ctx = s.begins(ctx, s.kind(r), r, len(c.Args))
 	return s.carryOut(ctx, nil, r, faults)
 }

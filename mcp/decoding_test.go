@@ -10,17 +10,17 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestLargeMessagesInTurn: while another has the only turn a large message waits to be decoded, and a small one is answered; the turn
-// is over before the call that it asks for has ended.
-func TestLargeMessagesInTurn(t *testing.T) {
+// TestLargeMessagesNeedASlot: while another has the only slot a large message waits to be decoded, and a small one is answered; the
+// slot is given back before the call that it asks for has ended.
+func TestLargeMessagesNeedASlot(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shares := admit.New(1)
+			limiter := admit.New(1, 1)
 			s := serve(t, func(o *Options) {
 				var err error
-				if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Shares: shares}); err != nil {
+				if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Admission: limiter}); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -29,7 +29,7 @@ func TestLargeMessagesInTurn(t *testing.T) {
 			send := func(token, fn, text string) <-chan string {
 				return beginCall(t, url, token, `{"steps":[{"fn":"`+fn+`","args":{"text":"`+text+`"}}],"lite":true}`, stateless)
 			}
-			others, err := shares.Of("other", 0).Turn(context.Background())
+			others, err := limiter.Acquire(context.Background(), "other")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,16 +45,16 @@ func TestLargeMessagesInTurn(t *testing.T) {
 				t.Error("it did not wait")
 			case <-time.After(50 * time.Millisecond):
 			}
-			others.Done()
+			others()
 			<-s.shop.started
 			if n := s.reading.Held(); n != 0 {
 				t.Errorf("%d bytes are counted of what is decoded", n)
 			}
-			again, err := shares.Of("other", 0).Turn(t.Context()) // while the call runs
+			again, err := limiter.Acquire(t.Context(), "other") // while the call runs
 			if err != nil {
 				t.Fatal(err)
 			}
-			again.Done()
+			again()
 			s.shop.enough <- struct{}{}
 			if body := <-large; !strings.Contains(body, "late") {
 				t.Error(body)

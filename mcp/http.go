@@ -173,7 +173,7 @@ func (s *Server) protocol() func(http.ResponseWriter, *http.Request, *message) {
 	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateful }, &options)
 	options.Stateless = true
 	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.faceOf(r).stateless }, &options)
-	return s.turned(func(w http.ResponseWriter, r *http.Request, m *message) {
+	return s.decoding(func(w http.ResponseWriter, r *http.Request, m *message) {
 		s.named(w, r, m)
 		alone := o.Stateless || withoutSessions(r)
 		if !alone {
@@ -261,12 +261,12 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 		}
 		all := max(maxReading, 4*min(most, math.MaxInt64/4))
 		size = min(size, all/4)
-		own := s.reading.Of(s.callerIn(r.Context()).ID, all)
-		if !own.Hold(size) {
+		caller := s.callerIn(r.Context()).ID
+		if !s.reading.Hold(caller, size, all) {
 			s.tooBusy(w, r, "too much is being sent at once: try again in a moment")
 			return false
 		}
-		m.held = sync.OnceFunc(func() { own.Release(size) })
+		m.held = sync.OnceFunc(func() { s.reading.Hold(caller, -size, all) })
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {

@@ -32,11 +32,11 @@ type Server struct {
 	ids      map[string]*session // those of sessions with an id
 	streams  map[*stream]bool
 	places   map[*place]bool
-	reading  *admit.Shares // of messages that are being read
+	reading  admit.Bytes   // of messages that are being read
 	readTime time.Duration // for a client to send a message
 
 	awaitTime  time.Duration // for a connection that is just there to say something, when the server closes
-	decodeTime time.Duration // after which the turn ends of a message that the protocol's library keeps waiting for something else
+	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
 
 	calls    tracker
 	callers  callers
@@ -59,7 +59,7 @@ func New(o *Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
-		streams: map[*stream]bool{}, places: map[*place]bool{}, reading: admit.New(1), readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
+		streams: map[*stream]bool{}, places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
 	s.now.Store(newGeneration(o))
 	s.watching.Go(s.watch)
 	return s, nil

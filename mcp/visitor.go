@@ -27,7 +27,7 @@ type visitor struct {
 	at       time.Time     // when it was identified
 	token    string        // "": the door asks for none
 	attended atomic.Bool   // its request has come to a face, which counts it
-	decoded  func()        // ends the turn that its message is decoded in; nil: there is none
+	decoded  func()        // releases the slot that its message is decoded with; nil: there is none
 }
 
 type visitorKey struct{}

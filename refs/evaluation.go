@@ -28,7 +28,7 @@ const (
 	maxWallAlone  = time.Second // where the context has no deadline
 	maxDepth      = 10_000      // of nested values
 
-	// An evaluation is heavy from so much on, and goes on when it is its caller's turn.
+	// An evaluation is heavy from so much on, and needs a slot.
 	heavyIterations = 1 << 13
 	heavyWork       = 256 << 10 // bytes and elements
 )
@@ -53,8 +53,8 @@ type evaluation struct {
 	iterations, memory, work, looked int
 	reserved                         int // bytes of the context's memory that are held
 
-	walked int         // bytes of values in which lookups were made, since the clock was looked at
-	turn   *admit.Turn // nil: it has none
+	walked int // bytes of values in which lookups were made, since the clock was looked at
+	slot   admit.Slot
 }
 
 // handle hides the evaluation from expr-lang, which follows pointers.
@@ -81,27 +81,23 @@ func newEvaluation(ctx context.Context, x *Expression, sc *Scope) *evaluation {
 // end gives back what the evaluation took.
 func (e *evaluation) end() {
 	_ = admit.Hold(e.ctx, -e.reserved) // giving back never fails
-	e.turn.Done()
+	e.slot.Release()
 }
 
-// heavy waits until it is the caller's turn, and lets others go first now and then. The wait is not the expression's time.
+// heavy acquires a slot, unless the evaluation has it, and looks at the clock. The wait is not the expression's time.
 func (e *evaluation) heavy() error {
 	asked := time.Now()
-	var err error
-	if e.turn == nil {
-		e.turn, err = admit.From(e.ctx).Turn(e.ctx)
-	} else {
-		err = e.turn.Yield(e.ctx)
-	}
+	_ = e.slot.Acquire(e.ctx) // the error is the context's, which clock reports
 	e.deadline = e.deadline.Add(time.Since(asked))
-	if err != nil {
-		return e.clock()
-	}
-	return nil
+	return e.clock()
 }
 
 func (e *evaluation) run() (any, error) {
-	if err := e.clock(); err != nil {
+	check := e.clock
+	if admit.Many(e.ctx) {
+		check = e.heavy
+	}
+	if err := check(); err != nil {
 		return nil, err
 	}
 	machine := vm.VM{MemoryBudget: memoryBudget}
@@ -118,9 +114,7 @@ func (e *evaluation) tick() error {
 		return fault.New(fault.BadExpression, "The expression makes more than %d iterations. Filter earlier, or split it over several steps.", maxIterations)
 	}
 	if e.iterations%heavyIterations == 0 {
-		if err := e.heavy(); err != nil {
-			return err
-		}
+		return e.heavy()
 	}
 	if e.iterations%64 == 0 {
 		return e.clock()
@@ -152,10 +146,7 @@ func (e *evaluation) spend(n int) error {
 	}
 	if e.work-e.looked > heavyWork {
 		e.looked = e.work
-		if err := e.heavy(); err != nil {
-			return err
-		}
-		return e.clock()
+		return e.heavy()
 	}
 	return nil
 }
@@ -253,10 +244,7 @@ func (e *evaluation) walk(n int) error {
 		return nil
 	}
 	e.walked = 0
-	if err := e.heavy(); err != nil {
-		return err
-	}
-	return e.clock()
+	return e.heavy()
 }
 
 // root gives the raw value of a lookup's name.

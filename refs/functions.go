@@ -282,12 +282,7 @@ func matches(e *evaluation, args []any) (any, error) {
 	if err := e.spend(len(s) + len(s)/8*p.size); err != nil {
 		return nil, err
 	}
-	search := Search{Pattern: p, Text: s, Heavy: func() error {
-		if err := e.heavy(); err != nil {
-			return err
-		}
-		return e.clock()
-	}}
+	search := Search{Pattern: p, Text: s, Heavy: e.heavy}
 	return search.Any(), search.Err()
 }
 
@@ -303,14 +298,11 @@ func (e *evaluation) pattern(source any) (*Pattern, error) {
 	if p != nil {
 		return p, e.spend(p.size * elementBytes)
 	}
-	err := e.heavy() // to compile a large one takes some milliseconds
-	if err == nil {
-		err = e.clock()
-	}
-	if err != nil {
+	if err := e.heavy(); err != nil { // to compile a large one takes some milliseconds
 		return nil, err
 	}
-	if p, err = newPattern(text); err != nil {
+	p, err := newPattern(text)
+	if err != nil {
 		return nil, fault.New(fault.BadExpression, "The regular expression is not valid: %s.", clip(patternProblem(err)))
 	}
 	return p, e.spend(p.size * elementBytes)

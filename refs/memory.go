@@ -16,6 +16,9 @@ func (e *evaluation) take(n int) error {
 	if n < 0 || e.memory > maxMemory {
 		return fault.New(fault.BadExpression, "The expression holds more than %d MiB of values. Take less of the results.", maxMemory>>20)
 	}
+	if err := e.heavy(); err != nil { // first: what waits for a slot holds nothing of what others may want
+		return err
+	}
 	more := e.memory - e.reserved // and freeMemory in advance
 	if err := admit.Hold(e.ctx, more); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 const heavySearch = 1 << 20
 
 // Search looks for the matches of a pattern in a text. Heavy is called whenever the search has worked for some 10 ms; with an
-// error it ends the search, even within a match. Whoever searches can so wait for its turn before it goes on, and only if
-// the search is a long one. RE2 takes time in proportion to text × pattern for one match at the worst; for all matches
-// it may be in proportion to the square of the text, as with `x.*y|x`. Not for use by several goroutines at once.
+// error it ends the search, even within a match. So only long searches wait to be admitted. RE2 takes time in proportion to
+// text × pattern for one match at the worst; for all matches it may be in proportion to the square of the text, as with
+// `x.*y|x`. Not for use by several goroutines at once.
 type Search struct {
 	Pattern *Pattern
 	Text    string

@@ -58,7 +58,7 @@ func (s *Selector) Resolve(ctx context.Context, sc *Scope) ([]byte, error) {
 		return s.expr.Eval(ctx, sc)
 	}
 	w := work{ctx: ctx}
-	defer w.end()
+	defer w.slot.Release()
 	raw, err := s.ref.resolve(&w, nil, sc, s.at)
 	if err != nil {
 		return nil, err

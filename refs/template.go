@@ -77,7 +77,7 @@ func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, e
 	start, done := len(dst), 0
 	limit := s.maxBytes()
 	w := work{ctx: ctx}
-	defer w.end()
+	defer w.slot.Release()
 	for i := range t.holes {
 		h := &t.holes[i]
 		dst = append(dst, t.text[done:h.offset]...)

@@ -11,12 +11,11 @@ import (
 // heavyWalk is from how many bytes of values on, in which references are looked for, resolving them is heavy.
 const heavyWalk = 1 << 20
 
-// work is what resolving references has done so far: it is heavy from heavyWalk on, waits for its caller's turn then, and ends
-// with its context.
+// work is what resolving references has done so far. From heavyWalk on it is heavy: it needs a slot, and ends with its context.
 type work struct {
 	ctx    context.Context
 	walked int // since ctx was looked at
-	turn   *admit.Turn
+	slot   admit.Slot
 }
 
 // walk counts a value before something is looked for in it.
@@ -25,16 +24,7 @@ func (w *work) walk(n int) *fault.Error {
 		return nil
 	}
 	w.walked = 0
-	var err error
-	if w.turn == nil {
-		w.turn, err = admit.From(w.ctx).Turn(w.ctx)
-	} else {
-		err = w.turn.Yield(w.ctx)
-	}
-	if err == nil {
-		err = w.ctx.Err()
-	}
-	switch {
+	switch err := w.slot.Acquire(w.ctx); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.New(fault.Timeout, "The time for resolving references is over. Refer to less, or select it in the step before.")
 	case err != nil:
@@ -42,6 +32,3 @@ func (w *work) walk(n int) *fault.Error {
 	}
 	return nil
 }
-
-// end gives back what the work took.
-func (w *work) end() { w.turn.Done() }

@@ -128,7 +128,6 @@ type Spec struct {
 	Deletes        bool // a function that destroys deletes what it is called for, as an HTTP DELETE does; a name may say so as well
 	Tier           Tier
 	Local          bool   // a call reaches nothing outside this machine; false: nobody says so
-	Computes       bool   // a call only computes, and waits for nothing but its turn (share.Begin), where its context asks for one
 	Expression     string // the argument that is an expression: Check judges the names in it; empty: none
 	Heavy          string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 

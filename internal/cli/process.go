@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,11 +21,11 @@ import (
 // process, and closes the old one when its calls have ended.
 type process struct {
 	*cli
-	use     use
-	limits  *admit.Shares  // of all callers
-	session *steps.Session // of the only client; nil: clients have sessions of their own
-	pool    pool
-	caches  caches
+	use       use
+	admission *admit.Limiter // of all callers
+	session   *steps.Session // of the only client; nil: clients have sessions of their own
+	pool      pool
+	caches    caches
 
 	// Opened by the first app that needs them, and closed with the process.
 	recording *recording
@@ -40,7 +39,7 @@ type process struct {
 }
 
 func newProcess(c *cli, u use) *process {
-	p := &process{cli: c, use: u, limits: admit.New(runtime.GOMAXPROCS(0)), warned: map[string]int{}}
+	p := &process{cli: c, use: u, admission: admit.Default(), warned: map[string]int{}}
 	if !u.serve || !u.anySurface {
 		p.session = &steps.Session{}
 	}

@@ -201,7 +201,7 @@ func (a *app) start(c *config.File, serve bool) error {
 		MaxChainBytes:   int64(config.Or(c.Limits.MaxChainBytes, 0)),
 		MaxRunningBytes: int64(config.Or(c.Limits.MaxRunningBytes, 0)),
 		MaxRequestBytes: a.maxRequestBytes,
-		Shares:          a.process.limits,
+		Admission:       a.process.admission,
 		Observer:        a.use.observer(),
 		Planned:         a.planned(),
 		ListHint:        hint,

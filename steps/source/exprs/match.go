@@ -19,12 +19,11 @@ const (
 	maxResult  = 64 << 20 // bytes
 )
 
-// search looks for matches on behalf of a call, and waits for its caller's turn where that takes a while.
+// search looks for matches on behalf of a call. It acquires a slot if that takes a while.
 type search struct {
 	refs.Search
 	ctx     context.Context
-	turn    *admit.Turn
-	heavy   bool     // it has a turn
+	slot    admit.Slot
 	names   []string // of groups, sorted
 	matches int
 	size    int // of the result
@@ -49,28 +48,20 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 		}
 	}
 	slices.Sort(s.names)
-	s.Search = refs.Search{Pattern: p, Text: text, Heavy: s.wait}
+	s.Search = refs.Search{Pattern: p, Text: text, Heavy: s.heavy}
+	if admit.Many(ctx) {
+		return s, s.heavy()
+	}
 	return s, nil
 }
 
-// wait is called by the search now and then. The first time it waits for a turn, after that it lets others go first.
-func (s *search) wait() (err error) {
-	if s.heavy {
-		err = s.turn.Yield(s.ctx)
-	} else {
-		s.turn, err = admit.From(s.ctx).Turn(s.ctx)
-		s.heavy = err == nil
-	}
-	if err != nil {
-		return err
-	}
-	return s.ctx.Err()
-}
+// heavy is called by the search now and then.
+func (s *search) heavy() error { return s.slot.Acquire(s.ctx) }
 
-// end gives back the turn and the memory: whoever gets the result counts it.
+// end gives back the slot and the memory: whoever gets the result counts it.
 func (s *search) end() {
 	_ = admit.Hold(s.ctx, -s.held) // giving back never fails
-	s.turn.Done()
+	s.slot.Release()
 }
 
 // perMatch is the work that a match takes besides looking for it and its bytes in the result, in refs.Search's steps.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,8 +169,8 @@ func TestSearchIsStopped(t *testing.T) {
 	}
 }
 
-// TestTurns: who searches for long waits for its turn, and who does not, does not, however often a match is found.
-func TestTurns(t *testing.T) {
+// TestLongSearchesNeedASlot: who searches for long waits for a slot, and who does not, does not, however often a match is found.
+func TestLongSearchesNeedASlot(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 80_000)
 	for _, test := range []struct {
@@ -188,12 +189,12 @@ func TestTurns(t *testing.T) {
 		{"text.replace", `"pattern":"xx*","with":"y"`, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			shares := admit.New(1)
-			other, err := shares.Of("other", 0).Turn(t.Context())
+			limiter := admit.New(1, 1)
+			other, err := limiter.Acquire(t.Context(), "other")
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(admit.With(t.Context(), shares.Of("mine", 0)))
+			ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "mine", Slots: limiter}))
 			defer cancel()
 			done := make(chan error, 2)
 			go func() {
@@ -208,41 +209,42 @@ func TestTurns(t *testing.T) {
 			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
 				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
 			}
-			other.Done()
-			again, err := shares.Of("third", 0).Turn(t.Context())
+			other()
+			again, err := limiter.Acquire(t.Context(), "third")
 			if err != nil {
-				t.Error("the turn is not given back:", err)
+				t.Error("the slot is not given back:", err)
 			}
-			again.Done()
+			again()
 		})
 	}
 }
 
-// TestLetsOthersGoFirst: a search that takes seconds does not keep the only turn.
-func TestLetsOthersGoFirst(t *testing.T) {
+// TestLeavesASlot: searches of one caller that take seconds leave another caller a slot.
+func TestLeavesASlot(t *testing.T) {
 	t.Parallel()
-	shares := admit.New(1)
-	ctx, cancel := context.WithCancel(admit.With(t.Context(), shares.Of("greedy", 0)))
+	limiter := admit.New(1, 2)
+	ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
-	patience, end := context.WithTimeout(t.Context(), time.Minute) // so that it fails instead of hanging
-	defer end()
-	done := make(chan error, 1)
-	go func() {
-		_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
-		done <- err
-	}()
+	var searching sync.WaitGroup
 	for range 3 {
-		turn, err := shares.Of("modest", 0).Turn(patience)
+		searching.Go(func() {
+			_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(30 * time.Millisecond) // one of them has a slot, or will have
+	for range 3 {
+		release, err := limiter.Acquire(t.Context(), "modest")
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(30 * time.Millisecond) // the other one is in the queue, or will be
-		turn.Done()
+		time.Sleep(10 * time.Millisecond)
+		release()
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	searching.Wait()
 }
 
 // TestMatchIsStopped has one match that takes seconds: the context must end it inside.
@@ -414,12 +416,12 @@ func TestResultIsHeld(t *testing.T) {
 		"text.match":   fmt.Sprintf(`{"text":%q,"pattern":%q,"all":true}`, text, "a"+strings.Repeat("()", 300)),
 	} {
 		m := &tally{limit: 64 << 20}
-		got, err := invoke(admit.With(t.Context(), admit.Part{}.Within(m)), New(), name, args)
+		got, err := invoke(admit.With(t.Context(), &admit.Request{Memory: m}), New(), name, args)
 		if err != nil || m.most < len(got)-piece || m.held != 0 {
 			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.most, m.held, err)
 		}
 		m = &tally{limit: 4 << 20}
-		_, err = invoke(admit.With(t.Context(), admit.Part{}.Within(m)), New(), name, args)
+		_, err = invoke(admit.With(t.Context(), &admit.Request{Memory: m}), New(), name, args)
 		if f, ok := fault.As(err); !ok || f.Code != fault.LimitExceeded || m.held != 0 {
 			t.Errorf("%s: %d held: %v", name, m.held, err)
 		}

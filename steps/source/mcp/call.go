@@ -31,11 +31,11 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 		return nil, steps.Unsent(f)
 	}
 	if _, linked := sessions.(*Link); !linked || s.options.URL != "" {
-		leave, f := s.places.Enter(ctx)
+		release, f := s.slots.Acquire(ctx)
 		if f != nil {
 			return nil, f
 		}
-		defer leave()
+		defer release()
 	}
 	for again := false; ; again = true {
 		n, f := sessions.acquire(ctx)

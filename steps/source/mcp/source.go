@@ -31,7 +31,7 @@ type Source struct {
 	scrub   *scrubber
 	dial    dialer        // makes the transport of one session
 	free    func()        // lets go of what the dialer keeps; nil: nothing
-	places  *admit.Places // of calls under way
+	slots   *admit.Server // of calls under way
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -82,7 +82,7 @@ func New(o *Options) (*Source, error) {
 func newSource(options Options) *Source {
 	s := &Source{
 		options: options,
-		places:  admit.NewPlaces(options.Name, options.Concurrency),
+		slots:   admit.NewServer(options.Name, options.Concurrency),
 		scrub:   newScrubber(&options),
 		wake:    make(chan struct{}, 1),
 		relist:  make(chan struct{}, 1),

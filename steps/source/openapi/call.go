@@ -152,11 +152,11 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 	}
-	leave, f := c.source.places.Enter(ctx)
+	release, f := c.source.slots.Acquire(ctx)
 	if f != nil {
 		return nil, f
 	}
-	defer leave()
+	defer release()
 	result, refused, err := c.attempt(ctx, r)
 	if refused { // a token that was taken back before its time: a 401 has done nothing, so that a new one may be tried
 		result, _, err = c.attempt(ctx, r)

@@ -50,7 +50,7 @@ type Options struct {
 
 	Include, Exclude []string // patterns of resource.action; nil: all, none
 
-	// Concurrency is how many calls are under way at once. Others wait, and callers (share.From) get their places in turn.
+	// Concurrency is how many calls are under way at once. Others wait, and callers share the slots (admit.Server).
 	// 0: no bound.
 	Concurrency int
 
@@ -79,7 +79,7 @@ type Source struct {
 	base    *url.URL // of the options; nil: of the document
 	private bool     // Headers hold what may be a credential
 	secrets *secrets
-	places  *admit.Places   // of calls under way
+	slots   *admit.Server   // of calls under way
 	ended   context.Context // done after Close
 	end     context.CancelFunc
 	refresh chan struct{} // asks for the document at once
@@ -141,7 +141,7 @@ func prepare(o *Options) (*Source, error) {
 	if f := s.checkOptions(); f != nil {
 		return nil, f
 	}
-	s.places = admit.NewPlaces(s.options.Name, s.options.Concurrency)
+	s.slots = admit.NewServer(s.options.Name, s.options.Concurrency)
 	s.secrets = newSecrets(&s.options)
 	s.ended, s.end = context.WithCancel(context.Background())
 	return s, nil

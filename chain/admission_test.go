@@ -54,17 +54,17 @@ func texts(t testing.TB) []steps.Function {
 	})
 }
 
-// TestHeavyWorkWaitsForItsTurn: while another caller has the only turn, heavy work waits, and light chains go on; it runs when
-// the turn comes, and ends with its context while it waits.
+// TestHeavyWorkWaitsForItsTurn: while another caller has the only slot, heavy work waits, and light chains go on; it runs when
+// the slot is free, and ends with its context while it waits.
 func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	for name, heavy := range heavyWork {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				shares := admit.New(1)
-				e := engineOf(t, texts(t), chain.Options{Shares: shares}, false)
-				other, err := shares.Of("other", 0).Turn(t.Context())
+				limiter := admit.New(1, 1)
+				e := engineOf(t, texts(t), chain.Options{Admission: limiter}, false)
+				other, err := limiter.Acquire(t.Context(), "other")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,35 +87,35 @@ func TestHeavyWorkWaitsForItsTurn(t *testing.T) {
 					t.Fatalf("cancelled: %.300s", a.JSON)
 				}
 				time.Sleep(20 * time.Second) // the wait is not the expression's time
-				other.Done()
+				other()
 				if a := <-answers; !a.OK {
 					t.Fatalf("%.600s", a.JSON)
 				}
-				if _, err := shares.Of("other", 0).Turn(t.Context()); err != nil {
-					t.Fatal("the turn was not given back:", err)
+				if _, err := limiter.Acquire(t.Context(), "other"); err != nil {
+					t.Fatal("the slot was not given back:", err)
 				}
 			})
 		})
 	}
 }
 
-// TestWaitedForAServer: a call that waited for its turn at a server until its time was over says so, to whoever has made it.
+// TestWaitedForAServer: a call that waited for a slot at a server until its time was over says so, to whoever has made it.
 func TestWaitedForAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		places := admit.NewPlaces("disk", 1)
-		leave, f := places.Enter(t.Context())
+		server := admit.NewServer("disk", 1)
+		release, f := server.Acquire(t.Context())
 		if f != nil {
 			t.Fatal(f)
 		}
 		e := engineOf(t, []steps.Function{{
 			Spec: steps.Spec{Name: "disk.read", Effect: steps.Read, EffectDeclared: true},
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
-				leave, f := places.Enter(ctx)
+				release, f := server.Acquire(ctx)
 				if f != nil {
 					return nil, f
 				}
-				defer leave()
+				defer release()
 				return []byte("1"), nil
 			},
 		}}, chain.Options{}, false)
@@ -129,7 +129,7 @@ func TestWaitedForAServer(t *testing.T) {
 				t.Errorf("%s", a.JSON)
 			}
 		}
-		leave()
+		release()
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil); !a.OK {
 			t.Errorf("%s", a.JSON)
 		}
@@ -147,8 +147,8 @@ func TestRunningBytes(t *testing.T) {
 			Spec: steps.Spec{Name: "test.wait", Effect: steps.Read, EffectDeclared: true},
 			Call: func(context.Context, []byte) ([]byte, error) { <-hold; return []byte("1"), nil },
 		})
-		shares := admit.New(1)
-		e := engineOf(t, functions, chain.Options{Shares: shares, MaxChainBytes: 10 << 20, MaxRunningBytes: 20 << 20}, false)
+		limiter := admit.New(1, 1)
+		e := engineOf(t, functions, chain.Options{Admission: limiter, MaxChainBytes: 10 << 20, MaxRunningBytes: 20 << 20}, false)
 		run := func(id string, request string) *chain.Answer {
 			return e.Run(t.Context(), []byte(request), &chain.Caller{ID: id})
 		}
@@ -176,7 +176,7 @@ func TestRunningBytes(t *testing.T) {
 		}
 		close(hold)
 		going.Wait()
-		if n := shares.Held(); n != 0 {
+		if n := limiter.Held(); n != 0 {
 			t.Errorf("%d bytes are held by nobody", n)
 		}
 	})
@@ -202,17 +202,17 @@ func TestWhatIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shares := admit.New(1)
-			e := engineOf(t, texts(t), chain.Options{Shares: shares, MaxChainBytes: 6 << 20, MaxRunningBytes: all, MaxTotalTokens: 2000}, true)
+			limiter := admit.New(1, 1)
+			e := engineOf(t, texts(t), chain.Options{Admission: limiter, MaxChainBytes: 6 << 20, MaxRunningBytes: all, MaxTotalTokens: 2000}, true)
 			most := int64(0)
-			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { most = max(most, shares.Held()) }}
+			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { most = max(most, limiter.Held()) }}
 			a := e.Run(t.Context(), []byte(c.request), watched)
 			if refused := c.least > all; refused != (!a.OK && a.Error.Code == fault.Busy) {
 				t.Fatalf("%.300s", a.JSON)
 			} else if !refused && !strings.HasPrefix(name, "return") && most < c.least-1<<17 {
 				t.Errorf("%d bytes were held, of at least %d", most, c.least)
 			}
-			if n := shares.Held(); n != 0 {
+			if n := limiter.Held(); n != 0 {
 				t.Errorf("%d bytes are held by nobody", n)
 			}
 		})
@@ -222,21 +222,20 @@ func TestWhatIsHeld(t *testing.T) {
 // TestFetchHolds: a kept value is held while it is read.
 func TestFetchHolds(t *testing.T) {
 	t.Parallel()
-	shares := admit.New(1)
-	e := engineOf(t, texts(t), chain.Options{Shares: shares, MaxChainBytes: 2 << 20, MaxRunningBytes: 8 << 20, MaxTotalTokens: 2000}, true)
+	limiter := admit.New(1, 1)
+	e := engineOf(t, texts(t), chain.Options{Admission: limiter, MaxChainBytes: 2 << 20, MaxRunningBytes: 8 << 20, MaxTotalTokens: 2000}, true)
 	kept := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":1000000}}],"lite":true}`), nil)
 	token := gjson.GetBytes(kept.JSON, "continuation_token").Str
 	page := fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"len($result)","lite":true}`, token)
 	if a := e.Run(t.Context(), []byte(page), nil); string(a.JSON) != "1000000" {
 		t.Fatalf("%s", a.JSON)
 	}
-	other := shares.Of("other", 0)
-	other.Hold(7 << 20)
+	limiter.Hold("other", 7<<20, 0)
 	if a := e.Run(t.Context(), []byte(page), nil); a.OK || a.Error.Code != fault.Busy {
 		t.Errorf("%s", a.JSON)
 	}
-	other.Release(7 << 20)
-	if shares.Held() != 0 {
+	limiter.Hold("other", -7<<20, 0)
+	if limiter.Held() != 0 {
 		t.Error("bytes are held by nobody")
 	}
 }

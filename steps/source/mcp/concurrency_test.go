@@ -28,10 +28,10 @@ func TestConcurrency(t *testing.T) {
 		})
 	s := open(t, &Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
 	until(t, s, func() bool { return len(s.Functions()) == 1 })
-	work, callers := function(t, s, "shelf.work"), admit.New(1)
+	work := function(t, s, "shelf.work")
 	var calls sync.WaitGroup
 	call := func(who string, waits chan struct{}) {
-		ctx := admit.With(&asked{Context: t.Context(), first: waits}, callers.Of(who, 0))
+		ctx := admit.With(&asked{Context: t.Context(), first: waits}, &admit.Request{Caller: who})
 		if result, err := work.Call(ctx, fmt.Appendf(nil, `{"who":%q}`, who)); err != nil || string(result) != `"done"` {
 			t.Error(string(result), err)
 		}
@@ -54,8 +54,8 @@ func TestConcurrency(t *testing.T) {
 	}
 	goOn <- struct{}{}
 	calls.Wait()
-	if want := []string{"greedy", "greedy", "modest", "greedy", "greedy"}; !slices.Equal(order, want) {
-		t.Errorf("%v, want %v", order, want)
+	if i := slices.Index(order, "modest"); i < 1 || i > 2 { // it may come just after the second was let in
+		t.Errorf("%v: modest waits for more than one call of greedy's", order)
 	}
 }
 

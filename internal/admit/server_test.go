@@ -13,19 +13,19 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestPlacesAtAServer: callers get the places of a server in turn, and who goes away takes none.
+// TestPlacesAtAServer: a caller waits for no more calls of another than the server takes at once, and who goes away takes no slot.
 func TestPlacesAtAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, s := admit.NewPlaces("disk", 2), admit.New(1)
+		p := admit.NewServer("disk", 2)
 		var mu sync.Mutex
 		var order []string
 		call := func(ctx context.Context, id string) *fault.Error {
-			leave, f := p.Enter(admit.With(ctx, s.Of(id, 0)))
+			release, f := p.Acquire(admit.With(ctx, &admit.Request{Caller: id}))
 			if f != nil {
 				return f
 			}
-			defer leave()
+			defer release()
 			mu.Lock()
 			order = append(order, id)
 			mu.Unlock()
@@ -60,11 +60,11 @@ func TestPlacesAtAServer(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if want := []string{"greedy", "greedy", "greedy", "modest", "greedy"}; !slices.Equal(order, want) {
+		if want := []string{"greedy", "greedy", "modest", "greedy", "greedy"}; !slices.Equal(order, want) {
 			t.Errorf("%v, want %v", order, want)
 		}
 		for range 2 { // nothing was lost
-			if _, f := p.Enter(canceled(t)); f != nil {
+			if _, f := p.Acquire(t.Context()); f != nil {
 				t.Error(f)
 			}
 		}
@@ -77,12 +77,12 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestNoPlaces: without a bound nobody waits.
-func TestNoPlaces(t *testing.T) {
+// TestServerWithoutABound: nobody waits.
+func TestServerWithoutABound(t *testing.T) {
 	t.Parallel()
-	p := admit.NewPlaces("disk", 0)
+	p := admit.NewServer("disk", 0)
 	for range 100 {
-		if _, f := p.Enter(t.Context()); f != nil {
+		if _, f := p.Acquire(t.Context()); f != nil {
 			t.Fatal(f)
 		}
 	}

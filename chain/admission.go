@@ -11,11 +11,18 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
+// Admission divides processors and memory among callers (Caller.ID). It is safe for use by many goroutines at once.
+type Admission interface {
+	// Acquire waits until a piece of heavy work of a caller may go on, and returns what ends it. Work that was admitted waits for
+	// nothing, least of all to be admitted again. The error is the context's, when it ends first.
+	Acquire(ctx context.Context, caller string) (release func(), err error)
+	// Hold takes n bytes for a caller, of so many for all callers together, or reports that it may not. A negative n gives bytes
+	// back, which always succeeds.
+	Hold(caller string, n, all int64) bool
+}
+
 // freeBytes of each exchange are not counted: most chains never need more.
 const freeBytes = 64 << 10
-
-// freeCalls of each chain are made without a turn.
-const freeCalls = 8
 
 // A plan is heavy work from so many steps on, or so much time: a step is made within 20 µs, or one of its patterns takes 20 ms.
 const heavySteps, heavyPlanning = 64, 5 * time.Millisecond
@@ -23,24 +30,24 @@ const heavySteps, heavyPlanning = 64, 5 * time.Millisecond
 // heavyRequest is from how many bytes on a request is heavy work to read and to plan.
 const heavyRequest = 256 << 10
 
-// Turn waits for a turn at heavy work on behalf of a caller (Caller.ID), for what a door does with its request before Run or Call,
-// which take turns of their own: it is done by then. The error is the context's, when it ends first.
-func (e *Engine) Turn(ctx context.Context, caller string) (*admit.Turn, error) {
-	return e.o.Shares.Of(caller, 0).Turn(ctx)
+// Acquire waits until heavy work for a caller (Caller.ID) may go on, and returns what ends it. A transport uses it for what it
+// does with a request before Run or Call, and releases it before that. The error is the context's, when it ends first.
+func (e *Engine) Acquire(ctx context.Context, caller string) (release func(), err error) {
+	return e.o.Admission.Acquire(ctx, caller)
 }
 
-// inTurn reads a request of so many bytes: a large one in its caller's turn.
-func (s *exchange) inTurn(ctx context.Context, n int, read func() (*request, *faultList)) (*request, *faultList) {
+// read decodes a request of so many bytes.
+func (s *exchange) read(ctx context.Context, n int, decode func() (*request, *faultList)) (*request, *faultList) {
 	if s.pace.large = n >= heavyRequest; !s.pace.large {
-		return read()
+		return decode()
 	}
-	turn, err := s.part.Turn(ctx)
-	if err != nil {
+	var slot admit.Slot
+	if err := slot.Acquire(ctx); err != nil {
 		s.pace.ended = abandoned(ctx, err, "read")
 		return nil, &faultList{}
 	}
-	defer turn.Done()
-	return read()
+	defer slot.Release()
+	return decode()
 }
 
 // abandoned is the fault of a request whose context ended before anything ran.
@@ -54,13 +61,12 @@ func abandoned(ctx context.Context, err error, what string) *fault.Error {
 	return fault.New(fault.Cancelled, "the request was cancelled while it was %s: nothing of it ran", what)
 }
 
-// pace is how a request is read and planned beside others: where that takes long it waits for its caller's turn, and ends with its
-// context.
+// pace is how a request is planned: if that takes long it needs a slot, and ends with its context.
 type pace struct {
 	ctx   context.Context
 	large bool      // the request is: its plan is heavy from the first step on
-	since time.Time // the clock was looked at, or others went first
-	turn  *admit.Turn
+	since time.Time // the context was looked at
+	slot  admit.Slot
 	ended *fault.Error // why the plan is not made; nil: it is
 }
 
@@ -69,40 +75,31 @@ func (p *pace) goesOn(n int) bool {
 	if p.ended != nil || !p.large && n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
 		return p.ended == nil
 	}
-	var err error
-	if p.turn == nil {
-		p.turn, err = admit.From(p.ctx).Turn(p.ctx)
-	} else {
-		err = p.turn.Yield(p.ctx)
-	}
-	p.since = time.Now()
-	if err == nil {
-		err = p.ctx.Err()
-	}
-	if err != nil {
+	if err := p.slot.Acquire(p.ctx); err != nil {
 		p.ended = abandoned(p.ctx, err, "checked")
 	}
+	p.since = time.Now()
 	return p.ended == nil
 }
 
-// end gives back the turn.
-func (p *pace) end() { p.turn.Done() }
-
 // holding is what an exchange holds of the bytes that all running chains share.
 type holding struct {
-	part admit.Part   // the caller's
+	admission Admission
+	caller    string
+	all       int64 // that all callers may hold together
+
 	used atomic.Int64 // bytes of results and arguments
 	mu   sync.Mutex
-	held atomic.Int64 // of these, those taken of the part; written under mu
+	held atomic.Int64 // of these, those that the admission counts; written under mu
 }
 
-// hold takes bytes for a result or for arguments. What was taken of the part is the caller's until the exchange ends.
+// hold takes bytes for a result or for arguments. They are the caller's until the exchange ends.
 func (h *holding) hold(n int) *fault.Error {
 	h.used.Add(int64(n))
 	return h.cover(n)
 }
 
-// cover takes of the part what is used beyond it, or takes n bytes off what is used.
+// cover holds what is used and not held yet, or takes n bytes off what is used.
 func (h *holding) cover(n int) *fault.Error {
 	if h.used.Load() <= freeBytes+h.held.Load() {
 		return nil
@@ -113,7 +110,7 @@ func (h *holding) cover(n int) *fault.Error {
 	if over <= 0 { // another has taken it as well
 		return nil
 	}
-	if h.part.Hold(over) {
+	if h.admission.Hold(h.caller, over, h.all) {
 		h.held.Add(over)
 		return nil
 	}
@@ -132,7 +129,7 @@ func (h *holding) holdKept(n int) error {
 // maxWorkBytes is what the evaluations of a chain may hold beside MaxChainBytes of results.
 const maxWorkBytes = 64 << 20
 
-// HoldWork implements share.Memory for the values of evaluations that run.
+// HoldWork counts the values of evaluations that run (admit.Request).
 func (s *exchange) HoldWork(n int) error {
 	if n < 0 {
 		s.spared(-n)
@@ -153,7 +150,7 @@ func (s *exchange) HoldWork(n int) error {
 func (h *holding) spared(n int) { h.used.Add(int64(-n)) }
 
 // release gives back what is held.
-func (h *holding) release() { h.part.Release(h.held.Load()) }
+func (h *holding) release() { h.admission.Hold(h.caller, -h.held.Load(), h.all) }
 
 // keep charges a result, which is held already, to the chain's bytes.
 func (r *run) keep(p *plannedStep, raw []byte) *fault.Error {

@@ -33,11 +33,10 @@ func TestConcurrency(t *testing.T) {
 		})
 		op := operation{name: "thing.get", method: "GET", path: "/thing", parameters: []parameter{{arg: "who", name: "Who", in: "header"}}}
 		s := sourceOf(t, Options{Client: service, BaseURL: "https://api.example.com", Concurrency: 2}, &document{operations: []operation{op}})
-		callers := admit.New(1)
 		for i, who := range []string{"greedy", "greedy", "greedy", "greedy", "greedy", "modest"} {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				if _, err := s.Functions()[0].Call(admit.With(t.Context(), callers.Of(who, 0)), []byte(`{"who":"`+who+`"}`)); err != nil {
+				if _, err := s.Functions()[0].Call(admit.With(t.Context(), &admit.Request{Caller: who}), []byte(`{"who":"`+who+`"}`)); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -45,7 +44,7 @@ func TestConcurrency(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		if want := []string{"greedy", "greedy", "greedy", "modest", "greedy", "greedy"}; !slices.Equal(order, want) {
+		if want := []string{"greedy", "greedy", "modest", "greedy", "greedy", "greedy"}; !slices.Equal(order, want) {
 			t.Errorf("%v, want %v", order, want)
 		}
 	})

@@ -1,0 +1,168 @@
+package admit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/internal/admit"
+)
+
+// TestCallersShareSlots: another caller waits for one piece of work of a greedy one, not for all that it asks for.
+func TestCallersShareSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := admit.New(1, 1)
+		var mu sync.Mutex
+		var order []string
+		first := acquire(t, l, "first")
+		for _, id := range []string{"greedy", "greedy", "greedy", "modest", "late", "greedy", "late"} {
+			go func() {
+				release := acquire(t, l, id)
+				mu.Lock()
+				order = append(order, id)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				release()
+			}()
+			synctest.Wait()
+		}
+		first()
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"greedy", "modest", "late", "greedy", "late", "greedy", "greedy"}; !slices.Equal(order, want) {
+			t.Fatalf("%v, want %v", order, want)
+		}
+	})
+}
+
+// TestOneCallerLeavesAProcessor: one caller works on all processors but one, and all together on all.
+func TestOneCallerLeavesAProcessor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := admit.New(3, 4)
+		var working atomic.Int64
+		for range 10 {
+			go func() {
+				release := acquire(t, l, "greedy")
+				working.Add(1)
+				time.Sleep(time.Hour)
+				release()
+			}()
+		}
+		synctest.Wait()
+		if n := working.Load(); n != 3 {
+			t.Errorf("%d pieces of one caller's work at once, want 3", n)
+		}
+		release := acquire(t, l, "modest") // at once
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Acquire(brief, "late"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a fifth: %v", err)
+		}
+		release()
+		acquire(t, l, "late")()
+		time.Sleep(10 * time.Hour)
+	})
+}
+
+// TestNoSlotIsLost: work that gives up waiting takes no slot, not even one that is free in that moment.
+func TestNoSlotIsLost(t *testing.T) {
+	t.Parallel()
+	l := admit.New(1, 1)
+	for range 2000 {
+		release := acquire(t, l, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for i := range 4 {
+			waiting.Go(func() {
+				if release, err := l.Acquire(ctx, fmt.Sprint(i%2)); err == nil {
+					release()
+				}
+			})
+		}
+		waiting.Go(cancel)
+		release()
+		waiting.Wait()
+	}
+	acquire(t, l, "a")()
+}
+
+// TestSlot: a piece of work acquires one slot, however often it asks, and gives it back once.
+func TestSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := admit.New(1, 1)
+		ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "a", Slots: l}))
+		var slot, other admit.Slot
+		for range 2 {
+			if err := slot.Acquire(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		brief, end := context.WithTimeout(ctx, time.Second)
+		defer end()
+		if err := other.Acquire(brief); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second slot: %v", err)
+		}
+		cancel()
+		if err := slot.Acquire(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("the context has ended: %v", err)
+		}
+		for range 2 {
+			slot.Release()
+			other.Release()
+		}
+		acquire(t, l, "b")()
+	})
+}
+
+// TestMany: of many pieces of light work each needs a slot, request by request.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		ctx := admit.With(t.Context(), &admit.Request{Slots: admit.New(1, 1)})
+		free := 0
+		for !admit.Many(ctx) {
+			free++
+		}
+		if free != 16 || !admit.Many(ctx) {
+			t.Errorf("%d pieces are free", free)
+		}
+	}
+}
+
+// TestUnbound: work that belongs to no request is not bounded.
+func TestUnbound(t *testing.T) {
+	t.Parallel()
+	for _, ctx := range []context.Context{t.Context(), admit.With(t.Context(), &admit.Request{})} {
+		for range 100 {
+			var slot admit.Slot
+			if err := slot.Acquire(ctx); err != nil || admit.Many(ctx) || admit.Hold(ctx, 1<<60) != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := new(admit.Slot).Acquire(ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func acquire(t *testing.T, l *admit.Limiter, caller string) (release func()) {
+	t.Helper()
+	release, err := l.Acquire(context.WithoutCancel(t.Context()), caller)
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	return release
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -96,7 +97,7 @@ func examine(message []byte) *misfit {
 	}
 	switch {
 	case twice != "":
-		m.id, m.message = "", "the key "+quoteShort(twice)+" stands twice"
+		m.id, m.message = "", "the key "+fault.Quote(twice)+" stands twice"
 	case version.Str != "2.0":
 		m.message = `jsonrpc must be "2.0"`
 	case isRequest && method.Type != gjson.String:
@@ -127,11 +128,4 @@ func goodID(id gjson.Result) bool {
 	const most = 1<<53 - 1
 	n := id.Int()
 	return n <= most && n >= -most
-}
-
-func quoteShort(text string) string {
-	if len(text) > 60 {
-		text = strings.ToValidUTF8(text[:60], "") + "…"
-	}
-	return string(marshal(text))
 }

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -158,11 +158,9 @@ func shortened(f *fault.Error) string {
 
 // marshal writes a value as compact JSON, without the escapes that HTML would need.
 func marshal(value any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
+	encoded, err := rawjson.Marshal(value)
+	if err != nil {
 		panic(err) // none of the values of this package fails to encode
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return encoded
 }

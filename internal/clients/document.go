@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
@@ -125,13 +126,7 @@ func plainText(text string) string {
 	if plain.MatchString(text) && !notPlain.MatchString(text) {
 		return text
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(text); err != nil {
-		return `""`
-	}
-	return strings.TrimSpace(b.String())
+	return string(rawjson.AppendQuote(nil, text))
 }
 
 // WriteNew writes a file that must not be there yet: whole or not at all, for the user's eyes only.

@@ -98,7 +98,7 @@ func (r *reader) helpField(request *Request, narrow *narrowing, m member, at str
 		}
 	default:
 		known := slices.Concat([]string{"resource", "action"}, helpFields, []string{"lite", budgetField})
-		f := fault.New(fault.UnknownField, "help takes no %s: it takes %s", quote(m.name), strings.Join(known, ", "))
+		f := fault.New(fault.UnknownField, "help takes no %s: it takes %s", fault.Quote(m.name), strings.Join(known, ", "))
 		f.At, f.Available, f.Nearest = place, known, fault.Nearest(m.name, known, 1)
 		r.faults = append(r.faults, f)
 	}
@@ -120,7 +120,7 @@ func (r *reader) missesAction() bool {
 	actions := actionsIn(of)
 	f := fault.New(fault.BadRequest, `action is missing: {"action":"help"} lists all`)
 	if f.Available = actions[:min(len(actions), maxListed)]; r.resource != "" {
-		f.Message = "action is missing: " + quote(r.resource) + " has " + listed(actions)
+		f.Message = "action is missing: " + fault.Quote(r.resource) + " has " + listed(actions)
 	}
 	r.faults = append(r.faults, f)
 	return true

@@ -81,11 +81,11 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 		case slices.Contains(ownTools, strings.ToLower(g.tool())):
 			refuse(at, "a group cannot have the name %s: it is a tool of onecall", g.Name)
 		case taken:
-			refuse(at, "the groups %s and %s cannot be told apart: rename one", quote(twin), quote(g.Name))
+			refuse(at, "the groups %s and %s cannot be told apart: rename one", fault.Quote(twin), fault.Quote(g.Name))
 		}
 		names[tool] = g.Name
 		if len(g.Resources) == 0 {
-			refuse(at, "the group %s has no resources: list some, as in [device, rack]", quote(g.Name))
+			refuse(at, "the group %s has no resources: list some, as in [device, rack]", fault.Quote(g.Name))
 		}
 		for n, text := range g.Resources {
 			at := fault.Index(at+"/resources", n)
@@ -95,7 +95,7 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 				continue
 			}
 			if owner, taken := owners[text]; taken {
-				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", quote(text), quote(owner), quote(g.Name))
+				refuse(at, "%s stands twice, in the groups %s and %s: a function belongs to one group", fault.Quote(text), fault.Quote(owner), fault.Quote(g.Name))
 				continue
 			}
 			owners[text] = g.Name
@@ -105,7 +105,7 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 	}
 	for n, name := range c.Hoist {
 		if name == "" || slices.Contains(callFields, name) || slices.Contains(helpFields, name) || slices.Contains(fetchFields, name) {
-			refuse(fault.Index("/hoist", n), "%s cannot be hoisted: it is a field of the contract", quote(name))
+			refuse(fault.Index("/hoist", n), "%s cannot be hoisted: it is a field of the contract", fault.Quote(name))
 		}
 	}
 	return d, faults
@@ -127,7 +127,7 @@ func (d *Dispatch) Renamed() (warnings []*fault.Error) {
 	for i := range d.groups {
 		if g := &d.groups[i]; g.tool() != g.Name {
 			f := fault.New(fault.BadRequest, "the tool of the group %s is %s: a tool's name is 1 to 64 of the characters A-Z a-z 0-9 _ -",
-				quote(g.Name), g.tool())
+				fault.Quote(g.Name), g.tool())
 			warnings = append(warnings, f.Under(fault.Key("/groups", g.Name)))
 		}
 	}
@@ -155,7 +155,7 @@ func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 		}
 		e := &d.entries[i]
 		g := d.groups[e.group]
-		f := fault.New(fault.BadRequest, "the group %s: no function is of %s", g.Name, quote(e.text))
+		f := fault.New(fault.BadRequest, "the group %s: no function is of %s", g.Name, fault.Quote(e.text))
 		if f.Nearest = fault.Nearest(e.text, known, maxNearest); len(f.Nearest) > 0 {
 			f.Message += ", did you mean " + strings.Join(f.Nearest, ", ") + "?"
 		}

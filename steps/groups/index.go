@@ -138,9 +138,9 @@ func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
 		return found[0], nil
 	}
 	labels := labelsIn(found)
-	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", quote(action), listed(labels))
+	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", fault.Quote(action), listed(labels))
 	if resource != "" {
-		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", quote(action), quote(resource), listed(labels))
+		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", fault.Quote(action), fault.Quote(resource), listed(labels))
 	}
 	f.At, f.Available = "/action", labels[:min(len(labels), maxListed)]
 	return nil, f
@@ -157,16 +157,16 @@ func (d *Dispatcher) unknown(resource, action string) *fault.Error {
 	switch {
 	case len(of) == 0:
 		at, written, names = "/resource", resource, labelsIn(d.functions)
-		f = fault.New(fault.UnknownFunction, "%s has no resource %s", d.Name, quote(resource))
+		f = fault.New(fault.UnknownFunction, "%s has no resource %s", d.Name, fault.Quote(resource))
 		f.Available = names
 		if only := d.index().find("", action); len(only) == 1 && declares(only[0].entry, "resource") {
 			f.Message += ", and " + action + " declares resource itself: give its arguments in params"
 		}
 	case resource != "":
-		f = fault.New(fault.UnknownFunction, "%s has no action %s", quote(resource), quote(action))
+		f = fault.New(fault.UnknownFunction, "%s has no action %s", fault.Quote(resource), fault.Quote(action))
 		f.Available = actionsIn(of)
 	default:
-		f = fault.New(fault.UnknownFunction, "%s has no action %s", d.Name, quote(action))
+		f = fault.New(fault.UnknownFunction, "%s has no action %s", d.Name, fault.Quote(action))
 		if f.Available = labelsIn(of); oneLabel(of) {
 			f.Available = actionsIn(of)
 		}

@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -83,7 +82,7 @@ func newEntry(text string) (entry, *fault.Error) {
 	case strings.TrimSpace(text) == "":
 		return entry{}, fault.New(fault.BadRequest, "the name of a resource is empty")
 	case strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }), !whole(text):
-		return entry{}, fault.New(fault.BadRequest, "%s is no name of a resource: write parts with dots between them, as in device.interface", quote(text))
+		return entry{}, fault.New(fault.BadRequest, "%s is no name of a resource: write parts with dots between them, as in device.interface", fault.Quote(text))
 	}
 	e := entry{text: text, own: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}
 	if e.own < len(text) {
@@ -144,9 +143,5 @@ func (e *entry) moreExact(n int, other *entry, m int) bool {
 	return e.own > other.own
 }
 
-const maxShown, maxNearest, maxListed = 60, 3, 20
+const maxNearest, maxListed = 3, 20
 
-// quote writes a text that a caller gave for a message, shortened.
-func quote(text string) string {
-	return string(rawjson.AppendQuote(nil, fault.ClipRunes(text, maxShown+1)))
-}

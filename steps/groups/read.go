@@ -84,7 +84,7 @@ func strict(text []byte) ([]byte, *fault.Error) {
 		}
 		f.Message = "not JSON: " + syntax.Err.Error()
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			f.Message += " " + quote(syntax.JSONPointer.LastToken()) + ": a key may stand once in an object"
+			f.Message += " " + fault.Quote(syntax.JSONPointer.LastToken()) + ": a key may stand once in an object"
 		}
 	}
 	f.Err = err
@@ -274,7 +274,7 @@ func (r *reader) refuseFlat() {
 	names := make([]string, len(r.flat))
 	fetches := false
 	for i, m := range r.flat {
-		names[i] = quote(m.name)
+		names[i] = fault.Quote(m.name)
 		fetches = fetches || slices.Contains(fetchFields, m.name)
 	}
 	hint := ""
@@ -298,7 +298,7 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 	}
 	for _, m := range r.flat {
 		if slices.Contains(helpFields, m.name) && !declares(e, m.name) {
-			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, quote(m.name), rawjson.AppendQuote(nil, e.Spec().Name))
+			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this name must stand in params`, fault.Quote(m.name), rawjson.AppendQuote(nil, e.Spec().Name))
 		}
 	}
 }
@@ -337,9 +337,9 @@ func kindOf(v gjson.Result) string {
 	case v.IsBool():
 		return "a boolean"
 	case v.Type == gjson.String:
-		return "the string " + quote(v.Str)
+		return "the string " + fault.Quote(v.Str)
 	case v.Type == gjson.Number:
-		return "the number " + v.Raw[:min(len(v.Raw), maxShown)]
+		return "the number " + fault.ClipRunes(v.Raw, 60)
 	}
 	return "null"
 }

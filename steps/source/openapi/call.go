@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/egress"
@@ -231,13 +232,12 @@ func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
 
 // encode puts each argument in its place.
 func (c *call) encode(args []byte) (*outgoing, *fault.Error) {
-	members, err := membersOf(args)
-	if err != nil {
+	if !gjson.ValidBytes(args) || jsontext.Value(args).Kind() != '{' {
 		return nil, fault.New(fault.BadArguments, "the arguments of %s are not a JSON object", c.name)
 	}
 	values := make([]jsontext.Value, len(c.op.parameters))
 	var body given
-	for _, m := range members {
+	for _, m := range membersOf(args) {
 		switch to, known := c.targets[m.name]; {
 		case !known:
 			return nil, c.unknown(m.name)
@@ -314,7 +314,7 @@ func (c *call) place(r *outgoing, values []jsontext.Value) *fault.Error {
 				r.query = append(r.query, strings.Split(text, "&")...)
 			}
 		case "cookie":
-			if text, f = p.cookieText(values[i]); text != "" {
+			if text = p.cookieText(values[i]); text != "" {
 				r.cookies = append(r.cookies, strings.Split(text, "; ")...)
 			}
 		case "header":

@@ -138,24 +138,17 @@ func badArgument(arg, format string, a ...any) *fault.Error {
 }
 
 // read gives the form of a parameter's value; one with a media type of its own is one text, the JSON as it is.
-func (p *parameter) read(value jsontext.Value) (written, *fault.Error) {
+func (p *parameter) read(value jsontext.Value) written {
 	if p.mediaType != "" {
-		return written{texts: []string{string(value)}}, nil
+		return written{texts: []string{string(value)}}
 	}
-	s, err := writtenOf(value)
-	if err != nil {
-		return s, badArgument(p.arg, "the value is not JSON")
-	}
-	return s, nil
+	return writtenOf(value)
 }
 
 // pathText writes a path parameter. An argument can fill its place in the path and do no more: what would be empty, or
 // take away or add a segment, is refused.
 func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
-	s, f := p.read(value)
-	if f != nil {
-		return "", f
-	}
+	s := p.read(value)
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
 		if climbs(text) {
 			return "", badArgument(p.arg, `%s is a part of the path, in which "." and ".." are refused`, p.arg)
@@ -203,18 +196,12 @@ func (p *parameter) escape(s written) func(string) string {
 func (p *parameter) pairsText(value jsontext.Value, escape func(written) func(string) string) (string, *fault.Error) {
 	if p.style == "deepObject" && p.mediaType == "" && (value.Kind() == '{' || value.Kind() == '[') {
 		var pairs []string
-		err := deep(p.name, value, func(name, text string) {
+		deep(p.name, value, func(name, text string) {
 			pairs = append(pairs, escape(written{kind: '{'})(name)+"="+escape(written{})(text))
 		})
-		if err != nil {
-			return "", badArgument(p.arg, "the value is not JSON")
-		}
 		return strings.Join(pairs, "&"), nil
 	}
-	s, f := p.read(value)
-	if f != nil {
-		return "", f
-	}
+	s := p.read(value)
 	style, ok := expansions[p.style]
 	if !ok || !style.named || style.first != "" {
 		style = expansions["form"]
@@ -237,10 +224,7 @@ var ownHeaders = map[string]bool{
 
 // setHeader writes a header parameter. Its text is not escaped: OpenAPI knows no escapes in headers.
 func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.Error {
-	s, f := p.read(value)
-	if f != nil {
-		return f
-	}
+	s := p.read(value)
 	if f := p.divided(s, ","); f != nil {
 		return f
 	}
@@ -260,11 +244,7 @@ func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.E
 }
 
 // cookieText writes a cookie parameter, escaped: a cookie's value cannot hold blanks, commas, semicolons or quotes.
-func (p *parameter) cookieText(value jsontext.Value) (string, *fault.Error) {
-	s, f := p.read(value)
-	if f != nil {
-		return "", f
-	}
-	text, _ := cookieForm.expand(p.name, p.explode, s, escapeAll)
-	return text, nil
+func (p *parameter) cookieText(value jsontext.Value) string {
+	text, _ := cookieForm.expand(p.name, p.explode, p.read(value), escapeAll)
+	return text
 }

@@ -115,10 +115,10 @@ func (b *body) parts(g *given) ([]pair, []string, *fault.Error) {
 	if g.whole == nil {
 		return g.members, g.args, nil
 	}
-	members, err := membersOf(g.whole)
-	if err != nil {
+	if g.whole.Kind() != '{' {
 		return nil, nil, badArgument(b.arg, "the body is a form: an object is needed")
 	}
+	members := membersOf(g.whole)
 	args := make([]string, len(members))
 	for i := range args {
 		args[i] = b.arg
@@ -173,10 +173,7 @@ func (b *body) multipart(g *given, contentType string) ([]byte, string, *fault.E
 		values := []jsontext.Value{m.value}
 		how := b.fields[m.name]
 		if m.value.Kind() == '[' && !httpbody.JSONType(how.mediaType) {
-			var err error
-			if values, err = elementsOf(m.value); err != nil {
-				return nil, "", badArgument(args[i], "the value is not JSON")
-			}
+			values = elementsOf(m.value)
 		}
 		for _, value := range values {
 			if f := writePart(writer, args[i], m.name, how, value); f != nil {
@@ -241,11 +238,7 @@ func file(arg string, value jsontext.Value) (content []byte, name string, f *fau
 	encoded := value
 	if value.Kind() == '{' {
 		encoded = nil
-		members, err := membersOf(value)
-		if err != nil {
-			return nil, "", badArgument(arg, "the value is not JSON")
-		}
-		for _, m := range members {
+		for _, m := range membersOf(value) {
 			switch {
 			case m.name == "name" && m.value.Kind() == '"':
 				name = plain(m.value)

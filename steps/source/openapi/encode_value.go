@@ -1,8 +1,6 @@
 package openapi
 
 import (
-	"bytes"
-	"errors"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,63 +14,22 @@ type pair struct {
 	value jsontext.Value
 }
 
-var errNoObject = errors.New("a JSON object is needed")
-
-// lenient: what stands twice in a value is the business of the service that gets it.
-var lenient = jsontext.AllowDuplicateNames(true)
-
-// membersOf reads the members of an object in their order. The values are pieces of text.
-func membersOf(text []byte) ([]pair, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(text), lenient)
-	switch token, err := decoder.ReadToken(); {
-	case err != nil:
-		return nil, err
-	case token.Kind() != '{':
-		return nil, errNoObject
-	}
+// membersOf returns the members of an object in their order, as pieces of it.
+func membersOf(object []byte) []pair {
 	var members []pair
-	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		member := pair{name: name.String()} // before the value is read: a token lives until then
-		if member.value, err = nextValue(decoder, text); err != nil {
-			return nil, err
-		}
-		members = append(members, member)
+	for name, value := range rawjson.Members(object) {
+		members = append(members, pair{rawjson.Unquote(string(name)), value})
 	}
-	if _, err := decoder.ReadToken(); err != nil {
-		return nil, err
-	}
-	return members, nil
+	return members
 }
 
-// elementsOf reads the elements of an array, pieces of text.
-func elementsOf(text []byte) ([]jsontext.Value, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(text), lenient)
-	if _, err := decoder.ReadToken(); err != nil {
-		return nil, err
-	}
+// elementsOf returns the elements of an array, as pieces of it.
+func elementsOf(array []byte) []jsontext.Value {
 	var elements []jsontext.Value
-	for decoder.PeekKind() != ']' {
-		element, err := nextValue(decoder, text)
-		if err != nil {
-			return nil, err
-		}
-		elements = append(elements, element)
+	for start, end := range rawjson.Elements(array) {
+		elements = append(elements, array[start:end])
 	}
-	return elements, nil
-}
-
-// nextValue is the value that the decoder of text reads next, as a piece of text instead of the decoder's memory.
-func nextValue(decoder *jsontext.Decoder, text []byte) (jsontext.Value, error) {
-	value, err := decoder.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	end := decoder.InputOffset()
-	return jsontext.Value(text[end-int64(len(value)) : end]), nil
+	return elements
 }
 
 // plain is a value as text: a string without its quotes and escapes, anything else as it is spelled.
@@ -92,61 +49,42 @@ type written struct {
 }
 
 // writtenOf reads a value. A null, and an element or member that is null, counts as not given (RFC 6570, section 2.3).
-func writtenOf(value jsontext.Value) (written, error) {
-	switch value.Kind() {
+func writtenOf(value jsontext.Value) written {
+	s := written{kind: value.Kind()}
+	switch s.kind {
 	case 'n':
-		return written{kind: 'n'}, nil
 	case '[':
-		elements, err := elementsOf(value)
-		s := written{kind: '['}
-		for _, element := range elements {
+		for _, element := range elementsOf(value) {
 			if element.Kind() != 'n' {
 				s.texts = append(s.texts, plain(element))
 			}
 		}
-		return s, err
 	case '{':
-		members, err := membersOf(value)
-		s := written{kind: '{'}
-		for _, member := range members {
+		for _, member := range membersOf(value) {
 			if member.value.Kind() != 'n' {
 				s.names, s.texts = append(s.names, member.name), append(s.texts, plain(member.value))
 			}
 		}
-		return s, err
+	default:
+		return written{texts: []string{plain(value)}}
 	}
-	return written{texts: []string{plain(value)}}, nil
+	return s
 }
 
 // deep writes a value in the style deepObject: name[key]=…, name[key][key]=…, and an array's elements with their index as
 // the key, which is the one spelling that keeps objects in arrays apart. Names come unescaped.
-func deep(name string, value jsontext.Value, add func(name, text string)) error {
+func deep(name string, value jsontext.Value, add func(name, text string)) {
 	switch value.Kind() {
 	case 'n':
-		return nil
 	case '{':
-		members, err := membersOf(value)
-		if err != nil {
-			return err
+		for _, member := range membersOf(value) {
+			deep(name+"["+member.name+"]", member.value, add)
 		}
-		for _, member := range members {
-			if err := deep(name+"["+member.name+"]", member.value, add); err != nil {
-				return err
-			}
-		}
-		return nil
 	case '[':
-		elements, err := elementsOf(value)
-		if err != nil {
-			return err
+		for i, element := range elementsOf(value) {
+			deep(name+"["+strconv.Itoa(i)+"]", element, add)
 		}
-		for i, element := range elements {
-			if err := deep(name+"["+strconv.Itoa(i)+"]", element, add); err != nil {
-				return err
-			}
-		}
-		return nil
+	default:
+		add(name, plain(value))
 	}
-	add(name, plain(value))
-	return nil
 }

@@ -18,7 +18,7 @@ const (
 	modeFull      = "full"
 )
 
-// Modes gives all modes, in the order in which they are offered.
+// Modes returns all modes, in the order in which they are offered.
 func Modes() []string {
 	return []string{modeSummary, modePaginated, modeFiltered, modeQuery, modeFull}
 }

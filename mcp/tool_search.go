@@ -51,8 +51,6 @@ func (s *searched) over(r *steps.Registry) *search.Index {
 type searchArguments struct {
 	// Words; none: the sources.
 	Query string `json:"query" tool:""`
-	// From 1, 10 functions each.
-	Page int `json:"page"`
 	// Describes these in full instead.
 	Names []string `json:"names" most:"100" tool:""`
 	// True: input and output schemas.
@@ -61,6 +59,8 @@ type searchArguments struct {
 	Again bool `json:"again"`
 	// True: names alone.
 	Lite bool `json:"lite"`
+	// From 1, 10 functions each.
+	Page int `json:"page"`
 }
 
 // search finds functions by words, or describes those that are named.

@@ -44,6 +44,19 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+	for name, lists := range lists() {
+		if files[name], err = filled(root, name, lists); err != nil {
+			return nil, err
+		}
+	}
+	config, err := os.ReadFile(filepath.Join(root, "internal/config/config.schema.json"))
+	if err != nil {
+		return nil, err
+	}
+	files["docs/reference/answer.md"] = schemaReference("The members of an answer",
+		"Generated from the published schema, `onecall schema answer`. What they tell is in [language.md](../language.md#answers). A member that is not required is left out where there is nothing to tell.", files["chain/answer.schema.json"])
+	files["docs/reference/configuration.md"] = schemaReference("The keys of a configuration",
+		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is required; `*` stands for any name.", config)
 	// Of a schema that takes anything some clients know {} only.
 	files["mcp/tools.json"] = bytes.ReplaceAll(files["mcp/tools.json"], []byte(`": true`), []byte(`": {}`))
 	files["docs/reference/chain.md"] = chainReference(chain)

@@ -61,7 +61,7 @@ func (s source) value(f *field) string {
 	case p.Type == "array":
 		says = append(says, "list of texts")
 	default:
-		says = append(says, map[string]string{"string": "text", "integer": "whole number", "boolean": "boolean", "object": "object"}[p.Type])
+		says = append(says, kinds[p.Type])
 	}
 	switch {
 	case p.Minimum != nil && p.Maximum != nil:

@@ -126,9 +126,7 @@ func plain(f *field) *jsonschema.Schema {
 		return s
 	case "mode":
 		s.Type = "string"
-		for _, mode := range budget.Modes() {
-			s.Enum = append(s.Enum, mode)
-		}
+		s.Enum = anyOf(budget.Modes())
 		return s
 	case "page":
 		s.Minimum = new(1.0)
@@ -163,20 +161,13 @@ func bound(s *jsonschema.Schema, f *field) {
 		case rule == "max":
 			s.Maximum = new(float64(n))
 		case rule == "oneof":
-			s.Enum = words(param)
+			s.Enum = anyOf(strings.Fields(param))
 		case rule == "identifier":
 			s.Pattern = "^[A-Za-z_][A-Za-z0-9_]*$"
 		case rule == "unreserved":
-			s.Not = &jsonschema.Schema{Enum: words(param)}
+			s.Not = &jsonschema.Schema{Enum: anyOf(strings.Fields(param))}
 		}
 	}
-}
-
-func words(text string) (list []any) {
-	for _, word := range strings.Fields(text) {
-		list = append(list, word)
-	}
-	return list
 }
 
 // indented is a value as readable JSON.

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// schemaReference is the page of a schema that is written by hand: a table of its members, and one of each object in its
+// $defs. Members of members have dotted names, * stands for any name and [] for any element.
+func schemaReference(title, intro string, text []byte) []byte {
+	p := &page{root: gjson.ParseBytes(text)}
+	fmt.Fprintf(&p.b, "# %s\n\n%s\n\n%s", title, intro, tableHead)
+	p.members("", p.root)
+	p.root.Get("$defs").ForEach(func(name, def gjson.Result) bool {
+		if def.Get("properties").Exists() {
+			fmt.Fprintf(&p.b, "\n## %s\n\n", name.Str)
+			if says := def.Get("description").Str; says != "" {
+				p.b.WriteString(says + "\n\n")
+			}
+			p.b.WriteString(tableHead)
+			p.members("", def)
+		}
+		return true
+	})
+	return []byte(p.b.String())
+}
+
+const tableHead = "| key | value | default | meaning |\n|---|---|---|---|\n"
+
+type page struct {
+	root gjson.Result
+	b    strings.Builder
+}
+
+// members writes the rows of an object's members, and of what they hold.
+func (p *page) members(under string, schema gjson.Result) {
+	schema.Get("properties").ForEach(func(name, property gjson.Result) bool {
+		if property.Get("$ref").Str == "#/$defs/foreign" {
+			return true
+		}
+		required := slices.ContainsFunc(schema.Get("required").Array(), func(one gjson.Result) bool { return one.Str == name.Str })
+		p.row(under+name.Str, property, required)
+		p.inside(under+name.Str, property)
+		return true
+	})
+}
+
+// inside writes the rows of the objects that a value holds, however they are wrapped.
+func (p *page) inside(name string, schema gjson.Result) {
+	if schema.Get("properties").Exists() {
+		p.members(name+".", schema)
+	}
+	if values := schema.Get("additionalProperties"); values.IsObject() {
+		p.inside(name+".*", values)
+	}
+	if items := schema.Get("items"); items.Exists() {
+		p.inside(name+"[]", items)
+	}
+	for _, form := range schema.Get("anyOf").Array() {
+		p.inside(name, form)
+	}
+}
+
+func (p *page) row(name string, schema gjson.Result, required bool) {
+	value, standard := p.value(schema), ""
+	if required {
+		value = strings.TrimPrefix(value+", required", ", ")
+	}
+	if d := schema.Get("default"); d.Exists() && d.Raw != "[]" && d.Raw != "{}" {
+		standard = "`" + d.String() + "`"
+	}
+	says := strings.ReplaceAll(schema.Get("description").Str, "|", `\|`)
+	fmt.Fprintf(&p.b, "| `%s` | %s | %s | %s |\n", name, value, standard, says)
+}
+
+// value says in words what a schema lets be there. null is always as if the key were not there.
+func (p *page) value(schema gjson.Result) string {
+	if ref, ok := strings.CutPrefix(schema.Get("$ref").Str, "#/$defs/"); ok {
+		def := p.root.Get("$defs").Get(gjson.Escape(ref))
+		if def.Get("properties").Exists() {
+			return fmt.Sprintf("[%s](#%s)", ref, strings.ToLower(ref))
+		}
+		switch ref {
+		case "code":
+			return "[a code](codes.md)"
+		case "size", "duration":
+			return ref
+		}
+		return p.value(def)
+	}
+	if constant := schema.Get("const"); constant.Exists() {
+		return "`" + constant.String() + "`"
+	}
+	var says []string
+	for _, word := range schema.Get("enum").Array() {
+		if word.Type != gjson.Null {
+			says = append(says, "`"+word.String()+"`")
+		}
+	}
+	for _, kind := range schema.Get("type").Array() {
+		if kind.Str != "null" {
+			says = append(says, kinds[kind.Str])
+		}
+	}
+	if items := schema.Get("items"); items.Exists() && slices.Contains(says, kinds["array"]) {
+		if of := p.value(items); of != "" {
+			says = append(says, "of "+of)
+		}
+	}
+	if least := schema.Get("minimum"); least.Exists() {
+		says = append(says, "from "+least.Raw)
+	}
+	if most := schema.Get("maximum"); most.Exists() {
+		says = append(says, "to "+most.Raw)
+	}
+	return strings.ReplaceAll(strings.Join(says, ", "), ", of ", " of ")
+}
+
+// kinds are the types of JSON Schema in words.
+var kinds = map[string]string{
+	"string": "text", "integer": "whole number", "number": "number", "boolean": "boolean", "object": "object", "array": "list",
+}

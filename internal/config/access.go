@@ -34,19 +34,15 @@ type Bearer struct {
 
 // JWT says which tokens of an authorization server are accepted.
 type JWT struct {
-	Issuer     *string           `yaml:"issuer" expand:"text"`
-	Audience   *string           `yaml:"audience" expand:"text"`
-	Keys       *string           `yaml:"keys" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file; nil: what the issuer says
-	Scopes     map[string]string `yaml:"scopes"`                                      // tiers by scope
-	Algorithms []string          `yaml:"algorithms"`
+	Issuer   *string           `yaml:"issuer" expand:"text"`
+	Audience *string           `yaml:"audience" expand:"text"`
+	Keys     *string           `yaml:"keys" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file; nil: what the issuer says
+	Scopes   map[string]string `yaml:"scopes"`                                      // tiers by scope
 }
 
 // CallerLimits bound what one caller may take.
 type CallerLimits struct {
-	Sessions  *int     `yaml:"sessions" validate:"omitnil,min=1"`
-	Calls     *int     `yaml:"calls" validate:"omitnil,min=1"`     // at once
-	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0"` // 0: no rate
-	Burst     *int     `yaml:"burst" validate:"omitnil,min=0"`     // 0: perSecond, at least 1
+	Calls *int `yaml:"calls" validate:"omitnil,min=1"` // at once
 }
 
 // ByToken tells whether clients over HTTP need a token.
@@ -76,12 +72,6 @@ func (d *decoder) checkAccess(c *Access) {
 				d.unknownWord(fault.Key("/access/jwt/scopes", scope), word, tiers)
 			}
 		}
-	}
-	if c.Limits.Burst != nil && *c.Limits.Burst > 0 && Or(c.Limits.PerSecond, 0) == 0 {
-		d.at("/access/limits/burst", fault.BadRequest, "burst needs perSecond")
-	}
-	if Or(c.Limits.Sessions, 0) > 0 && !c.ByToken() {
-		d.note("/access/limits/sessions", "it is not used: without tokens or jwt no caller is known from another; limits.maxSessions bounds all of them together")
 	}
 	if c.HTTP != nil && c.ByToken() {
 		d.note("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-playground/validator/v10"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -75,9 +74,6 @@ func (d *decoder) validate(c *Config) {
 	}
 	if len(c.FS.Write) > 0 {
 		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
-	}
-	if most, one := c.Limits.MaxRunningBytes, int64(Or(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)); most != nil && int64(*most)/2 < one {
-		d.at("/limits/maxRunningBytes", fault.BadRequest, "must be at least twice maxChainBytes, which is %d: one caller may have half of it", one)
 	}
 	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
 		d.at("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)
@@ -154,9 +150,6 @@ func (d *decoder) checkSources(c *Config) {
 		if e := &c.HTTP.Endpoints[i]; e.Config.URL == nil {
 			d.at(fault.Key("/http/endpoints", e.Name), fault.BadRequest, "url is missing")
 		}
-	}
-	if rate := c.HTTP.Rate; rate.Burst != nil && rate.PerSecond == nil {
-		d.at("/http/rate/burst", fault.BadRequest, "burst needs perSecond")
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {

@@ -76,7 +76,6 @@ type Limits struct {
 	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"omitnil,min=1"`
 	MaxResultBytes  *Size `yaml:"maxResultBytes" validate:"omitnil,min=1"`
 	MaxChainBytes   *Size `yaml:"maxChainBytes" validate:"omitnil,min=1"`
-	MaxRunningBytes *Size `yaml:"maxRunningBytes" validate:"omitnil,min=1"` // of all chains together
 	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"omitnil,min=1"`
 	MaxElements     *int  `yaml:"maxElements" validate:"omitnil,min=1"`
 	MaxSessions     *int  `yaml:"maxSessions" validate:"omitnil,min=1"` // of all clients over HTTP
@@ -95,8 +94,7 @@ type Results struct {
 
 // Session bounds a session.
 type Session struct {
-	MaxTokens *int           `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
-	Timeout   *time.Duration `yaml:"timeout" validate:"omitnil,min=1s"`
+	MaxTokens *int `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
 }
 
 // Tokens says how tokens are counted.

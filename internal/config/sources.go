@@ -53,15 +53,12 @@ type MCPServer struct {
 	IncludeTools []string `yaml:"includeTools" also:"enabledTools tools"`
 	ExcludeTools []string `yaml:"excludeTools" also:"disabledTools"`
 
-	Names          *string        `yaml:"names" validate:"omitnil,oneof=resource_action action_resource whole"`
-	Start          *string        `yaml:"start" validate:"omitnil,oneof=eager lazy"`
-	StartTimeoutMs *int           `yaml:"startTimeoutMs" validate:"omitnil,min=1"`
-	IdleStop       *time.Duration `yaml:"idleStop" validate:"omitnil,min=1s"`
-	CacheTTL       *time.Duration `yaml:"cacheTtl" validate:"omitnil,min=1s"`
-	OAuth          *OAuth         `yaml:"oauth"`
-	Protocol       *string        `yaml:"protocol" validate:"omitnil,oneof=2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"`
-	Concurrency    *int           `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
-	Roots          *bool          `yaml:"roots"`                                // clients may choose the server's directories
+	Names          *string `yaml:"names" validate:"omitnil,oneof=resource_action action_resource whole"`
+	Start          *string `yaml:"start" validate:"omitnil,oneof=eager lazy"`
+	StartTimeoutMs *int    `yaml:"startTimeoutMs" validate:"omitnil,min=1"`
+	OAuth          *OAuth  `yaml:"oauth"`
+	Concurrency    *int    `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
+	Roots          *bool   `yaml:"roots"`                                // clients may choose the server's directories
 }
 
 // Off tells whether the server is not to be started.
@@ -80,13 +77,12 @@ type OAuth struct {
 
 // OpenAPI is a service that an OpenAPI document describes.
 type OpenAPI struct {
-	Spec     *string           `yaml:"spec" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file
-	BaseURL  *string           `yaml:"baseUrl" expand:"text" validate:"omitnil,min=1"`
-	Headers  map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
-	Auth     Table[Credential] `yaml:"auth"` // by the name of the security scheme
-	Include  []string          `yaml:"include"`
-	Exclude  []string          `yaml:"exclude"`
-	CacheTTL *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=1s"`
+	Spec    *string           `yaml:"spec" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file
+	BaseURL *string           `yaml:"baseUrl" expand:"text" validate:"omitnil,min=1"`
+	Headers map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
+	Auth    Table[Credential] `yaml:"auth"` // by the name of the security scheme
+	Include []string          `yaml:"include"`
+	Exclude []string          `yaml:"exclude"`
 
 	Concurrency *int `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
 }
@@ -107,13 +103,6 @@ type Credential struct {
 type HTTP struct {
 	Allow     []string        `yaml:"allow" expand:"text"`
 	Endpoints Table[Endpoint] `yaml:"endpoints"`
-	Rate      Rate            `yaml:"rate"`
-}
-
-// Rate bounds the requests to one host.
-type Rate struct {
-	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0.001,max=1000000"`
-	Burst     *int     `yaml:"burst" validate:"omitnil,min=1"`
 }
 
 // Endpoint is one HTTP request as a function. Query, Body, Input and Output are JSON, with numbers and the order of

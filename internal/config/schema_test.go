@@ -127,10 +127,10 @@ func TestConfigSchema(t *testing.T) {
 func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string]any) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
-	keys := keysOf(fields)
+	keys := tables[fields]
 	foreign := foreignKeys[fields]
 	for key := range properties {
-		if _, ok := foreign[key]; !ok && !slices.Contains(keys.all, key) {
+		if _, ok := foreign[key]; !ok && !slices.Contains(keys.keys, key) {
 			t.Errorf("the schema has %s/%s, the Go type has not", at, key)
 		}
 	}
@@ -139,13 +139,13 @@ func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string
 			t.Errorf("the Go type accepts %s/%s, the schema does not", at, key)
 		}
 	}
-	for _, key := range keys.all {
+	for _, key := range keys.keys {
 		property, ok := properties[key].(map[string]any)
 		if !ok {
 			t.Errorf("the Go type has %s/%s, the schema has not", at, key)
 			continue
 		}
-		field := fields.Field(keys.fields[key]).Type
+		field := fields.Field(keys.byKey[key]).Type
 		if field.Kind() == reflect.Pointer {
 			field = field.Elem()
 		}
@@ -168,5 +168,18 @@ func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string
 	}
 	if schema["additionalProperties"] != false {
 		t.Errorf("the schema accepts unknown keys at %q", at)
+	}
+}
+
+// TestHiddenKeys: which values are not shown follows from the tags of the keys.
+func TestHiddenKeys(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]bool{
+		"args": true, "env": true, "headers": true, "auth": true, "oauth": true, "value": true, "token": true, "password": true, "clientSecret": true, "sha256": true,
+		"tokens": false, "maxTokens": false, "maxTotalTokens": false, "tokenUrl": false, "session": false, "maxSessions": false, "jwt": false, "keys": false, "mcpServers": false, "openapi": false,
+	} {
+		if got, known := hiddenKeys[key]; !known || got != want {
+			t.Errorf("%s: hidden is %v, known %v", key, got, known)
+		}
 	}
 }

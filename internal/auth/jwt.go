@@ -30,11 +30,9 @@ type JWT struct {
 	// Scopes are the tiers that the scopes of a token give, those of its scope and its scp; the highest counts. A token
 	// without any of these scopes is refused. At least one. TierDefault: TierRead.
 	Scopes map[string]steps.Tier
-	// Algorithms are the accepted signatures; nil: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA,
-	// which are all that can be had: a signature needs a key that this server has not.
-	Algorithms []string
 }
 
+// algorithms are the accepted signatures: those that need a key that this server has not.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
@@ -48,7 +46,6 @@ const maxVerified = 4096
 type verifier struct {
 	issuer, audience string
 	scopes           map[string]steps.Tier
-	algorithms       []jose.SignatureAlgorithm
 	now              func() time.Time
 	keys             *ring
 	verified         *lru.Cache[[32]byte, *verified]
@@ -80,39 +77,11 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 			add(at, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin"))
 		}
 	}
-	accepted, more := readAlgorithms(o.JWT.Algorithms)
-	for _, f := range more {
-		add("/algorithms", f)
-	}
-	v.algorithms = accepted
-	keys, f := newRing(o, accepted)
+	keys, f := newRing(o, algorithms)
 	add("/keys", f)
 	v.keys = keys
 	v.verified, _ = lru.New[[32]byte, *verified](maxVerified) // fails for sizes below 1 only
 	return v, faults
-}
-
-func readAlgorithms(names []string) (accepted []jose.SignatureAlgorithm, faults []*fault.Error) {
-	if names == nil {
-		return algorithms, nil
-	}
-	if len(names) == 0 {
-		return nil, []*fault.Error{fault.New(fault.BadRequest, "the list of algorithms is empty: leave it out where all are meant")}
-	}
-	known := make([]string, len(algorithms))
-	for i, algorithm := range algorithms {
-		known[i] = string(algorithm)
-	}
-	for i, name := range names {
-		if !slices.Contains(known, name) {
-			f := fault.New(fault.BadRequest, "signatures by %q are not accepted: use %s; none and those with a shared secret (HS256) "+
-				"let others than the issuer make tokens", name, strings.Join(known, ", ")).Under(fault.Index("", i))
-			f.Available, f.Nearest = known, fault.Nearest(name, known, 1)
-			faults = append(faults, f)
-		}
-		accepted = append(accepted, jose.SignatureAlgorithm(name))
-	}
-	return accepted, faults
 }
 
 func checkIssuer(o *JWT) *fault.Error {

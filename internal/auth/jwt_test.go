@@ -174,7 +174,6 @@ func TestSignatures(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(map[string]any{"alg": nil}), ecPair.jwk(nil), edPair.jwk(nil))
 	known := table(t, s.URL, "")
-	only := table(t, s.URL, "", func(o *Options) { o.JWT.Algorithms = []string{"ES256"} })
 	for name, token := range map[string]string{
 		"RS256": rsaPair.plain(s.URL), "ES256": ecPair.plain(s.URL), "EdDSA": edPair.plain(s.URL),
 		"PS256": rsaPair.token(`{"alg":"PS256","kid":"rsa"}`, goodClaims(s.URL, nil)),
@@ -183,9 +182,6 @@ func TestSignatures(t *testing.T) {
 			if _, err := known.Verify(t.Context(), token); err != nil {
 				t.Errorf("%s: %v", name, inner(err))
 			}
-		}
-		if _, err := only.Verify(t.Context(), token); (err == nil) != (name == "ES256") {
-			t.Errorf("%s where only ES256 is accepted: %v", name, err)
 		}
 		parts := strings.Split(token, ".")
 		forged := parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(goodClaims(s.URL, map[string]any{"sub": "bob"}))) + "." + parts[2]

@@ -99,7 +99,7 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 	}) {
 		return nil, refuse("not in the table, and no signed JWT")
 	}
-	signed, err := jose.ParseSignedCompact(token, v.algorithms)
+	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		var algorithm *jose.ErrUnexpectedSignatureAlgorithm
 		if errors.As(err, &algorithm) {

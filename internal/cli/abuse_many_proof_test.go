@@ -41,7 +41,7 @@ var elapsed = regexp.MustCompile(`"ms":\d+`)
 
 // callersConfig lets two callers of equal rights in, with places for many sessions.
 func callersConfig(t *testing.T) string {
-	return write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("limits: {maxSessions: 20000}\naccess:\n  limits: {sessions: 20000, calls: 5000}\n"+
+	return write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("limits: {maxSessions: 80000}\naccess:\n  limits: {calls: 5000}\n"+
 		"  tokens: [{name: ann, sha256: %q}, {name: bob, sha256: %q}]\n", hashOf(annsToken), hashOf(bobsToken)))
 }
 

@@ -150,14 +150,10 @@ func settingOf(pattern string, c *config.Function) steps.Setting {
 	return s
 }
 
-// sourceSettings are what the entries of the sources say of all their functions, or of some tools.
+// sourceSettings are what the entries of MCP servers say of their tools.
 func sourceSettings(c *config.File) []placedSetting {
 	var list []placedSetting
 	hide, show := true, false
-	all := func(source, at string, s steps.Setting) {
-		s.Pattern = source + ".*"
-		list = append(list, placedSetting{Setting: s, at: at})
-	}
 	tools := func(source, at string, names []string, hidden *bool) {
 		for i, tool := range names {
 			for _, pattern := range toolPatterns(source, tool) {
@@ -167,18 +163,10 @@ func sourceSettings(c *config.File) []placedSetting {
 	}
 	for i := range c.MCPServers {
 		source, at, server := c.MCPServers[i].Source(), fault.Key("/mcpServers", c.MCPServers[i].Name), &c.MCPServers[i].Config
-		if server.CacheTTL != nil {
-			all(source, at, steps.Setting{CacheTTL: server.CacheTTL})
-		}
 		tools(source, at+"/excludeTools", server.ExcludeTools, &hide)
 		tools(source, at+"/includeTools", server.IncludeTools, &show)
 		if len(server.IncludeTools) > 0 { // after the tools: one of them may be *
-			all(source, at, steps.Setting{Hide: &hide})
-		}
-	}
-	for i := range c.OpenAPI {
-		if ttl := c.OpenAPI[i].Config.CacheTTL; ttl != nil {
-			all(c.OpenAPI[i].Source(), fault.Key("/openapi", c.OpenAPI[i].Name), steps.Setting{CacheTTL: ttl})
+			list = append(list, placedSetting{Setting: steps.Setting{Pattern: source + ".*", Hide: &hide}, at: at})
 		}
 	}
 	return list

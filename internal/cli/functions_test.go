@@ -146,9 +146,9 @@ func TestFaultsOnce(t *testing.T) {
 	for text, want := range map[string][]string{
 		"functions:\n  a.b: {cacheTtl: -1s, heavy: x, defaults: [1]}\nfs: {rot: x}\n": {
 			"2:19 bad_request /functions/a.b/cacheTtl", "2:31 bad_request /functions/a.b/heavy", "2:44 bad_request /functions/a.b/defaults", "3:6 unknown_field /fs/rot"},
-		"mcpServers:\n  a: {command: x}\n  b: {command: x, cacheTtl: -5s}\n": {"3:29 bad_request /mcpServers/b/cacheTtl"},
-		"http:\n  rate: {perSecond: -1}\n  allow: ['ftp://x']\n  endpoints:\n    e: {url: 'http://h/{', method: get}\n    f: {}\n": {
-			"2:21 bad_request /http/rate/perSecond", "3:11 bad_request /http/allow/0", "5:14 bad_request /http/endpoints/e/url", "5:36 bad_request /http/endpoints/e/method", "6:5 bad_request /http/endpoints/f"},
+		"mcpServers:\n  a: {command: x}\n  b: {command: x, concurrency: -5}\n": {"3:32 bad_request /mcpServers/b/concurrency"},
+		"http:\n  allow: ['ftp://x']\n  endpoints:\n    e: {url: 'http://h/{', method: get}\n    f: {}\n": {
+			"2:11 bad_request /http/allow/0", "4:14 bad_request /http/endpoints/e/url", "4:36 bad_request /http/endpoints/e/method", "5:5 bad_request /http/endpoints/f"},
 		"functions:\n  a.b: {rename: 'x y'}\nfs: {root: /no/such/folder}\nopenapi:\n  o: {spec: x, auth: {}, include: ['[']}\nhttp: {allow: ['${NO_SUCH_VARIABLE}']}\n": {
 			"2:17 bad_request /functions/a.b/rename", "3:12 bad_request /fs/root", "6:16 bad_request /http/allow/0"},
 		"tokens: {factor: 0}\n": {"1:18 bad_request /tokens/factor"},
@@ -166,11 +166,12 @@ func TestFunctionSettings(t *testing.T) {
 	t.Parallel()
 	c, faults := config.Parse("onecall.yaml", []byte(`
 mcpServers:
-  a b: {command: x, includeTools: [one, t*], excludeTools: [two], cacheTtl: 5s}
+  a b: {command: x, includeTools: [one, t*], excludeTools: [two]}
   every: {command: x, tools: ["*"]}
-openapi: {o: {spec: x, cacheTtl: 7s}}
+openapi: {o: {spec: x}}
 functions:
-  "o.*": {tier: admin, timeoutMs: 250, defaults: {b: 1.10, a: x}, aliases: {q: query}, heavy: always}
+  "o.*": {tier: admin, timeoutMs: 250, defaults: {b: 1.10, a: x}, aliases: {q: query}, heavy: always, cacheTtl: 7s}
+  "a_b.*": {cacheTtl: 5s}
   o.get: {effect: destroy, rename: o.fetch, description: d, cacheTtl: 0s}
   a_b.hidden: {hide: false}
   nothing.fits: {hide: true}
@@ -201,7 +202,7 @@ functions:
 		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
 	}
 	unused := unusedSettings(c, settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
-	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 10 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
+	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 11 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
 		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
 	}
 

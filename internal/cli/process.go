@@ -9,7 +9,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
-	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
@@ -31,15 +30,15 @@ type process struct {
 	recording *recording
 	shapes    *shape.Store
 
-	client *httpsource.Client // whose rates are those of a host
-	rate   config.Rate        // of client
+	client *httpsource.Client // whose known answers outlive a configuration
 
 	mu     sync.Mutex
 	warned map[string]int // the generation of the app that gave a warning last
 }
 
 func newProcess(c *cli, u use) *process {
-	p := &process{cli: c, use: u, admission: admit.Default(), warned: map[string]int{}}
+	p := &process{cli: c, use: u, admission: admit.Default(), warned: map[string]int{},
+		client: httpsource.NewClient(&httpsource.ClientOptions{UserAgent: agent()})}
 	if !u.serve || !u.anySurface {
 		p.session = &steps.Session{}
 	}
@@ -59,21 +58,6 @@ func (p *process) close() error {
 		return failure{err}
 	}
 	return nil
-}
-
-// httpClient is the client for a rate. It makes no connections of its own.
-func (p *process) httpClient(rate config.Rate) (*httpsource.Client, error) {
-	if p.client != nil && fingerprint(rate) == fingerprint(p.rate) {
-		return p.client, nil
-	}
-	client, err := httpsource.NewClient(&httpsource.ClientOptions{
-		RatePerSecond: config.Or(rate.PerSecond, 0), Burst: config.Or(rate.Burst, 0), UserAgent: agent(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.client, p.rate = client, rate
-	return client, nil
 }
 
 // firstWarning reports whether a warning of an app is new: neither it nor the app that it replaces has given it.

@@ -24,7 +24,7 @@ type change struct {
 // untilRestart are the places of a configuration whose changes are carried out when the server starts.
 func (a *app) untilRestart() []string {
 	if a.use.anySurface {
-		return []string{"/session/timeout"}
+		return nil
 	}
 	return []string{"/access/stdio"}
 }

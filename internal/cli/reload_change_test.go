@@ -23,17 +23,17 @@ func appOf(t *testing.T, text string, u use) *app {
 // TestNeedsRestart: what is not carried out is told of for as long as it is so, compared with what the server was started with.
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
-	remote := use{serve: true, anySurface: true}
+	remote, stdio := use{serve: true, anySurface: true}, use{serve: true}
 	for _, c := range []struct {
 		use                use
 		began, before, now string
 		want               []string
 	}{
-		{remote, "{}", "{}", "session: {timeout: 1m}", []string{"/session/timeout"}},
-		{remote, "{}", "session: {timeout: 1m}", "session: {timeout: 1m}\nlite: true", []string{"/session/timeout"}},
-		{remote, "session: {timeout: 2m}", "session: {timeout: 1m}", "session: {timeout: 2m}", nil},
 		{remote, "{}", "{}", "session: {maxTokens: 5}\naccess: {stdio: read}", nil},
-		{use{serve: true}, "{}", "access: {stdio: read}", "access: {stdio: read}\nsession: {timeout: 1m}", []string{"/access/stdio"}},
+		{stdio, "{}", "{}", "access: {stdio: read}", []string{"/access/stdio"}},
+		{stdio, "{}", "access: {stdio: read}", "access: {stdio: read}\nlite: true", []string{"/access/stdio"}},
+		{stdio, "access: {stdio: admin}", "access: {stdio: read}", "access: {stdio: admin}", nil},
+		{stdio, "{}", "{}", "session: {maxTokens: 5}", nil},
 	} {
 		began := appOf(t, c.began, c.use).config.Settings
 		if got := compare(began, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).later; !slices.Equal(got, c.want) {

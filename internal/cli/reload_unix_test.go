@@ -60,7 +60,7 @@ func upstreamOf(t testing.TB, folder, name string) map[string]any {
 	if err := os.WriteFile(config, []byte("surface: flat\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]any{"protocol": statefulVersion, "command": path, "args": []string{"serve", "--config", config},
+	return map[string]any{"command": path, "args": []string{"serve", "--config", config},
 		"env": map[string]string{asCommand: "1", "GORACE": noRaceDelay, "HOME": folder, "XDG_CACHE_HOME": folder}}
 }
 

@@ -44,7 +44,7 @@ func (o *opener) planServers() {
 // serverKey is the key of a server in the pool. What the entry says of its functions does not belong to the server.
 func (o *opener) serverKey(name string, c *config.MCPServer) string {
 	settings := *c
-	settings.IncludeTools, settings.ExcludeTools, settings.CacheTTL, settings.Disabled, settings.Enabled = nil, nil, nil, nil, nil
+	settings.IncludeTools, settings.ExcludeTools, settings.Disabled, settings.Enabled = nil, nil, nil, nil
 	return "server " + name + " " + fingerprint(&settings, o.config.Limits.MaxResultBytes, o.passesThrough())
 }
 
@@ -68,7 +68,7 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 	options := &mcpsource.Options{
 		Name: name, Command: config.Or(c.Command, ""), Args: c.Args, Env: c.Env, Dir: config.Or(c.Cwd, ""),
 		URL: config.Or(c.URL, ""), Headers: c.Headers, SSE: config.Or(c.Type, "") == "sse",
-		Lazy: config.Or(c.Start, "") == "lazy", IdleStop: config.Or(c.IdleStop, 0), Protocol: config.Or(c.Protocol, ""),
+		Lazy:         config.Or(c.Start, "") == "lazy",
 		Names:        config.Or(c.Names, ""),
 		Concurrency:  config.Or(c.Concurrency, 0),
 		StartTimeout: time.Duration(config.Or(c.StartTimeoutMs, 0)) * time.Millisecond,

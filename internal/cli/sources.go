@@ -61,14 +61,7 @@ func (a *app) openSources(cfg *config.File, faults []*fault.Error, before *app) 
 		return nil, err
 	}
 	a.closers = append(a.closers, a.catalog)
-	if o.client, err = a.process.httpClient(cfg.HTTP.Rate); err != nil { // the rest is looked at with a client that makes no calls
-		if f := cfg.Under("/http", err); !o.faulty(f.At) {
-			o.faults = append(o.faults, f)
-		}
-		if o.client, err = httpsource.NewClient(nil); err != nil {
-			return nil, err
-		}
-	}
+	o.client = a.process.client
 	o.embedded()
 	if !u.none {
 		o.services(u.replay == "" && len(o.faults) == 0)
@@ -191,9 +184,7 @@ func (o *opener) services(remote bool) {
 		if isRemote && !remote || o.faulty(pointer) {
 			continue
 		}
-		settings := entry.Config
-		settings.CacheTTL = nil // which does not belong to the source
-		key := "document " + entry.Source() + " " + fingerprint(&settings, &o.config.HTTP.Rate, o.files.content(pointer+"/spec"))
+		key := "document " + entry.Source() + " " + fingerprint(&entry.Config, o.files.content(pointer+"/spec"))
 		source, err := o.acquireSource(entry.Source(), key, func() (steps.Live, error) { return o.service(entry.Source(), &entry.Config, isRemote) })
 		switch {
 		case err == nil:

@@ -85,10 +85,10 @@ func leanAbove(c *config.Config) int {
 }
 
 // perCaller are the limits of one caller.
-func perCaller(c *config.Access) mcp.Limits {
+func perCaller(c *config.Config) mcp.Limits {
 	return mcp.Limits{
-		Sessions: config.Or(c.Limits.Sessions, 0), Calls: config.Or(c.Limits.Calls, 0),
-		PerSecond: config.Or(c.Limits.PerSecond, 0), Burst: config.Or(c.Limits.Burst, 0),
+		Sessions: max(1, config.Or(c.Limits.MaxSessions, mcp.DefaultMaxSessions)/4),
+		Calls:    config.Or(c.Access.Limits.Calls, 0),
 	}
 }
 
@@ -110,6 +110,5 @@ func acceptedTokens(c *config.JWT) *auth.JWT {
 	for scope, word := range c.Scopes {
 		scopes[scope] = config.TierOf(&word, steps.TierRead)
 	}
-	return &auth.JWT{Issuer: config.Or(c.Issuer, ""), Audience: config.Or(c.Audience, ""), Keys: config.Or(c.Keys, ""),
-		Scopes: scopes, Algorithms: append([]string(nil), c.Algorithms...)}
+	return &auth.JWT{Issuer: config.Or(c.Issuer, ""), Audience: config.Or(c.Audience, ""), Keys: config.Or(c.Keys, ""), Scopes: scopes}
 }

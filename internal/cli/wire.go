@@ -199,7 +199,7 @@ func (a *app) start(c *config.File, serve bool) error {
 		MaxElements:     config.Or(c.Limits.MaxElements, 0),
 		MaxResultBytes:  int64(config.Or(c.Limits.MaxResultBytes, 0)),
 		MaxChainBytes:   int64(config.Or(c.Limits.MaxChainBytes, 0)),
-		MaxRunningBytes: int64(config.Or(c.Limits.MaxRunningBytes, 0)),
+		MaxRunningBytes: 4 * int64(config.Or(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)),
 		MaxRequestBytes: a.maxRequestBytes,
 		Admission:       a.process.admission,
 		Observer:        a.use.observer(),

@@ -15,11 +15,11 @@ import (
 
 // Access says who the clients of serve are, and what they may use.
 type Access struct {
-	Stdio  *string      `yaml:"stdio" validate:"omitnil,oneof=read read_write admin"`
-	HTTP   *string      `yaml:"http" validate:"omitnil,oneof=read read_write admin"` // of clients without a token, where there are no tokens
+	Stdio  *string      `yaml:"stdio" validate:"oneof=read read_write admin"`
+	HTTP   *string      `yaml:"http" validate:"oneof=read read_write admin"` // of clients without a token, where there are no tokens
 	Tokens []Bearer     `yaml:"tokens"`
 	JWT    *JWT         `yaml:"jwt"`
-	URL    *string      `yaml:"url" expand:"text" validate:"omitnil,min=1"` // where clients find the server
+	URL    *string      `yaml:"url" expand:"url" validate:"min=1"` // where clients find the server
 	Hosts  []string     `yaml:"hosts" expand:"text"`
 	Limits CallerLimits `yaml:"limits"` // of each caller
 }
@@ -27,26 +27,22 @@ type Access struct {
 // Bearer is a token that a client may have, known by its hash.
 type Bearer struct {
 	Name      *string  `yaml:"name"`
-	SHA256    *string  `yaml:"sha256" expand:"text"` // of the token's text, in hex
-	Tier      *string  `yaml:"tier" validate:"omitnil,oneof=read read_write admin"`
+	SHA256    *string  `yaml:"sha256" expand:"text" secret:"yes"` // of the token's text, in hex
+	Tier      *string  `yaml:"tier" validate:"oneof=read read_write admin"`
 	Functions []string `yaml:"functions"` // patterns; nil: all that the tier may use
 }
 
 // JWT says which tokens of an authorization server are accepted.
 type JWT struct {
-	Issuer     *string           `yaml:"issuer" expand:"text"`
-	Audience   *string           `yaml:"audience" expand:"text"`
-	Keys       *string           `yaml:"keys" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file; nil: what the issuer says
-	Scopes     map[string]string `yaml:"scopes"`                                      // tiers by scope
-	Algorithms []string          `yaml:"algorithms"`
+	Issuer   *string           `yaml:"issuer" expand:"text"`
+	Audience *string           `yaml:"audience" expand:"text"`
+	Keys     *string           `yaml:"keys" expand:"text" validate:"min=1"` // a URL, or a path relative to the configuration's file; nil: what the issuer says
+	Scopes   map[string]string `yaml:"scopes"`                              // tiers by scope
 }
 
 // CallerLimits bound what one caller may take.
 type CallerLimits struct {
-	Sessions  *int     `yaml:"sessions" validate:"omitnil,min=1"`
-	Calls     *int     `yaml:"calls" validate:"omitnil,min=1"`     // at once
-	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0"` // 0: no rate
-	Burst     *int     `yaml:"burst" validate:"omitnil,min=0"`     // 0: perSecond, at least 1
+	Calls *int `yaml:"calls" validate:"min=1"` // at once
 }
 
 // ByToken tells whether clients over HTTP need a token.
@@ -61,7 +57,6 @@ func (d *decoder) checkAccess(c *Access) {
 	d.saysNothing("/access/jwt", "nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
-		d.tags(at, token)
 		d.needs(at, []string{"name", "sha256"}, token.Name != nil, token.SHA256 != nil)
 		_, faults := steps.Patterns(token.Functions)
 		for _, f := range faults {
@@ -76,12 +71,6 @@ func (d *decoder) checkAccess(c *Access) {
 				d.unknownWord(fault.Key("/access/jwt/scopes", scope), word, tiers)
 			}
 		}
-	}
-	if c.Limits.Burst != nil && *c.Limits.Burst > 0 && Or(c.Limits.PerSecond, 0) == 0 {
-		d.at("/access/limits/burst", fault.BadRequest, "burst needs perSecond")
-	}
-	if Or(c.Limits.Sessions, 0) > 0 && !c.ByToken() {
-		d.note("/access/limits/sessions", "it is not used: without tokens or jwt no caller is known from another; limits.maxSessions bounds all of them together")
 	}
 	if c.HTTP != nil && c.ByToken() {
 		d.note("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
@@ -125,21 +114,16 @@ func (d *decoder) needs(at string, keys []string, given ...bool) {
 	}
 }
 
-// access fills in the variables of who has access, and checks what they make.
-func (e *expander) access(c *Access) {
-	e.entry("/access", c)
-	for i := range c.Tokens {
-		e.entry(fault.Index("/access/tokens", i), &c.Tokens[i])
-	}
+// checkFilledAccess checks what variables make of who has access.
+func (d *decoder) checkFilledAccess(c *Access) {
 	if c.URL != nil {
-		e.checkURL("/access/url", c.URL)
 		if u, err := url.Parse(*c.URL); err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-			e.at("/access/url", fault.BadRequest, "must be the plain URL that clients are given, without a user, a query or a fragment")
+			d.at("/access/url", fault.BadRequest, "must be the plain URL that clients are given, without a user, a query or a fragment")
 		}
 	}
 	for i, host := range c.Hosts {
 		if !isHost(host) {
-			e.at(fault.Index("/access/hosts", i), fault.BadRequest, "must be a host as clients name it, such as tools.example.com or 192.0.2.7:8080")
+			d.at(fault.Index("/access/hosts", i), fault.BadRequest, "must be a host as clients name it, such as tools.example.com or 192.0.2.7:8080")
 		}
 	}
 }

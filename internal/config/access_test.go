@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -29,11 +28,11 @@ access:
     - name: people
       sha256: `+someHash+`
   jwt: {issuer: "https://id.example.com", audience: "https://tools.example.com/mcp", keys: keys.json,
-    scopes: {onecall.read: read, "onecall.write": read_write}, algorithms: [ES256]}
+    scopes: {onecall.read: read, "onecall.write": read_write}}
   url: "https://tools.example.com/mcp"
   hosts: ["onecall.internal:8080", 192.0.2.7, "[2001:db8::1]:8080", localhost]
-  limits: {sessions: 5, calls: 6, perSecond: 0.5, burst: 2}
-session: {maxTokens: 7, timeout: 90s}
+  limits: {calls: 6}
+session: {maxTokens: 7}
 results: {store: "rediss://u:password-of-redis@redis.internal/1"}
 limits: {maxSessions: 8}
 `)
@@ -45,13 +44,12 @@ limits: {maxSessions: 8}
 		*people.Name != "people" || *people.SHA256 != someHash || people.Tier != nil || people.Functions != nil {
 		t.Errorf("tokens %+v, %+v", ci, people)
 	}
-	if *jwt.Issuer != "https://id.example.com" || *jwt.Audience != "https://tools.example.com/mcp" || jwt.Scopes["onecall.write"] != "read_write" ||
-		!slices.Equal(jwt.Algorithms, []string{"ES256"}) {
+	if *jwt.Issuer != "https://id.example.com" || *jwt.Audience != "https://tools.example.com/mcp" || jwt.Scopes["onecall.write"] != "read_write" {
 		t.Errorf("jwt %+v", jwt)
 	}
 	limits := c.Access.Limits
-	if *limits.Sessions != 5 || *limits.Calls != 6 || *limits.PerSecond != 0.5 || *limits.Burst != 2 || *c.Limits.MaxSessions != 8 ||
-		*c.Session.Timeout != 90*time.Second || *c.Session.MaxTokens != 7 || *c.Access.URL != "https://tools.example.com/mcp" || len(c.Access.Hosts) != 4 {
+	if *limits.Calls != 6 || *c.Limits.MaxSessions != 8 ||
+		*c.Session.MaxTokens != 7 || *c.Access.URL != "https://tools.example.com/mcp" || len(c.Access.Hosts) != 4 {
 		t.Errorf("read %+v", c.Config)
 	}
 	if !slices.Equal(c.Secrets, []string{"password-of-redis"}) {
@@ -108,13 +106,9 @@ func TestConfigAccessFaults(t *testing.T) {
 		{"access: {hosts: ['u@h']}", "1:18 bad_request /access/hosts/0", "must be a host as clients name it"},
 		{"access: {hosts: ['h:x']}", "1:18 bad_request /access/hosts/0", "must be a host as clients name it"},
 		{"access: {hosts: ['']}", "1:18 bad_request /access/hosts/0", "must be a host as clients name it"},
-		{"access: {limits: {sessions: 0}}", "1:29 bad_request /access/limits/sessions", "must be at least 1"},
 		{"access: {limits: {calls: -1}}", "1:26 bad_request /access/limits/calls", "must be at least 1"},
-		{"access: {limits: {perSecond: -0.5}}", "1:30 bad_request /access/limits/perSecond", "must be at least 0"},
-		{"access: {limits: {perSecond: many}}", "1:30 bad_request /access/limits/perSecond", "must be a number"},
-		{"access: {limits: {burst: 5}}", "1:26 bad_request /access/limits/burst", "burst needs perSecond"},
-		{"access: {limits: {perSecond: 0, burst: 5}}", "1:40 bad_request /access/limits/burst", "burst needs perSecond"},
-		{"session: {timeout: 500ms}", "1:20 bad_request /session/timeout", "must be at least 1s"},
+		{"access: {limits: {calls: many}}", "1:26 bad_request /access/limits/calls", "must be a whole number"},
+		{"results: {ttl: 500ms}", "1:16 bad_request /results/ttl", "must be at least 1s"},
 		{"limits: {maxSessions: 0}", "1:23 bad_request /limits/maxSessions", "must be at least 1"},
 	} {
 		text := strings.NewReplacer("NS}", "name: ci, sha256: x}", "JWT}", "issuer: 'https://h', audience: a, scopes: {s: read}}").Replace(test.text)
@@ -154,15 +148,11 @@ func TestIdleHTTPTier(t *testing.T) {
 // TestLimitDefaults holds what the schema says of limits to what the server does.
 func TestLimitDefaults(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]int{"access.properties.limits.properties.sessions": mcp.DefaultCallerSessions, "access.properties.limits.properties.calls": mcp.DefaultCallerCalls,
+	for path, want := range map[string]int{"access.properties.limits.properties.calls": mcp.DefaultCallerCalls,
 		"limits.properties.maxSessions": mcp.DefaultMaxSessions} {
 		if got := gjson.GetBytes(schema, "properties."+path+".default").Int(); got != int64(want) {
 			t.Errorf("%s: the default is %d, the schema says %d", path, want, got)
 		}
-	}
-	c, _ := decodeConfig("onecall.yaml", "access: {limits: {sessions: 5}}\n")
-	if len(c.Warnings) != 1 || c.Warnings[0].At != "/access/limits/sessions" {
-		t.Errorf("sessions of callers that nobody knows: %v", c.Warnings)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-playground/validator/v10"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -45,9 +44,8 @@ var foreignKeys = map[reflect.Type]map[string]string{
 // it is "", and lost says what follows from leaving it out, "" if nothing does.
 func ServerKey(written string) (key, lost string) {
 	t := reflect.TypeFor[MCPServer]()
-	keys := keysOf(t)
-	if i, known := keys.fields[written]; known {
-		return keys.names[i], ""
+	if i, known := tables[t].byKey[written]; known {
+		return tables[t].fields[i].key, ""
 	}
 	if consequence, foreign := foreignKeys[t][written]; foreign {
 		return "", consequence
@@ -55,39 +53,18 @@ func ServerKey(written string) (key, lost string) {
 	return "", "onecall does not know it"
 }
 
-var validate = func() *validator.Validate {
-	v := validator.New(validator.WithRequiredStructEnabled())
-	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("yaml") })
-	return v
-}()
+var validate = validator.New()
 
-// validate checks what the tags of the fields say, and what no tag can.
-func (d *decoder) validate(c *Config) {
-	d.tags("", c)
-	eachOf(c.MCPServers, "/mcpServers", d.tags)
-	eachOf(c.OpenAPI, "/openapi", d.tags)
-	eachOf(c.HTTP.Endpoints, "/http/endpoints", d.tags)
-	eachOf(c.Functions, "/functions", d.tags)
+// check checks what no tag can.
+func (d *decoder) check(c *Config) {
 	d.checkFace(c)
 	d.checkAccess(&c.Access)
-	for _, service := range c.OpenAPI {
-		eachOf(service.Config.Auth, fault.Key("/openapi", service.Name)+"/auth", d.tags)
-	}
+	d.checkSources(c)
 	if len(c.FS.Write) > 0 {
 		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
 	}
-	if most, one := c.Limits.MaxRunningBytes, int64(Or(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)); most != nil && int64(*most)/2 < one {
-		d.at("/limits/maxRunningBytes", fault.BadRequest, "must be at least twice maxChainBytes, which is %d: one caller may have half of it", one)
-	}
 	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
 		d.at("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)
-	}
-}
-
-// eachOf calls do with the place and the configuration of each entry.
-func eachOf[T any](entries Table[T], at string, do func(string, any)) {
-	for i := range entries {
-		do(fault.Key(at, entries[i].Name), &entries[i].Config)
 	}
 }
 
@@ -96,18 +73,13 @@ func (d *decoder) at(pointer string, code fault.Code, format string, args ...any
 	d.fault(d.places[pointer], code, pointer, format, args...)
 }
 
-// tags checks what the tags of a struct's fields say.
-func (d *decoder) tags(at string, of any) {
+// checkRule checks a value by the tag validate of its field.
+func (d *decoder) checkRule(at string, value any, rule string) {
 	var invalid validator.ValidationErrors
-	if errors.As(validate.Struct(of), &invalid) {
-		for _, e := range invalid {
-			_, keys, _ := strings.Cut(e.Namespace(), ".")
-			d.invalid(at+"/"+strings.ReplaceAll(keys, ".", "/"), e)
-		}
+	if rule == "" || !errors.As(validate.Var(value, rule), &invalid) {
+		return
 	}
-}
-
-func (d *decoder) invalid(at string, e validator.FieldError) {
+	e := invalid[0]
 	tag, _, _ := strings.Cut(e.Tag(), "=")
 	switch tag {
 	case "min":
@@ -154,9 +126,6 @@ func (d *decoder) checkSources(c *Config) {
 		if e := &c.HTTP.Endpoints[i]; e.Config.URL == nil {
 			d.at(fault.Key("/http/endpoints", e.Name), fault.BadRequest, "url is missing")
 		}
-	}
-	if rate := c.HTTP.Rate; rate.Burst != nil && rate.PerSecond == nil {
-		d.at("/http/rate/burst", fault.BadRequest, "burst needs perSecond")
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {
@@ -337,7 +306,6 @@ func (d *decoder) checkURL(at string, text *string) {
 
 // checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
 func (d *decoder) checkFace(c *Config) {
-	eachOf(c.Groups, "/groups", d.tags)
 	for i := range c.Groups {
 		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
 		if len(group.Config.Resources) == 0 {

@@ -31,11 +31,11 @@ type Config struct {
 	FS         FS               `yaml:"fs"`
 	Functions  Table[Function]  `yaml:"functions"` // by pattern
 
-	Surface      *string           `yaml:"surface" validate:"omitnil,oneof=chain dispatch flat hybrid"`
+	Surface      *string           `yaml:"surface" validate:"oneof=chain dispatch flat hybrid"`
 	Groups       Table[Group]      `yaml:"groups"`
 	ReadTool     *bool             `yaml:"readTool"`
 	Autodispatch *bool             `yaml:"autodispatch"`
-	Ungrouped    *string           `yaml:"ungrouped" validate:"omitnil,oneof=flat hide"`
+	Ungrouped    *string           `yaml:"ungrouped" validate:"oneof=flat hide"`
 	Hoist        []string          `yaml:"hoist"`
 	Aliases      map[string]string `yaml:"aliases"` // of every function that declares what they stand for
 	Access       Access            `yaml:"access"`
@@ -47,7 +47,7 @@ type Config struct {
 	Session Session `yaml:"session"`
 	Tokens  Tokens  `yaml:"tokens"`
 	Ladder  Ladder  `yaml:"ladder"`
-	Shapes  *string `yaml:"shapes" validate:"omitnil,oneof=on off"`
+	Shapes  *string `yaml:"shapes" validate:"oneof=on off"`
 }
 
 // Group is a dispatcher; a list stands for its resources.
@@ -58,51 +58,49 @@ type Group struct {
 
 // FS is what fs.* may do.
 type FS struct {
-	Root  *string  `yaml:"root" validate:"omitnil,min=1"` // relative to the configuration's file
-	Write []string `yaml:"write"`                         // must be empty: there are no functions that write files yet
+	Root  *string  `yaml:"root" validate:"min=1"` // relative to the configuration's file
+	Write []string `yaml:"write"`                 // must be empty: there are no functions that write files yet
 }
 
 // Budget bounds one chain.
 type Budget struct {
-	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"omitnil,eq=0|min=150"` // 0: none
-	MaxSteps       *int `yaml:"maxSteps" validate:"omitnil,min=1"`
-	MaxCalls       *int `yaml:"maxCalls" validate:"omitnil,min=1"`
-	MaxDurationMs  *int `yaml:"maxDurationMs" validate:"omitnil,min=1"`
+	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"eq=0|min=150"` // 0: none
+	MaxSteps       *int `yaml:"maxSteps" validate:"min=1"`
+	MaxCalls       *int `yaml:"maxCalls" validate:"min=1"`
+	MaxDurationMs  *int `yaml:"maxDurationMs" validate:"min=1"`
 }
 
 // Limits bound what onecall takes from anybody.
 type Limits struct {
-	MaxSteps        *int  `yaml:"maxSteps" validate:"omitnil,min=1"`
-	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"omitnil,min=1"`
-	MaxResultBytes  *Size `yaml:"maxResultBytes" validate:"omitnil,min=1"`
-	MaxChainBytes   *Size `yaml:"maxChainBytes" validate:"omitnil,min=1"`
-	MaxRunningBytes *Size `yaml:"maxRunningBytes" validate:"omitnil,min=1"` // of all chains together
-	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"omitnil,min=1"`
-	MaxElements     *int  `yaml:"maxElements" validate:"omitnil,min=1"`
-	MaxSessions     *int  `yaml:"maxSessions" validate:"omitnil,min=1"` // of all clients over HTTP
+	MaxSteps        *int  `yaml:"maxSteps" validate:"min=1"`
+	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"min=1"`
+	MaxResultBytes  *Size `yaml:"maxResultBytes" validate:"min=1"`
+	MaxChainBytes   *Size `yaml:"maxChainBytes" validate:"min=1"`
+	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"min=1"`
+	MaxElements     *int  `yaml:"maxElements" validate:"min=1"`
+	MaxSessions     *int  `yaml:"maxSessions" validate:"min=1"` // of all clients over HTTP
 }
 
 // Results says where results are kept, for how long, and when they are shortened.
 type Results struct {
 	Store      *string        `yaml:"store" expand:"text"` // memory, disk, or a URL
-	TTL        *time.Duration `yaml:"ttl" validate:"omitnil,min=1s"`
-	MaxTTL     *time.Duration `yaml:"maxTtl" validate:"omitnil,min=1s"`
-	MaxBytes   *Size          `yaml:"maxBytes" validate:"omitnil,min=1"`
-	PageSize   *int           `yaml:"pageSize" validate:"omitnil,min=1"`
-	ProbeAbove *int           `yaml:"probeAbove" validate:"omitnil,min=0"` // 0: off
-	LeanAbove  *int           `yaml:"leanAbove" validate:"omitnil,min=0"`  // 0: off
+	TTL        *time.Duration `yaml:"ttl" validate:"min=1s"`
+	MaxTTL     *time.Duration `yaml:"maxTtl" validate:"min=1s"`
+	MaxBytes   *Size          `yaml:"maxBytes" validate:"min=1"`
+	PageSize   *int           `yaml:"pageSize" validate:"min=1"`
+	ProbeAbove *int           `yaml:"probeAbove" validate:"min=0"` // 0: off
+	LeanAbove  *int           `yaml:"leanAbove" validate:"min=0"`  // 0: off
 }
 
 // Session bounds a session.
 type Session struct {
-	MaxTokens *int           `yaml:"maxTokens" validate:"omitnil,min=0"` // 0: nothing is added up
-	Timeout   *time.Duration `yaml:"timeout" validate:"omitnil,min=1s"`
+	MaxTokens *int `yaml:"maxTokens" validate:"min=0"` // 0: nothing is added up
 }
 
 // Tokens says how tokens are counted.
 type Tokens struct {
-	Encoding *string  `yaml:"encoding" validate:"omitnil,oneof=o200k_base"`
-	Factor   *float64 `yaml:"factor" validate:"omitnil,min=0.001,max=1000"`
+	Encoding *string  `yaml:"encoding" validate:"oneof=o200k_base"`
+	Factor   *float64 `yaml:"factor" validate:"min=0.001,max=1000"`
 }
 
 // Size is a number of bytes.
@@ -290,7 +288,7 @@ func (c *File) Refused(faults []*fault.Error) error {
 
 // Ladder is an order of functions from cheap to costly, to which calls are kept.
 type Ladder struct {
-	Mode    *string  `yaml:"mode" validate:"omitnil,oneof=off warn enforce"`
-	Subject *string  `yaml:"subject" validate:"omitnil,min=1"` // the argument that says what a call is about
+	Mode    *string  `yaml:"mode" validate:"oneof=off warn enforce"`
+	Subject *string  `yaml:"subject" validate:"min=1"` // the argument that says what a call is about
 	Rungs   []string `yaml:"rungs"`
 }

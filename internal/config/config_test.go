@@ -51,7 +51,7 @@ http:       {allow: [api.example.com]}
 fs:         {root: ., write: []}
 lite: false
 budget:  {maxTotalTokens: 10000, maxSteps: 1000, maxCalls: 200000, maxDurationMs: 300000}   # maxTotalTokens: MCP; command line: none
-limits:  {maxSteps: 1000, maxConcurrency: 16, maxResultBytes: 64MiB, maxChainBytes: 256MiB, maxRunningBytes: 1GiB, maxRequestBytes: 4MiB, maxElements: 100000}
+limits:  {maxSteps: 1000, maxConcurrency: 16, maxResultBytes: 64MiB, maxChainBytes: 256MiB, maxRequestBytes: 4MiB, maxElements: 100000}
 results: {store: memory, ttl: 5m, maxTtl: 1h, maxBytes: 1GiB, pageSize: 20, probeAbove: 0, leanAbove: 100}
 tokens:  {encoding: o200k_base, factor: 1.0}
 `
@@ -122,8 +122,6 @@ func TestConfigFaults(t *testing.T) {
 			"2:3 bad_request /groups/a", "3:3 bad_request /groups/b", "4:3 bad_request /groups/c", "4:7 unknown_field /groups/c/resource",
 			"5:10 bad_request /groups/d/1", "6:3 bad_request /groups/e", "6:6 bad_request /groups/e", "7:3 bad_request /groups/f"}},
 		{"store", "results: {store: 'mysql://h'}", []string{"1:18 bad_request /results/store"}},
-		{"running bytes", "limits: {maxChainBytes: 1GiB, maxRunningBytes: 2047MiB}", []string{"1:48 bad_request /limits/maxRunningBytes"}},
-		{"running bytes beside the default", "limits: {maxRunningBytes: 511MiB}", []string{"1:27 bad_request /limits/maxRunningBytes"}},
 		{"ttl", "results: {ttl: 2h, maxTtl: 1h}", []string{"1:28 bad_request /results/maxTtl"}},
 		{"duplicate", "lite: true\nlite: false\n", []string{"2:1 bad_json "}},
 		{"syntax", "fs: {root: .\n", []string{"1:5 bad_json "}},

@@ -36,8 +36,7 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 		c.Settings = map[string]string{}
 		d.addSettings(c.Settings, root, "")
 		d.object(root, reflect.ValueOf(&c.Config).Elem(), "")
-		d.validate(&c.Config)
-		d.checkSources(&c.Config)
+		d.check(&c.Config)
 		d.expandAll(c, lookup)
 	}
 	d.literals = append(d.literals, keysIn(string(text))...)
@@ -169,9 +168,9 @@ func (d *decoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 // object reads a mapping into a struct, whose fields name their keys in the tags yaml and also.
 func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	d.places[at] = nodePlace(n)
-	keys := keysOf(into.Type())
-	if list, is := d.resolve(n).(*ast.SequenceNode); is && keys.list >= 0 {
-		d.list(list, into, at, keys)
+	table := tables[into.Type()]
+	if list, is := d.resolve(n).(*ast.SequenceNode); is && table.list >= 0 {
+		d.list(list, into, at, table)
 		return
 	}
 	pairs, ok := d.pairs(n, at)
@@ -182,24 +181,24 @@ func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
-		i, known := keys.fields[key]
+		i, known := table.byKey[key]
 		switch {
 		case !known:
-			d.unknown(nodePlace(pair.Key), key, pointer, into.Type(), keys.all)
+			d.unknown(nodePlace(pair.Key), key, pointer, into.Type(), table.keys)
 		case said[i] != "":
 			d.fault(nodePlace(pair.Key), fault.BadRequest, pointer, "%s and %s mean the same: keep one of the two", said[i], key)
 		default:
 			said[i] = key
-			d.value(pair.Value, into.Field(i), pointer, into.Type().Field(i).Tag)
-			d.places[fault.Key(at, keys.names[i])] = d.places[pointer]
+			d.value(pair.Value, into.Field(i), pointer, &table.fields[i])
+			d.places[fault.Key(at, table.fields[i].key)] = d.places[pointer]
 		}
 	}
 }
 
 // list reads a list that stands for the struct whose field it is. Its items are known by both places.
-func (d *decoder) list(n *ast.SequenceNode, into reflect.Value, at string, keys structKeys) {
-	d.value(n, into.Field(keys.list), at, into.Type().Field(keys.list).Tag)
-	long := fault.Key(at, keys.names[keys.list])
+func (d *decoder) list(n *ast.SequenceNode, into reflect.Value, at string, table *structTable) {
+	d.value(n, into.Field(table.list), at, &table.fields[table.list])
+	long := fault.Key(at, table.fields[table.list].key)
 	d.places[long] = d.places[at]
 	for i := range n.Values {
 		d.places[fault.Index(long, i)] = d.places[fault.Index(at, i)]
@@ -222,7 +221,7 @@ func (d *decoder) unknown(p place, key, pointer string, t reflect.Type, known []
 }
 
 // value reads one value into a field of any kind that the structs of a configuration have.
-func (d *decoder) value(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldTable) {
 	if into.Kind() == reflect.Struct {
 		d.object(n, into, at)
 		return
@@ -236,7 +235,7 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, tag reflect.S
 	case raw:
 		into.SetBytes(d.json(n, at))
 	case into.Kind() == reflect.Map:
-		d.dictionary(n, into, at, tag)
+		d.dictionary(n, into, at, field)
 	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.Struct:
 		if _, named := into.Type().Elem().FieldByName("Config"); named {
 			d.table(n, into, at)
@@ -244,17 +243,18 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, tag reflect.S
 		}
 		d.objects(n, resolved, into, at)
 	case into.Kind() == reflect.Slice:
-		d.texts(n, resolved, into, at, tag)
+		d.texts(n, resolved, into, at, field)
 	case into.Type().Elem().Kind() == reflect.Struct:
 		into.Set(reflect.New(into.Type().Elem()))
 		d.object(n, into.Elem(), at)
 	default:
 		scalar := reflect.New(into.Type().Elem())
-		if want := setScalar(resolved, scalar.Interface(), tag); want != "" {
+		if want := setScalar(resolved, scalar.Interface(), field.scalars); want != "" {
 			d.wrongType(n, at, want)
 			return
 		}
 		into.Set(scalar)
+		d.checkRule(at, scalar.Elem().Interface(), field.rule)
 	}
 }
 
@@ -306,7 +306,7 @@ func (d *decoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
 }
 
 // dictionary reads a mapping of names to strings or to any JSON.
-func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, field *fieldTable) {
 	pairs, _ := d.pairs(n, at)
 	into.Set(reflect.MakeMap(into.Type()))
 	for _, pair := range pairs {
@@ -321,7 +321,7 @@ func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, tag refl
 			continue
 		}
 		var text string
-		if want := setScalar(d.resolve(pair.Value), &text, tag); want != "" {
+		if want := setScalar(d.resolve(pair.Value), &text, field.scalars); want != "" {
 			d.wrongType(pair.Value, pointer, want)
 			continue
 		}
@@ -329,7 +329,7 @@ func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, tag refl
 	}
 }
 
-func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, tag reflect.StructTag) {
+func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, field *fieldTable) {
 	list, ok := resolved.(*ast.SequenceNode)
 	if !ok {
 		d.wrongType(n, at, "a list of strings")
@@ -343,33 +343,9 @@ func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, tag
 		if !d.room(item, pointer) {
 			return
 		}
-		if want := setScalar(d.resolve(item), &text, tag); want != "" {
+		if want := setScalar(d.resolve(item), &text, field.scalars); want != "" {
 			d.wrongType(item, pointer, want)
 		}
 		into.Set(reflect.Append(into, reflect.ValueOf(text)))
 	}
-}
-
-// structKeys are the keys that a struct has.
-type structKeys struct {
-	all    []string       // in the order of the fields, those of the tag also after the first
-	names  []string       // the first key of each field
-	fields map[string]int // by key
-	list   int            // the field that a list in the place of the struct stands for; -1: none
-}
-
-func keysOf(t reflect.Type) structKeys {
-	keys := structKeys{fields: map[string]int{}, list: -1}
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		keys.names = append(keys.names, tag.Get("yaml"))
-		if tag.Get("list") != "" {
-			keys.list = i
-		}
-		for _, key := range append([]string{tag.Get("yaml")}, strings.Fields(tag.Get("also"))...) {
-			keys.all = append(keys.all, key)
-			keys.fields[key] = i
-		}
-	}
-	return keys
 }

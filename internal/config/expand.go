@@ -20,6 +20,8 @@ import (
 // that is disabled nothing is filled in: its variables need not be set. The words of the tag:
 //
 //	text        anything
+//	url         a URL of HTTP
+//	arguments   of a command
 //	template    the URL of an endpoint
 //	env         variables of a server, secret where their names look like it
 //	headers     headers of a server, as clients write them
@@ -29,29 +31,9 @@ import (
 //	credential  must be given by a variable
 func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}}
-	e.entry("/results", &c.Results)
+	e.walk(reflect.ValueOf(&c.Config).Elem(), "")
 	d.checkStore("/results/store", c.Results.Store, "memory", "disk")
-	e.access(&c.Access)
-	e.object(reflect.ValueOf(&c.HTTP).Elem(), "/http")
-	e.template = true
-	eachOf(c.HTTP.Endpoints, "/http/endpoints", e.entry)
-	e.template = false
-	eachOf(c.Functions, "/functions", e.entry)
-	for i := range c.MCPServers {
-		at, server := fault.Key("/mcpServers", c.MCPServers[i].Name), &c.MCPServers[i].Config
-		e.off = server.Off()
-		e.entry(at, server)
-		if !e.off {
-			d.checkURL(at+"/url", server.URL)
-		}
-	}
-	e.off = false
-	for i := range c.OpenAPI {
-		at, service := fault.Key("/openapi", c.OpenAPI[i].Name), &c.OpenAPI[i].Config
-		e.entry(at, service)
-		eachOf(service.Auth, at+"/auth", e.entry)
-		d.checkURL(at+"/baseUrl", service.BaseURL)
-	}
+	d.checkFilledAccess(&c.Access)
 }
 
 type expander struct {
@@ -61,23 +43,47 @@ type expander struct {
 	off      bool // the entry is not used: nothing is filled in, and only what it shows matters
 }
 
-func (e *expander) entry(at string, of any) { e.object(reflect.ValueOf(of).Elem(), at) }
-
-// object fills in the fields of a struct, and of the structs that its fields point to.
-func (e *expander) object(of reflect.Value, at string) {
-	for i := range of.NumField() {
-		field, tag := of.Field(i), of.Type().Field(i).Tag
-		kind, pointer := tag.Get("expand"), fault.Key(at, tag.Get("yaml"))
-		if field.Kind() == reflect.Pointer && !field.IsNil() && field.Elem().Kind() == reflect.Struct {
-			e.object(field.Elem(), pointer)
+// walk fills in what is under a place.
+func (e *expander) walk(v reflect.Value, at string) {
+	switch {
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		e.walk(v.Elem(), at)
+	case v.Kind() == reflect.Struct:
+		e.object(v, at)
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		for i := range v.Len() {
+			if entry := v.Index(i).FieldByName("Config"); entry.IsValid() {
+				e.walk(entry, fault.Key(at, v.Index(i).FieldByName("Name").String()))
+			} else {
+				e.walk(v.Index(i), fault.Index(at, i))
+			}
 		}
+	}
+}
+
+// object fills in the fields of a struct.
+func (e *expander) object(of reflect.Value, at string) {
+	switch one := of.Addr().Interface().(type) {
+	case *Endpoint:
+		e.template = true
+		defer func() { e.template = false }()
+	case *MCPServer:
+		e.off = one.Off()
+		defer func() { e.off = false }()
+	}
+	for i, known := range tables[of.Type()].fields {
+		field, kind, pointer := of.Field(i), known.expand, fault.Key(at, known.key)
 		if kind == "" {
+			e.walk(field, pointer)
 			continue
 		}
 		switch value := field.Interface().(type) {
 		case *string:
 			if value != nil {
 				*value = e.text(*value, pointer, kind, "")
+			}
+			if kind == "url" && !e.off {
+				e.checkURL(pointer, value)
 			}
 		case []string:
 			e.list(value, pointer, kind)
@@ -101,7 +107,9 @@ func (e *expander) list(values []string, at, kind string) {
 	previous := "" // as written
 	for i, written := range values {
 		values[i] = e.text(written, fault.Index(at, i), kind, "")
-		e.argument(previous, written, values[i])
+		if kind == "arguments" {
+			e.argument(previous, written, values[i])
+		}
 		previous = written
 	}
 }

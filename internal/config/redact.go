@@ -13,16 +13,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// secretKeys are the keys of a configuration whose values may be secrets whatever their names are.
-var secretKeys = map[string]bool{"env": true, "headers": true, "auth": true, "args": true, "oauth": true}
-
 // mayNameSecrets finds in a text that cannot be parsed the words near which a secret may stand.
 var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie|store|redis|unix`)
 
 // remark is what may be a comment.
 var remark = regexp.MustCompile(`(^|\s)#[^\r]+`)
 
-// shownLines is the text of a configuration as the lines of faults show it: nothing that stands under secretKeys, or
+// shownLines is the text of a configuration as the lines of faults show it: nothing that stands under hiddenKeys, or
 // under a name that looks like a secret's, whatever kind of value it is. It is nil where that cannot be told, as
 // in a text that could not be parsed: no line is shown then.
 func (d *decoder) shownLines(text []byte) []byte {
@@ -105,8 +102,8 @@ func (v *secretVisitor) pair(node *ast.MappingValueNode) {
 		v.tokens = append(v.tokens, key)
 	}
 	outside := v.within
-	hidden, known := misleadingKeys[key.Value]
-	v.within = outside || secretKeys[key.Value] || hidden || !known && secret.Name(key.Value) ||
+	hidden, known := hiddenKeys[key.Value]
+	v.within = outside || hidden || !known && secret.Name(key.Value) ||
 		key.Value == "store" && !plainStores[node.Value.GetToken().Value]
 	if key.Value == "tokens" {
 		v.bare(node.Value)

@@ -34,7 +34,7 @@ func TestConfigSchema(t *testing.T) {
 		{`{}`, true},
 		{`{"http":{"allow":["api.example.com"]},"fs":{"root":".","write":[]},"lite":false,
 			"budget":{"maxTotalTokens":10000,"maxSteps":1000,"maxCalls":200000,"maxDurationMs":300000},
-			"limits":{"maxSteps":1000,"maxConcurrency":16,"maxResultBytes":"64MiB","maxChainBytes":"256MiB","maxRunningBytes":"1GiB","maxRequestBytes":"4MiB","maxElements":100000},
+			"limits":{"maxSteps":1000,"maxConcurrency":16,"maxResultBytes":"64MiB","maxChainBytes":"256MiB","maxRequestBytes":"4MiB","maxElements":100000},
 			"results":{"store":"memory","ttl":"5m","maxTtl":"1h","maxBytes":"1GiB","pageSize":20,"probeAbove":0},
 			"tokens":{"encoding":"o200k_base","factor":1.0}}`, true},
 		{`{"budget":{"maxTotalTokens":0},"limits":{"maxResultBytes":5,"maxChainBytes":"10 KB"},"results":{"ttl":"1h30m"},"fs":null}`, true},
@@ -59,8 +59,8 @@ func TestConfigSchema(t *testing.T) {
 		{`{"access":{"stdio":"none"}}`, false},
 		{`{"access":{"tokens":[]}}`, false},
 		{`{"access":{"tokens":[{"name":"ci","sha256":"` + someHash + `","tier":"read","functions":["netbox.*"]},{"name":"x","sha256":"` + emptyHash + `"}],
-			"jwt":{"issuer":"https://id.example.com","audience":"https://tools.example.com/mcp","keys":"keys.json","scopes":{"onecall.write":"read_write"},"algorithms":[]},
-			"url":"https://tools.example.com/mcp","hosts":["onecall.internal:8080"],"limits":{"sessions":100,"calls":256,"perSecond":0,"burst":0}}}`, true},
+			"jwt":{"issuer":"https://id.example.com","audience":"https://tools.example.com/mcp","keys":"keys.json","scopes":{"onecall.write":"read_write"}},
+			"url":"https://tools.example.com/mcp","hosts":["onecall.internal:8080"],"limits":{"calls":256}}}`, true},
 		{`{"access":{"url":null,"hosts":null,"limits":null}}`, true},
 		{`{"access":{"tokens":null}}`, false},
 		{`{"access":{"jwt":null}}`, false},
@@ -72,9 +72,9 @@ func TestConfigSchema(t *testing.T) {
 		{`{"access":{"jwt":{"issuer":"https://h","audience":"a","scopes":{"s":"reader"}}}}`, false},
 		{`{"access":{"jwt":{"issuer":"https://h","audience":"a","scopes":{"s":"read"},"keys":""}}}`, false},
 		{`{"access":{"url":""}}`, false},
-		{`{"access":{"limits":{"sessions":0}}}`, false},
-		{`{"access":{"limits":{"perSecond":-1}}}`, false},
-		{`{"session":{"timeout":"30m"},"limits":{"maxSessions":1000}}`, true},
+		{`{"access":{"limits":{"calls":0}}}`, false},
+		{`{"access":{"limits":{"calls":-1}}}`, false},
+		{`{"session":{"maxTokens":1},"limits":{"maxSessions":1000}}`, true},
 		{`{"session":{"timeout":"30"}}`, false},
 		{`{"limits":{"maxSessions":0}}`, false},
 		{`{"session":{"maxTokens":0}}`, true},
@@ -85,12 +85,12 @@ func TestConfigSchema(t *testing.T) {
 		{`{"mcpServers":{}}`, true},
 		{`{"surface":"chain"}`, true},
 		{`{"mcpServers":{"files":{"command":"npx","args":["-y",1,true],"env":{"A":"b","N":5},"cwd":".","type":"stdio","disabled":false,"enabled":true,"includeTools":["a"],"excludeTools":["b"],
-			"start":"lazy","startTimeoutMs":1,"idleStop":"5m","cacheTtl":"1s","protocol":"2025-11-25","concurrency":1,"roots":true,"autoApprove":[],"envFile":".env"},
+			"start":"lazy","startTimeoutMs":1,"concurrency":1,"roots":true,"autoApprove":[],"envFile":".env"},
 			"remote":{"url":"https://h/mcp","headers":{"A":"b"},"transport":"streamableHttp","oauth":{"clientId":"x","scopes":["a"],"callbackPort":1,"authServer":"https://a"}},
 			"windsurf":{"serverUrl":"https://h"},"gemini":{"httpUrl":"https://h","timeout":5}},
-			"openapi":{"netbox":{"spec":"./netbox.yaml","baseUrl":"https://h","headers":{"A":"b"},"auth":{"s":{"username":"u","password":"${HOME}"}},"include":["dcim.*"],"exclude":["x"],"concurrency":4,"cacheTtl":"1m"}},
+			"openapi":{"netbox":{"spec":"./netbox.yaml","baseUrl":"https://h","headers":{"A":"b"},"auth":{"s":{"username":"u","password":"${HOME}"}},"include":["dcim.*"],"exclude":["x"],"concurrency":4}},
 			"http":{"endpoints":{"w":{"method":"POST","url":"https://h/{x}","headers":{"A":"b"},"query":{"a":1},"body":[1],"input":{},"output":true,"description":"d","effect":"read",
-				"idempotent":true,"result":"response","timeoutMs":5}},"rate":{"perSecond":0.5,"burst":2}},
+				"idempotent":true,"result":"response","timeoutMs":5}}},
 			"functions":{"netbox.*.delete":{"effect":"destroy","tier":"admin","hide":false,"rename":null,"heavy":"auto","defaults":{"a":1},"aliases":{"a":"b"},"description":"d","timeoutMs":30000,"cacheTtl":"60s"}}}`, true},
 		{`{"mcpServers":{"a":{"command":"x","bogus":1}}}`, false},
 		{`{"mcpServers":{"a":{"command":""}}}`, false},
@@ -104,8 +104,7 @@ func TestConfigSchema(t *testing.T) {
 		{`{"openapi":{"a":{"spec":"x","auth":{"s":{"valu":"x"}}}}}`, false},
 		{`{"http":{"endpoints":{"a":{"method":"GET"}}}}`, false},
 		{`{"http":{"endpoints":{"a":{"url":"x","method":"FETCH"}}}}`, false},
-		{`{"http":{"rate":{"burst":1}}}`, false},
-		{`{"http":{"rate":{"perSecond":0}}}`, false},
+		{`{"http":{"rate":{"perSecond":1}}}`, false},
 		{`{"functions":{"a":{"tier":"none"}}}`, false},
 		{`{"functions":{"a":{"defaults":[]}}}`, false},
 		{`{"functions":{"a":{"aliases":{"a":1}}}}`, false},
@@ -128,10 +127,10 @@ func TestConfigSchema(t *testing.T) {
 func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string]any) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
-	keys := keysOf(fields)
+	keys := tables[fields]
 	foreign := foreignKeys[fields]
 	for key := range properties {
-		if _, ok := foreign[key]; !ok && !slices.Contains(keys.all, key) {
+		if _, ok := foreign[key]; !ok && !slices.Contains(keys.keys, key) {
 			t.Errorf("the schema has %s/%s, the Go type has not", at, key)
 		}
 	}
@@ -140,13 +139,13 @@ func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string
 			t.Errorf("the Go type accepts %s/%s, the schema does not", at, key)
 		}
 	}
-	for _, key := range keys.all {
+	for _, key := range keys.keys {
 		property, ok := properties[key].(map[string]any)
 		if !ok {
 			t.Errorf("the Go type has %s/%s, the schema has not", at, key)
 			continue
 		}
-		field := fields.Field(keys.fields[key]).Type
+		field := fields.Field(keys.byKey[key]).Type
 		if field.Kind() == reflect.Pointer {
 			field = field.Elem()
 		}
@@ -169,5 +168,18 @@ func compareKeys(t *testing.T, at string, fields reflect.Type, schema map[string
 	}
 	if schema["additionalProperties"] != false {
 		t.Errorf("the schema accepts unknown keys at %q", at)
+	}
+}
+
+// TestHiddenKeys: which values are not shown follows from the tags of the keys.
+func TestHiddenKeys(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]bool{
+		"args": true, "env": true, "headers": true, "auth": true, "oauth": true, "value": true, "token": true, "password": true, "clientSecret": true, "sha256": true,
+		"tokens": false, "maxTokens": false, "maxTotalTokens": false, "tokenUrl": false, "session": false, "maxSessions": false, "jwt": false, "keys": false, "mcpServers": false, "openapi": false,
+	} {
+		if got, known := hiddenKeys[key]; !known || got != want {
+			t.Errorf("%s: hidden is %v, known %v", key, got, known)
+		}
 	}
 }

@@ -126,10 +126,6 @@ var assignments = []*regexp.Regexp{
 	regexp.MustCompile(`://([^/\s:@"']*):((?:\$\{[^}\n]*\}|[^@/\s"'])+)@`), // the user's name is the first group
 }
 
-// misleadingKeys are the keys of the configuration whose names mislead: the values of the true ones are secret.
-var misleadingKeys = map[string]bool{"maxTotalTokens": false, "maxTokens": false, "tokens": false, "tokenUrl": false, "session": false,
-	"sessions": false, "maxSessions": false, "jwt": false, "keys": false, "headers": true, "env": true, "value": true, "sha256": true}
-
 // blot puts * for the characters of secrets in the text of a configuration, which keeps its lines and columns: the texts
 // that are given, and whatever a name that looks like a secret's is given, even where the text is not YAML. What stands
 // in ${…} remains.
@@ -151,7 +147,7 @@ func blot(text []byte, secrets []string) []byte {
 		last := 0
 		for _, m := range assignment.FindAllSubmatchIndex(text, -1) {
 			name := string(text[m[2]:m[3]])
-			hidden, known := misleadingKeys[name]
+			hidden, known := hiddenKeys[name]
 			if i < 2 && (!known && !secret.Name(name) || known && !hidden) {
 				continue
 			}

@@ -6,14 +6,6 @@ import (
 	"time"
 )
 
-// The tags of a field say how it is read:
-//
-//	yaml    its key
-//	also    further keys that mean the same, as other programs write them
-//	expand  that ${VAR} is filled in, and what the values are (expand.go)
-//	list    that a list in the place of the struct stands for this field
-//	scalars that numbers and booleans are taken for strings, as written
-
 // Table is an object whose keys are names, in the order in which they are written.
 type Table[T any] []Named[T]
 
@@ -39,12 +31,12 @@ func SourceName(name string) string {
 
 // MCPServer is an MCP server as clients write it, and what onecall adds. Exactly one of Command and URL is given.
 type MCPServer struct {
-	Command *string           `yaml:"command" expand:"text" validate:"omitnil,min=1"`
-	Args    []string          `yaml:"args" expand:"text" scalars:"yes"`
+	Command *string           `yaml:"command" expand:"text" validate:"min=1"`
+	Args    []string          `yaml:"args" expand:"arguments" scalars:"yes"`
 	Env     map[string]string `yaml:"env" expand:"env" scalars:"yes"`
-	Cwd     *string           `yaml:"cwd" expand:"text" validate:"omitnil,min=1"` // relative to the configuration's file; nil: the working directory
+	Cwd     *string           `yaml:"cwd" expand:"text" validate:"min=1"` // relative to the configuration's file; nil: the working directory
 
-	URL     *string           `yaml:"url" also:"serverUrl httpUrl" expand:"text" validate:"omitnil,min=1"`
+	URL     *string           `yaml:"url" also:"serverUrl httpUrl" expand:"url" validate:"min=1"`
 	Headers map[string]string `yaml:"headers" expand:"headers" scalars:"yes"`
 
 	Type         *string  `yaml:"type" also:"transport"` // once it is read: stdio, http or sse
@@ -53,15 +45,12 @@ type MCPServer struct {
 	IncludeTools []string `yaml:"includeTools" also:"enabledTools tools"`
 	ExcludeTools []string `yaml:"excludeTools" also:"disabledTools"`
 
-	Names          *string        `yaml:"names" validate:"omitnil,oneof=resource_action action_resource whole"`
-	Start          *string        `yaml:"start" validate:"omitnil,oneof=eager lazy"`
-	StartTimeoutMs *int           `yaml:"startTimeoutMs" validate:"omitnil,min=1"`
-	IdleStop       *time.Duration `yaml:"idleStop" validate:"omitnil,min=1s"`
-	CacheTTL       *time.Duration `yaml:"cacheTtl" validate:"omitnil,min=1s"`
-	OAuth          *OAuth         `yaml:"oauth"`
-	Protocol       *string        `yaml:"protocol" validate:"omitnil,oneof=2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28"`
-	Concurrency    *int           `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
-	Roots          *bool          `yaml:"roots"`                                // clients may choose the server's directories
+	Names          *string `yaml:"names" validate:"oneof=resource_action action_resource whole"`
+	Start          *string `yaml:"start" validate:"oneof=eager lazy"`
+	StartTimeoutMs *int    `yaml:"startTimeoutMs" validate:"min=1"`
+	OAuth          *OAuth  `yaml:"oauth"`
+	Concurrency    *int    `yaml:"concurrency" validate:"min=1"` // calls under way at once, of all callers
+	Roots          *bool   `yaml:"roots"`                        // clients may choose the server's directories
 }
 
 // Off tells whether the server is not to be started.
@@ -71,35 +60,34 @@ func (s *MCPServer) Off() bool {
 
 // OAuth is the client that the user registered at a server's authorization server.
 type OAuth struct {
-	ClientID     *string  `yaml:"clientId" expand:"text" validate:"omitnil,min=1"`
+	ClientID     *string  `yaml:"clientId" expand:"text" validate:"min=1"`
 	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
 	Scopes       []string `yaml:"scopes"`
-	CallbackPort *int     `yaml:"callbackPort" validate:"omitnil,min=1,max=65535"`
-	AuthServer   *string  `yaml:"authServer" also:"issuer" expand:"text" validate:"omitnil,min=1"`
+	CallbackPort *int     `yaml:"callbackPort" validate:"min=1,max=65535"`
+	AuthServer   *string  `yaml:"authServer" also:"issuer" expand:"text" validate:"min=1"`
 }
 
 // OpenAPI is a service that an OpenAPI document describes.
 type OpenAPI struct {
-	Spec     *string           `yaml:"spec" expand:"text" validate:"omitnil,min=1"` // a URL, or a path relative to the configuration's file
-	BaseURL  *string           `yaml:"baseUrl" expand:"text" validate:"omitnil,min=1"`
-	Headers  map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
-	Auth     Table[Credential] `yaml:"auth"` // by the name of the security scheme
-	Include  []string          `yaml:"include"`
-	Exclude  []string          `yaml:"exclude"`
-	CacheTTL *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=1s"`
+	Spec    *string           `yaml:"spec" expand:"text" validate:"min=1"` // a URL, or a path relative to the configuration's file
+	BaseURL *string           `yaml:"baseUrl" expand:"url" validate:"min=1"`
+	Headers map[string]string `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
+	Auth    Table[Credential] `yaml:"auth"` // by the name of the security scheme
+	Include []string          `yaml:"include"`
+	Exclude []string          `yaml:"exclude"`
 
-	Concurrency *int `yaml:"concurrency" validate:"omitnil,min=1"` // calls under way at once, of all callers
+	Concurrency *int `yaml:"concurrency" validate:"min=1"` // calls under way at once, of all callers
 }
 
 // Credential are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
 // password (basic) and a client (oauth2 client credentials).
 type Credential struct {
 	Value        *string  `yaml:"value" also:"token" expand:"credential"`
-	Username     *string  `yaml:"username" expand:"text" validate:"omitnil,min=1"`
+	Username     *string  `yaml:"username" expand:"text" validate:"min=1"`
 	Password     *string  `yaml:"password" expand:"credential"`
-	ClientID     *string  `yaml:"clientId" expand:"text" validate:"omitnil,min=1"`
+	ClientID     *string  `yaml:"clientId" expand:"text" validate:"min=1"`
 	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
-	TokenURL     *string  `yaml:"tokenUrl" expand:"text" validate:"omitnil,min=1"`
+	TokenURL     *string  `yaml:"tokenUrl" expand:"text" validate:"min=1"`
 	Scopes       []string `yaml:"scopes"`
 }
 
@@ -107,42 +95,35 @@ type Credential struct {
 type HTTP struct {
 	Allow     []string        `yaml:"allow" expand:"text"`
 	Endpoints Table[Endpoint] `yaml:"endpoints"`
-	Rate      Rate            `yaml:"rate"`
-}
-
-// Rate bounds the requests to one host.
-type Rate struct {
-	PerSecond *float64 `yaml:"perSecond" validate:"omitnil,min=0.001,max=1000000"`
-	Burst     *int     `yaml:"burst" validate:"omitnil,min=1"`
 }
 
 // Endpoint is one HTTP request as a function. Query, Body, Input and Output are JSON, with numbers and the order of
 // keys as they are written.
 type Endpoint struct {
-	Method      *string                    `yaml:"method" validate:"omitnil,oneof=GET HEAD OPTIONS POST PUT PATCH DELETE"`
-	URL         *string                    `yaml:"url" expand:"template" validate:"omitnil,min=1"`
+	Method      *string                    `yaml:"method" validate:"oneof=GET HEAD OPTIONS POST PUT PATCH DELETE"`
+	URL         *string                    `yaml:"url" expand:"template" validate:"min=1"`
 	Headers     map[string]string          `yaml:"headers" expand:"ownHeaders" scalars:"yes"`
 	Query       map[string]json.RawMessage `yaml:"query" expand:"query"`
 	Body        json.RawMessage            `yaml:"body" expand:"value"`
 	Input       json.RawMessage            `yaml:"input"`
 	Output      json.RawMessage            `yaml:"output"`
 	Description *string                    `yaml:"description"`
-	Effect      *string                    `yaml:"effect" validate:"omitnil,oneof=read write destroy"`
+	Effect      *string                    `yaml:"effect" validate:"oneof=read write destroy"`
 	Idempotent  *bool                      `yaml:"idempotent"`
-	Result      *string                    `yaml:"result" validate:"omitnil,oneof=body response"`
-	TimeoutMs   *int                       `yaml:"timeoutMs" validate:"omitnil,min=1"`
+	Result      *string                    `yaml:"result" validate:"oneof=body response"`
+	TimeoutMs   *int                       `yaml:"timeoutMs" validate:"min=1"`
 }
 
 // Function is what is said of the functions whose names fit a pattern.
 type Function struct {
-	Effect      *string           `yaml:"effect" validate:"omitnil,oneof=read write destroy"`
-	Tier        *string           `yaml:"tier" validate:"omitnil,oneof=read read_write admin"`
+	Effect      *string           `yaml:"effect" validate:"oneof=read write destroy"`
+	Tier        *string           `yaml:"tier" validate:"oneof=read read_write admin"`
 	Hide        *bool             `yaml:"hide"`
-	Rename      *string           `yaml:"rename" validate:"omitnil,min=1"`
-	Heavy       *string           `yaml:"heavy" validate:"omitnil,oneof=auto always never"`
+	Rename      *string           `yaml:"rename" validate:"min=1"`
+	Heavy       *string           `yaml:"heavy" validate:"oneof=auto always never"`
 	Defaults    json.RawMessage   `yaml:"defaults" expand:"value"`
 	Aliases     map[string]string `yaml:"aliases"`
 	Description *string           `yaml:"description"`
-	TimeoutMs   *int              `yaml:"timeoutMs" validate:"omitnil,min=1"`
-	CacheTTL    *time.Duration    `yaml:"cacheTtl" validate:"omitnil,min=0"` // 0: never
+	TimeoutMs   *int              `yaml:"timeoutMs" validate:"min=1"`
+	CacheTTL    *time.Duration    `yaml:"cacheTtl" validate:"min=0"` // 0: never
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -57,10 +56,7 @@ mcpServers:
     excludeTools: [c]
     start: lazy
     startTimeoutMs: 5000
-    idleStop: 10m
-    cacheTtl: 30s
     oauth: {clientId: id, clientSecret: "${TOKEN}", scopes: [x, y], callbackPort: 3118, authServer: https://login.example.com}
-    protocol: 2025-11-25
   windsurf: {serverUrl: "https://w.example.com/sse", type: sse}
   gemini: {httpUrl: "https://g.example.com/mcp"}
   off: {command: x, disabled: true, env: {A: "${NOT_SET}"}}
@@ -87,7 +83,7 @@ mcpServers:
 	}
 	if *all.URL != "https://api.example.com/mcp" || all.Headers["Authorization"] != "Bearer tok-0123456789" || all.Headers["X-Api-Version"] != "2" ||
 		!slices.Equal(all.IncludeTools, []string{"a", "b*"}) || !slices.Equal(all.ExcludeTools, []string{"c"}) || *all.Start != "lazy" ||
-		*all.StartTimeoutMs != 5000 || *all.IdleStop != 10*time.Minute || *all.CacheTTL != 30*time.Second || *all.Protocol != "2025-11-25" {
+		*all.StartTimeoutMs != 5000 {
 		t.Errorf("all: %+v", all)
 	}
 	o := all.OAuth
@@ -166,9 +162,8 @@ func TestSourceFaults(t *testing.T) {
 		{"urls", "mcpServers:\n  a: {url: ftp://h}\n  b: {url: h}\n  c: {url: 'http://'}\n  d: {url: 'http://h/%zz'}\n  e: {url: ''}\n", []string{
 			"2:12 bad_request /mcpServers/a/url", "3:12 bad_request /mcpServers/b/url", "4:12 bad_request /mcpServers/c/url", "5:12 bad_request /mcpServers/d/url",
 			"6:12 bad_request /mcpServers/e/url"}},
-		{"values", "mcpServers:\n  a: {command: x, start: now, startTimeoutMs: 0, idleStop: 1ms, cacheTtl: 5, protocol: '2020', concurrency: 0}\n", []string{
-			"2:26 bad_request /mcpServers/a/start", "2:47 bad_request /mcpServers/a/startTimeoutMs", "2:60 bad_request /mcpServers/a/idleStop",
-			"2:75 bad_request /mcpServers/a/cacheTtl", "2:88 bad_request /mcpServers/a/protocol", "2:109 bad_request /mcpServers/a/concurrency"}},
+		{"values", "mcpServers:\n  a: {command: x, start: now, startTimeoutMs: 0, concurrency: 0}\n", []string{
+			"2:26 bad_request /mcpServers/a/start", "2:47 bad_request /mcpServers/a/startTimeoutMs", "2:63 bad_request /mcpServers/a/concurrency"}},
 		{"kinds", "mcpServers:\n  a: {command: [x], args: x, env: [x], headers: x, includeTools: x, disabled: no}\n  b: 5\n", []string{
 			"2:3 bad_request /mcpServers/a", "2:16 bad_request /mcpServers/a/command", "2:27 bad_request /mcpServers/a/args", "2:35 bad_request /mcpServers/a/env",
 			"2:49 bad_request /mcpServers/a/headers", "2:66 bad_request /mcpServers/a/includeTools", "2:79 bad_request /mcpServers/a/disabled",
@@ -187,9 +182,9 @@ func TestSourceFaults(t *testing.T) {
 			"4:52 not_supported /mcpServers/a/args/3", "4:68 not_supported /mcpServers/a/args/4", "4:82 bad_request /mcpServers/a/args/5",
 			"5:14 bad_request /mcpServers/a/env/A", "6:10 bad_request /mcpServers/a/cwd", "7:12 bad_request /mcpServers/b/url",
 			"7:36 bad_request /mcpServers/b/headers/A", "8:19 bad_request /http/allow/1"}},
-		{"openapi", "openapi:\n  a: {}\n  b: {spec: x, baseUrl: nowhere, spek: y}\n  c: {spec: '${NOPE}', cacheTtl: 1}\n  d:\n", []string{
+		{"openapi", "openapi:\n  a: {}\n  b: {spec: x, baseUrl: nowhere, spek: y}\n  c: {spec: '${NOPE}', concurrency: 0}\n  d:\n", []string{
 			"2:3 bad_request /openapi/a", "3:25 bad_request /openapi/b/baseUrl", "3:34 unknown_field /openapi/b/spek", "4:13 bad_request /openapi/c/spec",
-			"4:34 bad_request /openapi/c/cacheTtl", "5:3 bad_request /openapi/d"}},
+			"4:37 bad_request /openapi/c/concurrency", "5:3 bad_request /openapi/d"}},
 		{"credentials", `
 openapi:
   a:
@@ -208,10 +203,9 @@ http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 			"8:39 bad_request /openapi/a/auth/basic/password", "9:44 bad_request /openapi/a/auth/client/clientSecret", "10:7 bad_request /openapi/a/auth/none",
 			"11:7 bad_request /openapi/a/auth/two", "12:7 bad_request /openapi/a/auth/half", "13:7 bad_request /openapi/a/auth/half2",
 			"14:63 bad_request /http/endpoints/e/headers/X-Api-Key"}},
-		{"endpoints", "http:\n  endpoints:\n    a: {}\n    b: {url: x, method: get, effect: none, result: x, timeoutMs: 0, idempotent: 1}\n  rate: {burst: 0}\n", []string{
+		{"endpoints", "http:\n  endpoints:\n    a: {}\n    b: {url: x, method: get, effect: none, result: x, timeoutMs: 0, idempotent: 1}\n", []string{
 			"3:5 bad_request /http/endpoints/a", "4:25 bad_request /http/endpoints/b/method", "4:38 bad_request /http/endpoints/b/effect",
-			"4:52 bad_request /http/endpoints/b/result", "4:66 bad_request /http/endpoints/b/timeoutMs", "4:81 bad_request /http/endpoints/b/idempotent",
-			"5:17 bad_request /http/rate/burst", "5:17 bad_request /http/rate/burst"}},
+			"4:52 bad_request /http/endpoints/b/result", "4:66 bad_request /http/endpoints/b/timeoutMs", "4:81 bad_request /http/endpoints/b/idempotent"}},
 		{"functions", "functions:\n  a.b: {effect: x, tier: none, heavy: x, hide: 1, defaults: [1], aliases: {a: 1}, timeoutMs: 0, cacheTtl: -1s}\n  'a.*': {rename: ''}\n", []string{
 			"2:17 bad_request /functions/a.b/effect", "2:26 bad_request /functions/a.b/tier", "2:39 bad_request /functions/a.b/heavy", "2:48 bad_request /functions/a.b/hide",
 			"2:61 bad_request /functions/a.b/defaults", "2:79 bad_request /functions/a.b/aliases/a", "2:94 bad_request /functions/a.b/timeoutMs",
@@ -251,15 +245,13 @@ openapi:
       client: {clientId: "${NAME_OF}", clientSecret: "${TOKEN}", tokenUrl: "https://${HOST}/token", scopes: [a]}
     include: ["dcim.*"]
     exclude: ["*.delete"]
-    cacheTtl: 1m
   remote: {spec: "https://${HOST}/openapi.json"}
 http:
   allow: ["${HOST}", "*.example.org"]
-  rate: {perSecond: 2.5, burst: 5}
 `)
 	netbox := c.OpenAPI[0].Config
 	if *netbox.BaseURL != "https://api.example.com/api" || netbox.Headers["Authorization"] != "Token tok-0123456789" || netbox.Headers["X-Flag"] != "true" ||
-		!slices.Equal(netbox.Include, []string{"dcim.*"}) || !slices.Equal(netbox.Exclude, []string{"*.delete"}) || *netbox.CacheTTL != time.Minute {
+		!slices.Equal(netbox.Include, []string{"dcim.*"}) || !slices.Equal(netbox.Exclude, []string{"*.delete"}) {
 		t.Errorf("netbox: %+v", netbox)
 	}
 	key, bearer, basic, client := netbox.Auth[0].Config, netbox.Auth[1].Config, netbox.Auth[2].Config, netbox.Auth[3].Config
@@ -267,7 +259,7 @@ http:
 		*client.ClientID != "visible-name" || *client.ClientSecret != "tok-0123456789" || *client.TokenURL != "https://api.example.com/token" || client.Scopes[0] != "a" {
 		t.Errorf("auth: %+v", netbox.Auth)
 	}
-	if !slices.Equal(c.HTTP.Allow, []string{"api.example.com", "*.example.org"}) || *c.HTTP.Rate.PerSecond != 2.5 || *c.HTTP.Rate.Burst != 5 {
+	if !slices.Equal(c.HTTP.Allow, []string{"api.example.com", "*.example.org"}) {
 		t.Errorf("http: %+v", c.HTTP)
 	}
 	c.anchor()

@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"math"
-	"reflect"
 	"regexp"
 	"strconv"
 	"time"
@@ -16,11 +15,11 @@ import (
 )
 
 // setScalar sets a field from a node, and tells what the node should have been where it is not.
-func setScalar(n ast.Node, field any, tag reflect.StructTag) (want string) {
+func setScalar(n ast.Node, field any, scalars bool) (want string) {
 	text, isText := textOf(n)
 	switch field := field.(type) {
 	case *string:
-		if !isText && tag.Get("scalars") != "" {
+		if !isText && scalars {
 			text, isText = spelling(n)
 		}
 		if *field = text; !isText {

@@ -27,11 +27,6 @@ type ClientOptions struct {
 	RetryWaitMin time.Duration // before the first retry, doubled for each further one, with jitter; 0: 500 ms
 	RetryWaitMax time.Duration // above it no back-off goes, but a Retry-After may; 0: 10 s
 
-	// RatePerSecond bounds the requests to one host and port, repeated and redirected ones included; a request waits for
-	// its turn. 0: no bound. Burst is how many may go at once; 0: the rate rounded up.
-	RatePerSecond float64
-	Burst         int
-
 	// CacheBytes bounds the memory for answers that have an ETag or a Last-Modified and are asked for again with it; one
 	// answer takes an eighth of it at most. 0: 32 MiB; -1: nothing is kept.
 	CacheBytes int64
@@ -50,44 +45,35 @@ const (
 	defaultUserAgent    = "onecall"
 )
 
-// Client sends HTTP requests for every source: to allowed hosts only, again where that is safe and helps, at most at a
-// given rate, and asking whether an answer that is known has changed. It may be used by many goroutines.
+// Client sends HTTP requests for every source: to allowed hosts only, again where that is safe and helps, and asking whether
+// an answer that is known has changed. It may be used by many goroutines.
 type Client struct {
 	options ClientOptions
-	common  *shared
+	known   *answers              // of all clients made from one; nil: nothing is kept
 	repeats *retryablehttp.Client // for what may be repeated
 	once    *http.Client          // for all else: a lost answer must not send a write twice
 	closed  atomic.Bool
 }
 
-// shared is what a client has in common with those made from it.
-type shared struct {
-	turns *turns   // nil: no rate is set
-	known *answers // nil: nothing is kept
-}
-
-// NewClient makes a client; bad_request for a rate or a burst below 0. The caller closes it.
-func NewClient(o *ClientOptions) (*Client, error) {
+// NewClient makes a client. The caller closes it.
+func NewClient(o *ClientOptions) *Client {
 	var c ClientOptions
 	if o != nil {
 		c = *o
-	}
-	if !(c.RatePerSecond >= 0) || c.Burst < 0 {
-		return nil, &fault.Error{Code: fault.BadRequest, At: "/rate", Message: "a rate of requests cannot be below 0: leave it out for no bound"}
 	}
 	c.Retries = max(cmp.Or(c.Retries, defaultRetries), 0)
 	c.RetryWaitMin = cmp.Or(max(c.RetryWaitMin, 0), defaultRetryWaitMin)
 	c.RetryWaitMax = max(cmp.Or(c.RetryWaitMax, defaultRetryWaitMax), c.RetryWaitMin)
 	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCacheBytes)
 	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
-	return newClient(c, &shared{turns: newTurns(c.RatePerSecond, c.Burst), known: newAnswers(c.CacheBytes)}, nil), nil
+	return newClient(c, newAnswers(c.CacheBytes), nil)
 }
 
-func newClient(o ClientOptions, common *shared, dialer *net.Dialer) *Client {
+func newClient(o ClientOptions, known *answers, dialer *net.Dialer) *Client {
 	guarded := o.Rules.Client(&egress.TransportOptions{Base: o.Transport, Dialer: dialer})
 	fresh := o.Rules.Transport(&egress.TransportOptions{Base: o.Transport, Dialer: dialer, NoReuse: true})
-	guarded.Transport = &wire{next: guarded.Transport, fresh: fresh, shared: common}
-	c := &Client{options: o, common: common, once: guarded}
+	guarded.Transport = &wire{next: guarded.Transport, fresh: fresh, known: known}
+	c := &Client{options: o, known: known, once: guarded}
 	c.repeats = &retryablehttp.Client{
 		HTTPClient:   guarded,
 		RetryMax:     o.Retries,
@@ -100,14 +86,14 @@ func newClient(o ClientOptions, common *shared, dialer *net.Dialer) *Client {
 	return c
 }
 
-// With makes a client under other rules, with connections of its own; the rates and the known answers are the same. The
+// With makes a client under other rules, with connections of its own; the known answers are the same. The
 // caller closes it too.
 func (c *Client) With(rules *egress.Rules) *Client { return c.with(rules, nil) }
 
 func (c *Client) with(rules *egress.Rules, dialer *net.Dialer) *Client {
 	o := c.options
 	o.Rules = rules
-	return newClient(o, c.common, dialer)
+	return newClient(o, c.known, dialer)
 }
 
 // Close drops the idle connections; calls after it fail with unavailable.
@@ -293,7 +279,7 @@ func (s *sending) failed(err error) *fault.Error {
 type wire struct {
 	next  http.RoundTripper
 	fresh http.RoundTripper // for a GET that writes, which net/http must not repeat
-	*shared
+	known *answers          // nil: nothing is kept
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -318,14 +304,8 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.known.again(*key, known, request, response), nil
 }
 
-// trip waits for the request's turn and sends it.
+// trip sends a request.
 func (w *wire) trip(request *http.Request) (*http.Response, error) {
-	if err := w.turns.wait(request); err != nil {
-		if request.Body != nil {
-			_ = request.Body.Close()
-		}
-		return nil, err
-	}
 	if egress.Safe(request.Method) && httpbody.Writes(request) {
 		return w.fresh.RoundTrip(request)
 	}

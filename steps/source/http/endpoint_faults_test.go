@@ -102,7 +102,7 @@ func TestEndpointFaults(t *testing.T) {
 		{Endpoint{URL: fine, Result: "bodi"}, "/result", fault.BadRequest},
 		{Endpoint{URL: fine, TimeoutMs: -1}, "/timeoutMs", fault.BadRequest},
 	}
-	o := Options{Allow: []string{"a b", "fine.example", "*"}, RatePerSecond: -1}
+	o := Options{Allow: []string{"a b", "fine.example", "*"}}
 	want := []string{"/allow/0 bad_request", "/allow/2 bad_request"}
 	for i, test := range tests {
 		test.endpoint.Name = "e" + string(rune('a'+i%26)) + string(rune('a'+i/26))
@@ -114,7 +114,7 @@ func TestEndpointFaults(t *testing.T) {
 		want = append(want, fault.Key("/endpoints", name)+" bad_request")
 	}
 	o.Endpoints = append(o.Endpoints, Endpoint{Name: "twice", URL: fine}, Endpoint{Name: "Twice", URL: fine})
-	want = append(want, "/endpoints/Twice bad_request", "/rate bad_request")
+	want = append(want, "/endpoints/Twice bad_request")
 	_, err := New(&o)
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

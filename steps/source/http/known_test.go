@@ -35,10 +35,7 @@ func testClient(t testing.TB, o ClientOptions) *Client {
 	if o.Rules == nil {
 		o.Rules = egress.Open()
 	}
-	c, err := NewClient(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := NewClient(&o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -174,7 +171,7 @@ func TestRevalidatedHeader(t *testing.T) {
 	if body != `{"a":1}` || response.Header.Get("Date") != "two" || response.Header.Get("X-Old") != "kept" {
 		t.Errorf("%v, %s", response.Header, body)
 	}
-	if len(c.common.known.list.Keys()) != 0 {
+	if len(c.known.list.Keys()) != 0 {
 		t.Error("no-store in a 304 is not heeded")
 	}
 }
@@ -242,7 +239,7 @@ func TestBrokenBodiesAreNotKept(t *testing.T) {
 		}
 		_ = response.Body.Close()
 	}
-	if n := len(c.common.known.list.Keys()); n != 0 {
+	if n := len(c.known.list.Keys()); n != 0 {
 		t.Errorf("%d answers are kept", n)
 	}
 }
@@ -268,7 +265,7 @@ func TestMemoryOfKnownAnswers(t *testing.T) {
 			if _, body := get(t, c, "https://a.example"+path); body != strings.Repeat("x", 100*version[path])+path {
 				rt.Fatalf("%s answered %.20q (%d bytes) in version %d", path, body, len(body), version[path])
 			}
-			known, sum := c.common.known, int64(0)
+			known, sum := c.known, int64(0)
 			for _, a := range known.list.Values() {
 				sum += a.size()
 			}

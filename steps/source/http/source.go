@@ -29,18 +29,16 @@ type Options struct {
 	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
 	Timeout      time.Duration // of a call, retries included, whose context has no deadline; 0: 2 minutes
 
-	// Client is one whose rates and known answers are shared, such as that of other sources; its rules are not heeded. It
+	// Client is one whose known answers are shared, such as that of other sources; its rules are not heeded. It
 	// stays open. nil: one of its own, made of the fields below as ClientOptions has them.
 	Client *Client
 
-	Retries       int
-	RetryWaitMin  time.Duration
-	RetryWaitMax  time.Duration
-	RatePerSecond float64
-	Burst         int
-	CacheBytes    int64
-	UserAgent     string
-	Transport     http.RoundTripper
+	Retries      int
+	RetryWaitMin time.Duration
+	RetryWaitMax time.Duration
+	CacheBytes   int64
+	UserAgent    string
+	Transport    http.RoundTripper
 }
 
 const (
@@ -59,7 +57,7 @@ type Source struct {
 }
 
 // New makes the source. Its error joins a *fault.Error for everything that is wrong, in order (bad_request,
-// bad_reference, not_supported, bad_json), with At `/allow/N`, `/endpoints/NAME/FIELD…` or `/rate`; errors.Join gives them
+// bad_reference, not_supported, bad_json), with At `/allow/N` or `/endpoints/NAME/FIELD…`; errors.Join gives them
 // back by Unwrap() []error. The caller closes the source.
 func New(o *Options) (*Source, error) { return newSource(o, nil) }
 
@@ -76,16 +74,12 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	}
 	endpoints, urls, more := compileEndpoints(c.Endpoints)
 	faults = append(faults, more...)
-	base := c.Client
-	if base == nil {
-		var err error
-		if base, err = NewClient(c.client()); err != nil {
-			f, _ := fault.As(err)
-			faults = append(faults, f)
-		}
-	}
 	if len(faults) > 0 {
 		return nil, joined(faults)
+	}
+	base := c.Client
+	if base == nil {
+		base = NewClient(c.client())
 	}
 	named, err := rules.Naming(urls...)
 	if err != nil {
@@ -96,8 +90,8 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 }
 
 func (o *Options) client() *ClientOptions {
-	return &ClientOptions{Retries: o.Retries, RetryWaitMin: o.RetryWaitMin, RetryWaitMax: o.RetryWaitMax, RatePerSecond: o.RatePerSecond,
-		Burst: o.Burst, CacheBytes: o.CacheBytes, UserAgent: o.UserAgent, Transport: o.Transport}
+	return &ClientOptions{Retries: o.Retries, RetryWaitMin: o.RetryWaitMin, RetryWaitMax: o.RetryWaitMax,
+		CacheBytes: o.CacheBytes, UserAgent: o.UserAgent, Transport: o.Transport}
 }
 
 func joined(faults []*fault.Error) error {

@@ -1,28 +1,25 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestLazy(t *testing.T) {
 	t.Parallel()
 	o := child(t, "good")
-	o.Lazy, o.CacheFile, o.IdleStop = true, filepath.Join(t.TempDir(), "sub", "tools.json"), 50*time.Millisecond
+	o.Lazy, o.CacheFile = true, filepath.Join(t.TempDir(), "sub", "tools.json")
 	o.Env["SHELF_TOKEN"] = "verysecret"
 	s := open(t, o)
-	await(t, s, steps.StateIdle) // no cache: it was started to list, and then stopped
+	await(t, s, steps.StateReady) // no cache: it is started to list
 	first := s.Functions()
 	if len(first) == 0 {
-		t.Fatal("an idle source has no functions")
+		t.Fatal("it has no functions")
 	}
 	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
 		t.Errorf("the first call answers %s", got)
@@ -42,11 +39,10 @@ func TestLazy(t *testing.T) {
 	if second := again.Functions(); len(second) != len(first) {
 		t.Errorf("%d functions of the cache, %d before", len(second), len(first))
 	}
-	pid := do(t, again, "shelf.pid", `{}`)
-	await(t, again, steps.StateIdle)
-	if other := do(t, again, "shelf.pid", `{}`); other == pid {
-		t.Error("the idle server was not stopped")
+	if got := do(t, again, "shelf.put", `{"name":"x"}`); got != `"put"` {
+		t.Errorf("the call that starts it answers %s", got)
 	}
+	await(t, again, steps.StateReady)
 
 	o.Args = []string{"another"}
 	if third := open(t, o); third.Status().State == steps.StateIdle {
@@ -57,21 +53,10 @@ func TestLazy(t *testing.T) {
 	}
 	o.Args = nil
 	damaged := open(t, o)
-	await(t, damaged, steps.StateReady, steps.StateIdle)
+	await(t, damaged, steps.StateReady)
 	if len(damaged.Functions()) != len(first) {
 		t.Error("a damaged cache was not replaced")
 	}
-}
-
-func TestIdleStopWaitsForCalls(t *testing.T) {
-	t.Parallel()
-	o := child(t, "good")
-	o.IdleStop = 30 * time.Millisecond
-	s := open(t, o)
-	await(t, s, steps.StateReady)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	fails(ctx, t, s, "shelf.wait", `{}`, fault.Timeout) // not: the connection was lost
 }
 
 func TestCacheIsValidJSON(t *testing.T) {

@@ -52,8 +52,6 @@ type Options struct {
 	// definitions, and of the options the names of variables and headers, never their values.
 	Lazy      bool
 	CacheFile string
-	// IdleStop stops a server that has not been called for that long; the next call starts it again. 0: never.
-	IdleStop time.Duration
 
 	// Concurrency is how many calls of tools are under way at the server at once. Others wait, and callers (share.From) get their
 	// places in turn. Processes of links have one client each, and no such bound. 0: none.
@@ -124,7 +122,7 @@ func (o *Options) checked() (Options, *fault.Error) {
 		_, f := bad("/protocol", "unknown protocol version %s: use %s", quoted(c.Protocol), strings.Join(protocol.Versions, ", "))
 		f.Available = protocol.Versions
 		return Options{}, f
-	case c.IdleStop < 0 || c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxLinks < 0 || c.Concurrency < 0:
+	case c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxLinks < 0 || c.Concurrency < 0:
 		return bad("", "times, sizes and concurrency must not be negative")
 	case strings.ContainsRune(c.Command+c.Dir+strings.Join(c.Args, ""), 0):
 		return bad("/command", "the command, its arguments and its directory must not hold NUL")

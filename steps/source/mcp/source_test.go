@@ -215,7 +215,7 @@ func TestBadOptions(t *testing.T) {
 		"both": {Name: "a", Command: "x", URL: "http://h"}, "scheme": {Name: "a", URL: "ftp://h"}, "no host": {Name: "a", URL: "http://"},
 		"headers": {Name: "a", Command: "x", Headers: map[string]string{"A": "b"}}, "bad header": {Name: "a", URL: "http://h", Headers: map[string]string{"A b": "c"}},
 		"args": {Name: "a", URL: "http://h", Args: []string{"x"}}, "protocol": {Name: "a", Command: "x", Protocol: "2030-01-01"},
-		"negative": {Name: "a", Command: "x", IdleStop: -1}, "env": {Name: "a", Command: "x", Env: map[string]string{"A=": ""}},
+		"negative": {Name: "a", Command: "x", StartTimeout: -1}, "env": {Name: "a", Command: "x", Env: map[string]string{"A=": ""}},
 		"NUL": {Name: "a", Command: "x\x00"},
 	} {
 		if _, err := New(o); fault.CodeOf(err) != fault.BadRequest {

@@ -25,29 +25,27 @@ const relistPause = 250 * time.Millisecond
 // supervise keeps the server going until the source is closed. idle: its tools are known, and it is not started before
 // it is called.
 func (s *Source) supervise(idle bool) {
+	if idle {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.wake:
+		}
+		s.setStatus(steps.Status{State: steps.StateStarting})
+	}
 	failures, legacy := 0, false
 	for s.ctx.Err() == nil {
-		if idle {
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-s.wake:
-			}
-			s.setStatus(steps.Status{State: steps.StateStarting})
-		}
 		n, tools, f, silent := s.start(legacy)
 		if f != nil {
 			legacy = legacy != silent // a server that says nothing may know the older greeting only, or the newer
 			failures++
 			s.failed(f)
-			idle = false
 			s.rest(f, failures)
 			continue
 		}
 		begun := time.Now()
-		if idle = s.attend(n, tools); idle || s.ctx.Err() != nil {
-			failures = 0
-			continue
+		if s.attend(n, tools); s.ctx.Err() != nil {
+			return
 		}
 		if time.Since(begun) >= healthyAfter {
 			failures = 0
@@ -108,37 +106,25 @@ func backoff(failures int) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// attend offers a session until it ends, and leaves nothing of it. It tells whether the session was stopped because
-// nobody used it.
-func (s *Source) attend(n *session, tools []tool) (idle bool) {
+// attend offers a session until it ends, and leaves nothing of it.
+func (s *Source) attend(n *session, tools []tool) {
 	n.offered = true
 	s.take(n, tools)
 	defer n.close()
 	defer s.drop(n)
-	unused := time.NewTimer(s.options.IdleStop)
-	defer unused.Stop()
-	if s.options.IdleStop == 0 {
-		unused.Stop()
-	}
 	relist := s.relist
 	pause := time.NewTimer(relistPause)
 	defer pause.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
-			return false
+			return
 		case <-n.ctx.Done():
-			return false
+			return
 		case <-n.suspect:
 			if s.dropIf(n, func() bool { return n.calls == 0 }) {
-				return false
+				return
 			}
-		case <-unused.C:
-			if s.dropIf(n, func() bool { return n.calls == 0 && time.Since(n.used) >= s.options.IdleStop }) {
-				s.setStatus(steps.Status{State: steps.StateIdle})
-				return true
-			}
-			unused.Reset(s.unusedFor(n))
 		case <-relist:
 			relist = nil
 			s.listAgain(n)
@@ -147,16 +133,6 @@ func (s *Source) attend(n *session, tools []tool) (idle bool) {
 			relist = s.relist
 		}
 	}
-}
-
-// unusedFor is how long it is, at least, until the session may be stopped.
-func (s *Source) unusedFor(n *session) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n.calls > 0 {
-		return s.options.IdleStop
-	}
-	return max(s.options.IdleStop-time.Since(n.used), time.Millisecond)
 }
 
 // take makes a session the one that calls use.

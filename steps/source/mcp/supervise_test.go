@@ -253,30 +253,3 @@ func TestStartDeadline(t *testing.T) {
 		}
 	})
 }
-
-func TestIdleStopInFalseTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := openInMemory(t, Options{IdleStop: 10 * time.Minute})
-		m.open()
-		defer func() { _ = m.Close() }()
-		put := &tool{name: "put", function: "shelf.put"}
-		for range 5 {
-			time.Sleep(9 * time.Minute)
-			if _, err := m.call(t.Context(), put, []byte(`{"name":"a"}`)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(m.starts()) != 1 {
-			t.Fatalf("%d starts though it was used", len(m.starts()))
-		}
-		time.Sleep(11 * time.Minute)
-		synctest.Wait()
-		if m.Status().State != steps.StateIdle || len(m.Functions()) == 0 {
-			t.Fatalf("%+v", m.Status())
-		}
-		if _, err := m.call(t.Context(), put, []byte(`{"name":"a"}`)); err != nil || len(m.starts()) != 2 {
-			t.Errorf("%v, %d starts", err, len(m.starts()))
-		}
-	})
-}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// The tags of a field say how it is read:
+//
+//	yaml      its key
+//	also      further keys that mean the same, as other programs write them
+//	validate  the bounds of the value
+//	expand    that ${VAR} is filled in, and what the values are (expand.go)
+//	list      that a list in the place of the struct stands for this field
+//	scalars   that numbers and booleans are taken for strings, as written
+//	secret    that what stands there is never shown
+
+// structTable is what the tags of a struct's fields say.
+type structTable struct {
+	fields []fieldTable
+	keys   []string       // all keys, in the order of the fields
+	byKey  map[string]int // the field of a key
+	list   int            // the field that a list in the place of the struct stands for; -1: none
+}
+
+// fieldTable is what the tags of one field say.
+type fieldTable struct {
+	key, rule, expand string
+	scalars           bool
+}
+
+// tables are the tables of all structs of a configuration. They drive the decoder, its checks, and the filling in of variables.
+//
+// hiddenKeys are all keys of a configuration. The value of a true one may be secret, whatever its name is; that of a false one is
+// no secret, though its name may look like a secret's.
+var tables, hiddenKeys = makeTables()
+
+func makeTables() (map[reflect.Type]*structTable, map[string]bool) {
+	m := tableMaker{map[reflect.Type]*structTable{}, map[string]bool{}}
+	m.add(reflect.TypeFor[Config]())
+	return m.tables, m.hidden
+}
+
+type tableMaker struct {
+	tables map[reflect.Type]*structTable
+	hidden map[string]bool
+}
+
+// add adds the table of a struct, and those of the structs in it. It reports whether one of their fields is a credential.
+func (m *tableMaker) add(t reflect.Type) (credential bool) {
+	table := &structTable{byKey: map[string]int{}, list: -1}
+	m.tables[t] = table
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		one := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != ""}
+		table.fields = append(table.fields, one)
+		if tag.Get("list") != "" {
+			table.list = i
+		}
+		hidden := tag.Get("secret") != ""
+		switch one.expand {
+		case "credential":
+			hidden, credential = true, true
+		case "arguments", "env", "headers", "ownHeaders":
+			hidden = true
+		}
+		if inner := structIn(t.Field(i).Type); inner != nil {
+			hidden = m.add(inner) || hidden
+		}
+		for _, key := range append([]string{one.key}, strings.Fields(tag.Get("also"))...) {
+			table.keys = append(table.keys, key)
+			table.byKey[key] = i
+			m.hidden[key] = m.hidden[key] || hidden
+		}
+	}
+	return credential
+}
+
+// structIn returns the struct that a field is, points to or lists; nil if there is none.
+func structIn(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	if entry, named := t.FieldByName("Config"); named {
+		return entry.Type
+	}
+	return t
+}

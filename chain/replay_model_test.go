@@ -66,7 +66,7 @@ func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, tape
 	}
 	var file bytes.Buffer
 	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configured})
-	e := engineFor(t, registry.Scrub(scrubber).Observe(recorder.Observe), recorder.Functions)
+	e := engineFor(t, registry.Observe(recorder.Observe), recorder.Functions)
 	answer = answerOf(t.Context(), e, request)
 	if err := recorder.Err(); err != nil {
 		t.Fatal(err)

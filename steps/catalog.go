@@ -115,7 +115,7 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 	if c.base, err = NewRegistry(nil, &registry); err != nil {
 		return nil, err
 	}
-	c.current, err = c.wrap(c.base)
+	c.current, err = c.options.Wrap(c.base)
 	return c, err
 }
 
@@ -229,7 +229,7 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.wrap(base)
+		current, err = c.options.Wrap(base)
 	}
 	if err != nil {
 		c.warn(err)
@@ -237,10 +237,6 @@ func (c *Catalog) Registry() *Registry {
 	}
 	c.base, c.current = base, current
 	return current
-}
-
-func (c *Catalog) wrap(r *Registry) (*Registry, error) {
-	return c.options.Wrap(r.Scrub(c.options.Scrubber))
 }
 
 // warn gives a warning, once.

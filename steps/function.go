@@ -175,8 +175,8 @@ func (s *Spec) Matches(pattern string) bool {
 	return Fits(pattern, s.Name) || s.Path != "" && Fits(pattern, s.Path)
 }
 
-// MatchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
-func (s *Spec) MatchesReading(pattern string) bool {
+// matchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
+func (s *Spec) matchesReading(pattern string) bool {
 	return slices.ContainsFunc(s.Readings, func(path string) bool { return Fits(pattern, path) })
 }
 

@@ -55,30 +55,21 @@ func scrubAttendant(ctx context.Context, s Scrubber) context.Context {
 	return WithAttendant(ctx, &a)
 }
 
-// Scrub returns a clone without the secrets that s takes out: in results, errors, what functions tell while they run, and
-// what Entry.Shown gives of arguments. nil: there are none.
-func (r *Registry) Scrub(s Scrubber) *Registry {
+// scrubbed makes a call give nothing with the secrets that s takes out: results, errors, what a function tells while it runs.
+func scrubbed(s Scrubber, call Call) Call {
 	if s == nil {
-		return r
+		return call
 	}
-	scrubbed := r.Wrap(func(_ *Spec, call Call) Call {
-		return func(ctx context.Context, args []byte) ([]byte, error) {
-			result, err := call(scrubAttendant(ctx, s), args)
-			if err == nil {
-				return s.JSON(result), nil
-			}
-			if f, ok := fault.As(err); ok {
-				return nil, ScrubFault(s, f)
-			}
-			return nil, err
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		result, err := call(scrubAttendant(ctx, s), args)
+		if err == nil {
+			return s.JSON(result), nil
 		}
-	})
-	for _, entry := range scrubbed.entries {
-		if entry != nil {
-			entry.scrubber = s // Wrap has made these anew
+		if f, ok := fault.As(err); ok {
+			return nil, ScrubFault(s, f)
 		}
+		return nil, err
 	}
-	return scrubbed
 }
 
 // Shown gives the arguments of a call as traces, recordings and logs may show them.

@@ -180,7 +180,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 		case fn.Matches(one.Pattern):
 			s.mark(one)
 			c.fill(&one.Setting)
-		case one.restricts != nil && fn.MatchesReading(one.Pattern):
+		case one.restricts != nil && fn.matchesReading(one.Pattern):
 			s.mark(one)
 			c.restrict(*one.restricts, &least)
 		}

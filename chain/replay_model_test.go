@@ -191,7 +191,7 @@ func repeating(effect steps.Effect) steps.Call {
 		case 4:
 			return nil, &fault.Error{Code: fault.Unavailable, Message: "gone", Outcome: fault.SentUnknown}
 		}
-		if tell := steps.AttendantOf(ctx).Status; tell != nil {
+		if tell := steps.CallbacksOf(ctx).Status; tell != nil {
 			tell(201)
 		}
 		return fmt.Appendf(nil, `{"id":%d,"note":"a\u00e9\/b production","items":[{"id":1,"v":1.10},{"id":2}],"again":%s}`, id, args), nil

@@ -33,9 +33,9 @@ func scrubFunction(s Scrubber, fn Function) Function {
 	return fn
 }
 
-// scrubAttendant returns a context whose attendant is told nothing of the secrets.
-func scrubAttendant(ctx context.Context, s Scrubber) context.Context {
-	a := *AttendantOf(ctx)
+// scrubCallbacks returns a context whose callbacks are given nothing of the secrets.
+func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
+	a := *CallbacksOf(ctx)
 	if a.Progress == nil && a.Log == nil && a.Verbatim == nil {
 		return ctx
 	}
@@ -52,7 +52,7 @@ func scrubAttendant(ctx context.Context, s Scrubber) context.Context {
 			log(ctx, level, s.Text(logger), s.JSON(data))
 		}
 	}
-	return WithAttendant(ctx, &a)
+	return WithCallbacks(ctx, &a)
 }
 
 // scrubbed makes a call give nothing with the secrets that s takes out: results, errors, what a function tells while it runs.
@@ -61,7 +61,7 @@ func scrubbed(s Scrubber, call Call) Call {
 		return call
 	}
 	return func(ctx context.Context, args []byte) ([]byte, error) {
-		result, err := call(scrubAttendant(ctx, s), args)
+		result, err := call(scrubCallbacks(ctx, s), args)
 		if err == nil {
 			return s.JSON(result), nil
 		}

@@ -14,8 +14,8 @@ func TestScrubbedCalls(t *testing.T) {
 	t.Parallel()
 	const hidden = "hunter2hunter"
 	fn := Function{Spec: Spec{Name: "a.echo"}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
-		AttendantOf(ctx).Progress(ctx, 1, 2, "with "+hidden)
-		AttendantOf(ctx).Log(ctx, "info", hidden, []byte(`{"s":"`+hidden+`"}`))
+		CallbacksOf(ctx).Progress(ctx, 1, 2, "with "+hidden)
+		CallbacksOf(ctx).Log(ctx, "info", hidden, []byte(`{"s":"`+hidden+`"}`))
 		if string(args) == `{"fail":true}` {
 			f := fault.New(fault.FunctionFailed, "401 for %s", hidden)
 			f.Body = []byte(`{"token":"hunter2hunter"}`)
@@ -29,7 +29,7 @@ func TestScrubbedCalls(t *testing.T) {
 	}
 	entry, _ := r.Resolve("a.echo")
 	var told []string
-	ctx := WithAttendant(t.Context(), &Attendant{
+	ctx := WithCallbacks(t.Context(), &Callbacks{
 		Progress: func(_ context.Context, _, _ float64, message string) { told = append(told, message) },
 		Log:      func(_ context.Context, _, logger string, data []byte) { told = append(told, logger, string(data)) },
 	})

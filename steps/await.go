@@ -15,7 +15,7 @@ func (c *Catalog) settings() *Settings { return c.options.Settings }
 
 func (v *View) settings() *Settings { return v.catalog.options.Settings }
 
-// Pending tells whether a function of this name, which is not there, may still come: a source is starting, unless the name
+// Pending reports whether a function of this name, which is not there, may still come: a source is starting, unless the name
 // begins with that of a source which is not.
 func Pending(p Provider, name string) bool {
 	c, ok := p.(sourced)
@@ -36,7 +36,7 @@ func Pending(p Provider, name string) bool {
 	return starting && !named
 }
 
-// Qualified tells whether a name begins with that of a source: no other can have a function of this name.
+// Qualified reports whether a name begins with that of a source: no other can have a function of this name.
 func Qualified(p Provider, name string) bool {
 	c, ok := p.(sourced)
 	if !ok {

@@ -79,7 +79,7 @@ type member struct {
 	names  map[string]bool // of those in the registry; replaced, never changed
 }
 
-// moved tells whether a live source is in another state than when it was asked for its functions last: its word that it
+// moved reports whether a live source is in another state than when it was asked for its functions last: its word that it
 // has changed may still be on the way, and who sees it ready must find its functions.
 func (m *member) moved() bool {
 	if m.live == nil {
@@ -203,7 +203,7 @@ func (c *Catalog) Absent() []string {
 
 func isThere(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
 
-// beginsWith tells whether a function's name, in any of its spellings, begins with a source's.
+// beginsWith reports whether a function's name, in any of its spellings, begins with a source's.
 func beginsWith(name, source string) bool {
 	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
 		return false

@@ -157,7 +157,7 @@ type Spec struct {
 	Redact func(args []byte, hide func(value []byte) []byte) []byte
 }
 
-// Repeatable tells whether a call may be made again by itself after a failure: it reads, or is declared idempotent.
+// Repeatable reports whether a call may be made again by itself after a failure: it reads, or is declared idempotent.
 func (s *Spec) Repeatable() bool { return s.Effect == Read || s.Idempotent }
 
 // Source is the part of the name before its first dot: the source that offers the function. A name without a dot has

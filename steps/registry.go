@@ -157,7 +157,7 @@ func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result 
 	return r.with(func(e *Entry) { e.observers = append(slices.Clone(e.observers), o) })
 }
 
-// Hides tells whether the name, whatever its case and separators, is that of a function which this view has not, but
+// Hides reports whether the name, whatever its case and separators, is that of a function which this view has not, but
 // the registry that it was made of has.
 func (r *Registry) Hides(name string) bool {
 	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
@@ -195,7 +195,7 @@ func (r *Registry) All() []*Entry {
 	return all
 }
 
-// Has tells whether this view has a function of exactly that name.
+// Has reports whether this view has a function of exactly that name.
 func (r *Registry) Has(name string) bool {
 	i, ok := r.index.exact[name]
 	return ok && r.entries[i] != nil
@@ -204,7 +204,7 @@ func (r *Registry) Has(name string) bool {
 // Len is the number of functions in this view.
 func (r *Registry) Len() int { return r.length }
 
-// isObject tells whether arguments are a JSON object.
+// isObject reports whether arguments are a JSON object.
 func isObject(args []byte) bool {
 	compact, f := schema.CompactWithin(args, schema.MaxArgumentsDepth)
 	return f == nil && compact[0] == '{'

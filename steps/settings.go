@@ -75,7 +75,7 @@ func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 	return s, faults
 }
 
-// Fits tells whether a function's name fits a pattern: each * of the pattern stands for any characters, dots included, or
+// Fits reports whether a function's name fits a pattern: each * of the pattern stands for any characters, dots included, or
 // none, each ? for one. It takes no memory, and at most the product of both lengths in time.
 func Fits(pattern, name string) bool {
 	star, rest := -1, 0 // the last * so far, and what of the name comes after that which it stands for

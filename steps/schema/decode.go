@@ -86,7 +86,7 @@ func decodeObject(d *jsontext.Decoder) (any, error) {
 	return object, err
 }
 
-// tooLong tells whether a number has too many digits to be compared.
+// tooLong reports whether a number has too many digits to be compared.
 func tooLong(number string) bool {
 	if len(number) > maxDigits {
 		return true

@@ -109,12 +109,12 @@ func takeLimit(into **float64, value gjson.Result) bool {
 	return true
 }
 
-// isInteger tells whether a value is a number without a fraction or an exponent.
+// isInteger reports whether a value is a number without a fraction or an exponent.
 func isInteger(value gjson.Result) bool {
 	return value.Type == gjson.Number && strings.Trim(strings.TrimPrefix(value.Raw, "-"), "0123456789") == ""
 }
 
-// accepts tells whether a value certainly fits the schema, and has no key twice.
+// accepts reports whether a value certainly fits the schema, and has no key twice.
 func (p *plain) accepts(value gjson.Result) bool {
 	if p.types != noType && p.types&exactType(value) == 0 {
 		return false

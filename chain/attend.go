@@ -48,15 +48,15 @@ func (s *exchange) allNamed(functions *steps.Registry, list []step) bool {
 // attend gives functions what they may use beside their arguments: the store of large results, and the count of what the
 // call cache answered.
 func (r *run) attend(ctx context.Context) context.Context {
-	r.attendant.Cached = func() { r.cached.Add(1) }
+	r.callbacks.Cached = func() { r.cached.Add(1) }
 	if r.results != nil {
-		r.attendant.Keep = r.keepFor
+		r.callbacks.Keep = r.keepFor
 	}
-	r.attendant.Functions, r.attendant.Caller = r.view, r.owner
+	r.callbacks.Functions, r.callbacks.Caller = r.view, r.owner
 	if r.o.Rung != nil && steps.SessionOf(ctx) == nil {
 		ctx = steps.WithSession(ctx, &steps.Session{}) // of the chain alone
 	}
-	return steps.WithAttendant(ctx, &r.attendant)
+	return steps.WithCallbacks(ctx, &r.callbacks)
 }
 
 func (r *run) keepFor(ctx context.Context, value []byte) (token string, err error) {
@@ -72,12 +72,12 @@ func (l *loop) attended(ctx context.Context, number int) context.Context {
 	if l.plan != r.plan || !r.listens && !lean {
 		return ctx
 	}
-	a, name := r.attendant, l.plan.steps[number].name()
+	a, name := r.callbacks, l.plan.steps[number].name()
 	if lean {
 		a.Status = func(code int) { r.httpStatus.Store(int32(code)) }
 	}
 	if !r.listens {
-		return steps.WithAttendant(ctx, &a)
+		return steps.WithCallbacks(ctx, &a)
 	}
 	a.Progress = func(_ context.Context, done, total float64, message string) {
 		r.tell(func() {
@@ -93,7 +93,7 @@ func (l *loop) attended(ctx context.Context, number int) context.Context {
 			}
 		})
 	}
-	return steps.WithAttendant(ctx, &a)
+	return steps.WithCallbacks(ctx, &a)
 }
 
 // tell calls the door, unless the chain has ended: one call at a time. A door that panics is told nothing more; it is

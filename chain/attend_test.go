@@ -158,7 +158,7 @@ func TestSourcesThatComeBack(t *testing.T) {
 func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 	t.Parallel()
 	tells := func(ctx context.Context, _ []byte) ([]byte, error) {
-		a := steps.AttendantOf(ctx)
+		a := steps.CallbacksOf(ctx)
 		a.Progress(ctx, 1, 4, "a quarter")
 		a.Log(ctx, "warning", "disk", []byte(`{"free":7}`))
 		return []byte(`1`), nil
@@ -189,7 +189,7 @@ func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 	}
 	// Without a door that listens there is nobody to tell.
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
-		return fmt.Appendf(nil, "%t", steps.AttendantOf(ctx).Progress == nil && steps.AttendantOf(ctx).Log == nil), nil
+		return fmt.Appendf(nil, "%t", steps.CallbacksOf(ctx).Progress == nil && steps.CallbacksOf(ctx).Log == nil), nil
 	}
 	r, _ = steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.get"}, Call: silent}}, nil)
 	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"}],"lite":true}`), &chain.Caller{Functions: r}); string(a.JSON) != "true" {
@@ -200,7 +200,7 @@ func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
 	t.Parallel()
 	keeps := func(ctx context.Context, _ []byte) ([]byte, error) {
-		token, err := steps.AttendantOf(ctx).Keep(ctx, []byte(`{"data":"AAAA"}`))
+		token, err := steps.CallbacksOf(ctx).Keep(ctx, []byte(`{"data":"AAAA"}`))
 		return fmt.Appendf(nil, `{"continuation_token":%q}`, token), err
 	}
 	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keeps}}, nil)
@@ -239,7 +239,7 @@ func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
 func TestCachedAndOutcomeAreTold(t *testing.T) {
 	t.Parallel()
 	cached := func(ctx context.Context, _ []byte) ([]byte, error) {
-		steps.AttendantOf(ctx).Cached()
+		steps.CallbacksOf(ctx).Cached()
 		return []byte(`1`), nil
 	}
 	breaks := func(context.Context, []byte) ([]byte, error) {

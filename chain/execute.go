@@ -43,7 +43,7 @@ type run struct {
 
 	parent context.Context // the caller's, without the chain's own deadline
 
-	attendant steps.Attendant // of all calls
+	callbacks steps.Callbacks // of all calls
 	listens   bool            // the door wants progress or logs
 	telling   sync.Mutex      // guards ended, and the door's functions
 	ended     int             // steps of the outermost chain

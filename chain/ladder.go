@@ -73,9 +73,9 @@ func (l *loop) noting(ctx context.Context, p *plannedStep) context.Context {
 	if !p.rungs.any || p.inline != nil {
 		return ctx
 	}
-	a := *steps.AttendantOf(ctx)
+	a := *steps.CallbacksOf(ctx)
 	a.Warn = func(f *fault.Error) { l.noted.add(f.Under(p.at + "/args")) }
-	return steps.WithAttendant(ctx, &a)
+	return steps.WithCallbacks(ctx, &a)
 }
 
 func (n *notes) add(f *fault.Error) {

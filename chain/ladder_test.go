@@ -213,7 +213,7 @@ func TestLadderLateWarning(t *testing.T) {
 			Spec: steps.Spec{Name: "code.stubborn", Effect: steps.Read},
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 				defer close(warned)
-				warn := steps.AttendantOf(ctx).Warn
+				warn := steps.CallbacksOf(ctx).Warn
 				warn(fault.New(fault.BadRequest, "in time"))
 				time.Sleep(time.Minute)
 				warn(fault.New(fault.BadRequest, "too late"))

@@ -71,7 +71,7 @@ type Options struct {
 
 	// Rung places functions on a ladder from cheap, 0, to costly; below 0: the function is on none. Steps of different rungs
 	// run in the order written, and so do the elements of a forEach over several rungs, so that what is decided of a call does
-	// not depend on which of them is faster; and what functions warn of (Warn of steps.Attendant) stands among the answer's
+	// not depend on which of them is faster; and what functions warn of (Warn of steps.Callbacks) stands among the answer's
 	// warnings. nil: there is no ladder.
 	Rung func(*steps.Entry) int
 

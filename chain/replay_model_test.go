@@ -66,7 +66,7 @@ func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, tape
 	}
 	var file bytes.Buffer
 	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configured})
-	e := engineFor(t, registry.Scrub(scrubber).Observe(recorder.Observe), recorder.Functions)
+	e := engineFor(t, registry.Observe(recorder.Observe), recorder.Functions)
 	answer = answerOf(t.Context(), e, request)
 	if err := recorder.Err(); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func repeating(effect steps.Effect) steps.Call {
 		case 4:
 			return nil, &fault.Error{Code: fault.Unavailable, Message: "gone", Outcome: fault.SentUnknown}
 		}
-		if tell := steps.AttendantOf(ctx).Status; tell != nil {
+		if tell := steps.CallbacksOf(ctx).Status; tell != nil {
 			tell(201)
 		}
 		return fmt.Appendf(nil, `{"id":%d,"note":"a\u00e9\/b production","items":[{"id":1,"v":1.10},{"id":2}],"again":%s}`, id, args), nil

@@ -178,7 +178,7 @@ func TestLeanStatus(t *testing.T) {
 	told := answering(steps.Spec{Name: "web.create", EffectDeclared: true})
 	call := told.Call
 	told.Call = func(ctx context.Context, args []byte) ([]byte, error) {
-		if tell := steps.AttendantOf(ctx).Status; tell != nil {
+		if tell := steps.CallbacksOf(ctx).Status; tell != nil {
 			tell(201)
 		}
 		return call(ctx, args)

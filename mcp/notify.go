@@ -188,7 +188,7 @@ func stepText(p chain.Progress) string {
 }
 
 // attend has a function that is called without a chain tell what it has to tell. It may do so at any time.
-func (t *teller) attend(a *steps.Attendant) {
+func (t *teller) attend(a *steps.Callbacks) {
 	if t == nil {
 		return
 	}

@@ -138,9 +138,9 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	}
 	ctx = c.links().within(ctx, beside(c.request))
 	var raw []byte
-	attendant := &steps.Attendant{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
-	c.told.attend(attendant)
-	value, err := entry.Call(steps.WithAttendant(ctx, attendant), args)
+	callbacks := &steps.Callbacks{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
+	c.told.attend(callbacks)
+	value, err := entry.Call(steps.WithCallbacks(ctx, callbacks), args)
 	f, _ := fault.As(err)
 	observed(&chain.Ended{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
 	if c.mayPass(raw, err) && handOver(c.ctx, raw, err) {

@@ -5,24 +5,25 @@ import (
 	"slices"
 )
 
-// Pending tells whether a function of this name, which is not there, may still come: a source is starting, unless the name
-// begins with that of a source which is not.
-func Pending(p Provider, name string) bool {
-	if c, ok := p.(interface{ pending(name string) bool }); ok {
-		return c.pending(name)
-	}
-	return p.Starting() != nil
+// sourced is a provider that knows its sources.
+type sourced interface {
+	Sources() []SourceInfo
+	settings() *Settings
 }
-
-func (c *Catalog) pending(name string) bool { return c.settings().pending(name, c.Sources()) }
-
-func (v *View) pending(name string) bool { return v.catalog.settings().pending(name, v.Sources()) }
 
 func (c *Catalog) settings() *Settings { return c.options.Settings }
 
-func (s *Settings) pending(name string, sources []SourceInfo) bool {
-	original, starting, named := s.renamed(name), false, false
-	for _, source := range sources {
+func (v *View) settings() *Settings { return v.catalog.options.Settings }
+
+// Pending reports whether a function of this name, which is not there, may still come: a source is starting, unless the name
+// begins with that of a source which is not.
+func Pending(p Provider, name string) bool {
+	c, ok := p.(sourced)
+	if !ok {
+		return p.Starting() != nil
+	}
+	original, starting, named := c.settings().renamed(name), false, false
+	for _, source := range c.Sources() {
 		now := source.State == StateStarting
 		if beginsWith(name, source.Name) || beginsWith(original, source.Name) {
 			if now {
@@ -35,19 +36,14 @@ func (s *Settings) pending(name string, sources []SourceInfo) bool {
 	return starting && !named
 }
 
-// Qualified tells whether a name begins with that of a source: no other can have a function of this name.
+// Qualified reports whether a name begins with that of a source: no other can have a function of this name.
 func Qualified(p Provider, name string) bool {
-	c, ok := p.(interface{ qualified(name string) bool })
-	return ok && c.qualified(name)
-}
-
-func (c *Catalog) qualified(name string) bool { return c.settings().qualified(name, c.Sources()) }
-
-func (v *View) qualified(name string) bool { return v.catalog.settings().qualified(name, v.Sources()) }
-
-func (s *Settings) qualified(name string, sources []SourceInfo) bool {
-	original := s.renamed(name)
-	return slices.ContainsFunc(sources, func(source SourceInfo) bool {
+	c, ok := p.(sourced)
+	if !ok {
+		return false
+	}
+	original := c.settings().renamed(name)
+	return slices.ContainsFunc(c.Sources(), func(source SourceInfo) bool {
 		return beginsWith(name, source.Name) || beginsWith(original, source.Name)
 	})
 }

@@ -79,7 +79,7 @@ type member struct {
 	names  map[string]bool // of those in the registry; replaced, never changed
 }
 
-// moved tells whether a live source is in another state than when it was asked for its functions last: its word that it
+// moved reports whether a live source is in another state than when it was asked for its functions last: its word that it
 // has changed may still be on the way, and who sees it ready must find its functions.
 func (m *member) moved() bool {
 	if m.live == nil {
@@ -115,7 +115,7 @@ func NewCatalog(o *CatalogOptions) (*Catalog, error) {
 	if c.base, err = NewRegistry(nil, &registry); err != nil {
 		return nil, err
 	}
-	c.current, err = c.wrap(c.base)
+	c.current, err = c.options.Wrap(c.base)
 	return c, err
 }
 
@@ -203,7 +203,7 @@ func (c *Catalog) Absent() []string {
 
 func isThere(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
 
-// beginsWith tells whether a function's name, in any of its spellings, begins with a source's.
+// beginsWith reports whether a function's name, in any of its spellings, begins with a source's.
 func beginsWith(name, source string) bool {
 	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
 		return false
@@ -229,7 +229,7 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.wrap(base)
+		current, err = c.options.Wrap(base)
 	}
 	if err != nil {
 		c.warn(err)
@@ -237,10 +237,6 @@ func (c *Catalog) Registry() *Registry {
 	}
 	c.base, c.current = base, current
 	return current
-}
-
-func (c *Catalog) wrap(r *Registry) (*Registry, error) {
-	return c.options.Wrap(r.Scrub(c.options.Scrubber))
 }
 
 // warn gives a warning, once.

@@ -58,7 +58,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		o.Warn(named(&spec, odd))
 	}
 	c.signature = sync.OnceValue(func() string { return schema.Signature(spec.Name, spec.Input, ": ", spec.Output) })
-	return &Entry{compiled: c, call: c.guard(fn.Call)}
+	return &Entry{compiled: c, call: scrubbed(o.Scrubber, c.guard(fn.Call)), scrubber: o.Scrubber}
 }
 
 // withoutSecrets is the defaults of a function as its schema may show them.

@@ -156,7 +156,7 @@ type Spec struct {
 	Redact func(args []byte, hide func(value []byte) []byte) []byte
 }
 
-// Repeatable tells whether a call may be made again by itself after a failure: it reads, or is declared idempotent.
+// Repeatable reports whether a call may be made again by itself after a failure: it reads, or is declared idempotent.
 func (s *Spec) Repeatable() bool { return s.Effect == Read || s.Idempotent }
 
 // Source is the part of the name before its first dot: the source that offers the function. A name without a dot has
@@ -174,8 +174,8 @@ func (s *Spec) Matches(pattern string) bool {
 	return Fits(pattern, s.Name) || s.Path != "" && Fits(pattern, s.Path)
 }
 
-// MatchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
-func (s *Spec) MatchesReading(pattern string) bool {
+// matchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
+func (s *Spec) matchesReading(pattern string) bool {
 	return slices.ContainsFunc(s.Readings, func(path string) bool { return Fits(pattern, path) })
 }
 

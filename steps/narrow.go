@@ -110,7 +110,7 @@ func (v *View) showsOf(source SourceInfo, registry *Registry) bool {
 	return false
 }
 
-// HasAll tells whether the caller may use whatever functions a source has or may come to have: also one that destroys, by each
+// HasAll reports whether the caller may use whatever functions a source has or may come to have: also one that destroys, by each
 // setting that could fit it. keep must look at the tier alone.
 func (v *View) HasAll(source string) bool {
 	worst := v.catalog.function(source, Destroy)
@@ -174,7 +174,7 @@ func (c *Catalog) function(source string, effect Effect) *Spec {
 	return &fn.Spec
 }
 
-// HasName tells whether the view has a function of this name, in any case and with any separators.
+// HasName reports whether the view has a function of this name, in any case and with any separators.
 func (r *Registry) HasName(name string) bool {
 	if r.Has(name) {
 		return true

@@ -18,7 +18,8 @@ type RegistryOptions struct {
 	// -1: no bound.
 	MaxResultBytes int64
 
-	// Scrubber takes secrets out of default arguments where input schemas show them; nil: there are none. A catalogue sets it.
+	// Scrubber takes secrets out of results, errors, what functions tell while they run, default arguments in input schemas, and
+	// what Entry.Shown gives; nil: there are none. A catalogue sets it.
 	Scrubber Scrubber
 
 	// Warn gets what is odd but stops nothing: a schema of which a part is not checked (once per function and
@@ -128,50 +129,24 @@ func (r *Registry) View(keep func(*Spec) bool) *Registry {
 // checked and compact; the Call that w is given answers compact JSON within bounds or a coded error, and does not
 // panic; what w's Call answers must be such JSON too. Wrappings add up, the last is the outermost.
 func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
-	wrapped := r.clone()
-	for i, entry := range wrapped.entries {
-		if entry != nil {
-			c := *entry
-			c.call = w(c.spec, c.call)
-			wrapped.entries[i] = &c
-		}
-	}
-	return wrapped
+	return r.with(func(e *Entry) { e.call = w(e.spec, e.call) })
 }
 
 // Rank returns a clone whose functions stand on these rungs of a ladder, by name, and the others on none.
 func (r *Registry) Rank(rungs map[string]int) *Registry {
-	ranked := r.clone()
-	for i, entry := range ranked.entries {
-		if entry == nil {
-			continue
+	return r.with(func(e *Entry) {
+		e.rank = 0
+		if rung, on := rungs[e.spec.Name]; on {
+			e.rank = rung + 1
 		}
-		rung, on := rungs[entry.spec.Name]
-		if !on {
-			rung = -1
-		}
-		if rung+1 != entry.rank {
-			c := *entry
-			c.rank = rung + 1
-			ranked.entries[i] = &c
-		}
-	}
-	return ranked
+	})
 }
 
 // Replace returns a clone whose functions are called through what w makes for each, instead of the functions themselves
 // and of all wrappings: stand-ins, answers from a recording. What they answer is guarded as the functions are: time
 // limits, panics, codes, the bound of a result.
 func (r *Registry) Replace(w func(*Spec) Call) *Registry {
-	replaced := r.clone()
-	for i, entry := range replaced.entries {
-		if entry != nil {
-			c := *entry
-			c.call = c.guard(w(c.spec))
-			replaced.entries[i] = &c
-		}
-	}
-	return replaced
+	return r.with(func(e *Entry) { e.call = e.guard(w(e.spec)) })
 }
 
 // Observe returns a clone that tells o of every call that was made, when its caller gets the answer: args are checked and
@@ -179,18 +154,10 @@ func (r *Registry) Replace(w func(*Spec) Call) *Registry {
 // that was refused or stopped before the function was reached is not told. o must neither change nor keep args and result; it may be called by many goroutines at once, and
 // the call waits for it. Observers add up.
 func (r *Registry) Observe(o func(ctx context.Context, spec *Spec, args, result []byte, err error)) *Registry {
-	observed := r.clone()
-	for i, entry := range observed.entries {
-		if entry != nil {
-			c := *entry
-			c.observers = append(slices.Clone(c.observers), o)
-			observed.entries[i] = &c
-		}
-	}
-	return observed
+	return r.with(func(e *Entry) { e.observers = append(slices.Clone(e.observers), o) })
 }
 
-// Hides tells whether the name, whatever its case and separators, is that of a function which this view has not, but
+// Hides reports whether the name, whatever its case and separators, is that of a function which this view has not, but
 // the registry that it was made of has.
 func (r *Registry) Hides(name string) bool {
 	return slices.ContainsFunc(r.index.spellings()[FoldName(name)], func(s spelling) bool {
@@ -204,6 +171,19 @@ func (r *Registry) clone() *Registry {
 	return &c
 }
 
+// with returns a clone whose entries are copies that change has changed.
+func (r *Registry) with(change func(*Entry)) *Registry {
+	c := r.clone()
+	for i, entry := range c.entries {
+		if entry != nil {
+			own := *entry
+			change(&own)
+			c.entries[i] = &own
+		}
+	}
+	return c
+}
+
 // All returns the functions of this view, sorted by name.
 func (r *Registry) All() []*Entry {
 	all := make([]*Entry, 0, r.length)
@@ -215,7 +195,7 @@ func (r *Registry) All() []*Entry {
 	return all
 }
 
-// Has tells whether this view has a function of exactly that name.
+// Has reports whether this view has a function of exactly that name.
 func (r *Registry) Has(name string) bool {
 	i, ok := r.index.exact[name]
 	return ok && r.entries[i] != nil
@@ -224,7 +204,7 @@ func (r *Registry) Has(name string) bool {
 // Len is the number of functions in this view.
 func (r *Registry) Len() int { return r.length }
 
-// isObject tells whether arguments are a JSON object.
+// isObject reports whether arguments are a JSON object.
 func isObject(args []byte) bool {
 	compact, f := schema.CompactWithin(args, schema.MaxArgumentsDepth)
 	return f == nil && compact[0] == '{'

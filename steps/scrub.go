@@ -33,9 +33,9 @@ func scrubFunction(s Scrubber, fn Function) Function {
 	return fn
 }
 
-// scrubAttendant returns a context whose attendant is told nothing of the secrets.
-func scrubAttendant(ctx context.Context, s Scrubber) context.Context {
-	a := *AttendantOf(ctx)
+// scrubCallbacks returns a context whose callbacks are given nothing of the secrets.
+func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
+	a := *CallbacksOf(ctx)
 	if a.Progress == nil && a.Log == nil && a.Verbatim == nil {
 		return ctx
 	}
@@ -52,33 +52,24 @@ func scrubAttendant(ctx context.Context, s Scrubber) context.Context {
 			log(ctx, level, s.Text(logger), s.JSON(data))
 		}
 	}
-	return WithAttendant(ctx, &a)
+	return WithCallbacks(ctx, &a)
 }
 
-// Scrub returns a clone without the secrets that s takes out: in results, errors, what functions tell while they run, and
-// what Entry.Shown gives of arguments. nil: there are none.
-func (r *Registry) Scrub(s Scrubber) *Registry {
+// scrubbed makes a call give nothing with the secrets that s takes out: results, errors, what a function tells while it runs.
+func scrubbed(s Scrubber, call Call) Call {
 	if s == nil {
-		return r
+		return call
 	}
-	scrubbed := r.Wrap(func(_ *Spec, call Call) Call {
-		return func(ctx context.Context, args []byte) ([]byte, error) {
-			result, err := call(scrubAttendant(ctx, s), args)
-			if err == nil {
-				return s.JSON(result), nil
-			}
-			if f, ok := fault.As(err); ok {
-				return nil, ScrubFault(s, f)
-			}
-			return nil, err
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		result, err := call(scrubCallbacks(ctx, s), args)
+		if err == nil {
+			return s.JSON(result), nil
 		}
-	})
-	for _, entry := range scrubbed.entries {
-		if entry != nil {
-			entry.scrubber = s // Wrap has made these anew
+		if f, ok := fault.As(err); ok {
+			return nil, ScrubFault(s, f)
 		}
+		return nil, err
 	}
-	return scrubbed
 }
 
 // Shown gives the arguments of a call as traces, recordings and logs may show them.

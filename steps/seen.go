@@ -33,18 +33,14 @@ type seenSignature struct {
 // now gives for each, at any time and nil while none is known. Both are asked only of functions without an output schema;
 // now may give nil for one of which nothing is learnt.
 func (r *Registry) Learn(w func(*Spec, Call) (call Call, now func() *Seen)) *Registry {
-	learnt := r.clone()
-	for i, entry := range learnt.entries {
-		if entry == nil || len(entry.spec.Output) > 0 {
-			continue
+	return r.with(func(e *Entry) {
+		if len(e.spec.Output) > 0 {
+			return
 		}
-		if call, now := w(entry.spec, entry.call); now != nil {
-			c := *entry
-			c.call, c.seen = call, &seen{now: now}
-			learnt.entries[i] = &c
+		if call, now := w(e.spec, e.call); now != nil {
+			e.call, e.seen = call, &seen{now: now}
 		}
-	}
-	return learnt
+	})
 }
 
 // Seen is the shape that the function's results had so far; nil where none is known, and for a function that declares an

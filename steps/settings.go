@@ -75,7 +75,7 @@ func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 	return s, faults
 }
 
-// Fits tells whether a function's name fits a pattern: each * of the pattern stands for any characters, dots included, or
+// Fits reports whether a function's name fits a pattern: each * of the pattern stands for any characters, dots included, or
 // none, each ? for one. It takes no memory, and at most the product of both lengths in time.
 func Fits(pattern, name string) bool {
 	star, rest := -1, 0 // the last * so far, and what of the name comes after that which it stands for
@@ -180,7 +180,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 		case fn.Matches(one.Pattern):
 			s.mark(one)
 			c.fill(&one.Setting)
-		case one.restricts != nil && fn.MatchesReading(one.Pattern):
+		case one.restricts != nil && fn.matchesReading(one.Pattern):
 			s.mark(one)
 			c.restrict(*one.restricts, &least)
 		}

@@ -33,7 +33,7 @@ func BenchmarkHit(b *testing.B) {
 	fn, _ := answering(time.Hour)
 	get := raw(New(nil), fn)
 	cached := 0
-	ctx := steps.WithAttendant(b.Context(), &steps.Attendant{Cached: func() { cached++ }})
+	ctx := steps.WithCallbacks(b.Context(), &steps.Callbacks{Cached: func() { cached++ }})
 	args := []byte(benchArgs)
 	if _, err := get(ctx, args); err != nil {
 		b.Fatal(err)
@@ -113,7 +113,7 @@ func TestHitAllocations(t *testing.T) {
 	fn, _ := answering(time.Hour)
 	get := raw(New(nil), fn)
 	args := []byte(benchArgs)
-	ctx := steps.WithAttendant(context.Background(), &steps.Attendant{})
+	ctx := steps.WithCallbacks(context.Background(), &steps.Callbacks{})
 	once := func() {
 		if _, err := get(ctx, args); err != nil {
 			t.Error(err)

@@ -154,7 +154,7 @@ func TestHitIsTheWholeAnswerAndCounted(t *testing.T) {
 	fn.Call = func(context.Context, []byte) ([]byte, error) { return []byte(answer), nil }
 	r := wrapped(t, New(nil), fn)
 	cached := 0
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Cached: func() { cached++ }})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { cached++ }})
 	for i := range 3 {
 		if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != answer || cached != i {
 			t.Errorf("call %d gives %s, %v; %d were cached", i, got, err, cached)

@@ -67,8 +67,8 @@ func (c *flightContext) Deadline() (time.Time, bool) {
 
 // lead makes the call for all who join, and waits for it as they do.
 func (c *Cache) lead(ctx context.Context, f *flight, next steps.Call, args []byte) ([]byte, error) {
-	escort, attendant := newEscort(ctx)
-	detached, cancel := context.WithCancelCause(steps.WithAttendant(context.WithoutCancel(ctx), attendant))
+	escort, callbacks := newEscort(ctx)
+	detached, cancel := context.WithCancelCause(steps.WithCallbacks(context.WithoutCancel(ctx), callbacks))
 	f.cancel, f.escort = cancel, escort // read by the flight, and by the last who leaves: not before this one
 	args = slices.Clone(args)           // the first caller may leave, and change its own
 	go c.fly(&flightContext{detached, f}, f, next, args)
@@ -159,19 +159,19 @@ func (c *Cache) leave(ctx context.Context, f *flight) bool {
 	return true
 }
 
-// escort stands between a flight and its first caller's attendant, which must not be used once that caller has left.
+// escort stands between a flight and its first caller's callbacks, which must not be used once that caller has left.
 type escort struct {
 	ctx      context.Context // the first caller's
 	personal atomic.Bool
 
-	mu   sync.RWMutex // held for reading while the attendant is used
+	mu   sync.RWMutex // held for reading while the callbacks are used
 	left bool
 }
 
-// newEscort gives the attendant for a flight that ctx leads.
-func newEscort(ctx context.Context) (*escort, *steps.Attendant) {
-	e, own := &escort{ctx: ctx}, steps.AttendantOf(ctx)
-	guarded := &steps.Attendant{}
+// newEscort gives the callbacks for a flight that ctx leads.
+func newEscort(ctx context.Context) (*escort, *steps.Callbacks) {
+	e, own := &escort{ctx: ctx}, steps.CallbacksOf(ctx)
+	guarded := &steps.Callbacks{}
 	if own.Keep != nil {
 		guarded.Keep = func(_ context.Context, value []byte) (token string, err error) {
 			e.personal.Store(true)

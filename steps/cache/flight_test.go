@@ -51,7 +51,7 @@ func (who caller) call(t *testing.T, r *steps.Registry, i int) {
 		ctx, cancel = context.WithTimeout(ctx, who.timeout)
 		defer cancel()
 	}
-	got, err := tryCall(steps.WithAttendant(ctx, &steps.Attendant{Cached: func() { cached = true }}), r, "s.get", "{}")
+	got, err := tryCall(steps.WithCallbacks(ctx, &steps.Callbacks{Cached: func() { cached = true }}), r, "s.get", "{}")
 	if err != nil {
 		got = string(fault.CodeOf(err))
 	}
@@ -181,7 +181,7 @@ func TestErrorIsGivenToAll(t *testing.T) {
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
-				ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Cached: func() { t.Error("an error is counted as cached") }})
+				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { t.Error("an error is counted as cached") }})
 				if _, err := tryCall(ctx, r, "s.get", "{}"); fault.CodeOf(err) != fault.Denied {
 					t.Error(err)
 				}
@@ -239,7 +239,7 @@ func TestAttendantIsTheFirstCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fn, _ := counted("s.get")
 		fn.Call = func(ctx context.Context, _ []byte) ([]byte, error) {
-			a := steps.AttendantOf(ctx)
+			a := steps.CallbacksOf(ctx)
 			for i := range 4 {
 				a.Progress(ctx, float64(i), 4, "")
 				a.Log(ctx, "info", "", []byte("1"))
@@ -262,7 +262,7 @@ func TestAttendantIsTheFirstCallers(t *testing.T) {
 					}
 					heard[i].Add(1)
 				}
-				ctx = steps.WithAttendant(ctx, &steps.Attendant{
+				ctx = steps.WithCallbacks(ctx, &steps.Callbacks{
 					Progress: func(ctx context.Context, _, _ float64, _ string) { listen(ctx) },
 					Log:      func(ctx context.Context, _, _ string, _ []byte) { listen(ctx) },
 				})
@@ -291,7 +291,7 @@ func TestStoredValueIsPersonal(t *testing.T) {
 			calls.Add(1)
 			time.Sleep(time.Second)
 			token := "none"
-			if keep := steps.AttendantOf(ctx).Keep; keep != nil {
+			if keep := steps.CallbacksOf(ctx).Keep; keep != nil {
 				var err error
 				if token, err = keep(ctx, []byte("1")); err != nil {
 					return nil, err
@@ -305,7 +305,7 @@ func TestStoredValueIsPersonal(t *testing.T) {
 		for i := range 3 {
 			all.Go(func() {
 				own := fmt.Sprint("token", i)
-				ctx := steps.WithAttendant(t.Context(), &steps.Attendant{
+				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{
 					Keep:   func(context.Context, []byte) (string, error) { return own, nil },
 					Cached: func() { t.Error("a personal answer is counted as cached") },
 				})
@@ -326,7 +326,7 @@ func TestStoredValueIsPersonal(t *testing.T) {
 		if calls.Load() != 7 {
 			t.Errorf("%d calls", calls.Load())
 		}
-		ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Keep: func(context.Context, []byte) (string, error) { return "own", nil }})
+		ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) { return "own", nil }})
 		if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"own"` {
 			t.Errorf("with a store: %s, %v", got, err)
 		}

@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 		}
 		c := New(&Options{MaxEntries: rapid.SampledFrom([]int{2, 8, 1000}).Draw(t, "entries")})
 		through := c.Wrap(direct)
-		ctx := steps.WithAttendant(context.Background(), &steps.Attendant{Cached: func() { cached.Add(1) }})
+		ctx := steps.WithCallbacks(context.Background(), &steps.Callbacks{Cached: func() { cached.Add(1) }})
 		for range rapid.IntRange(1, 200).Draw(t, "calls") {
 			fn := rapid.SampledFrom(fns).Draw(t, "fn")
 			args := fmt.Sprintf(`{"id":%d}`, rapid.IntRange(0, 3).Draw(t, "id"))
@@ -125,7 +125,7 @@ func TestStress(t *testing.T) {
 	}
 	c := New(&Options{MaxEntries: resources - 1})
 	r := wrapped(t, c, fns...)
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Cached: func() { cached.Add(1) }})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { cached.Add(1) }})
 	work := func(ctx context.Context) {
 		i := rand.IntN(resources)
 		if rand.IntN(12) == 0 {

@@ -35,8 +35,8 @@ func (r *read) fresh(now time.Time, ttl time.Duration) bool {
 // reading makes the call of a function that is cached.
 func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
-		attendant := steps.AttendantOf(ctx)
-		k, ok := f.key(args, attendant.Keep != nil)
+		callbacks := steps.CallbacksOf(ctx)
+		k, ok := f.key(args, callbacks.Keep != nil)
 		if !ok || steps.IsPrivate(ctx, f.source) {
 			return next(ctx, args)
 		}
@@ -63,8 +63,8 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 			}
 			answer = o.answer
 		}
-		if attendant.Cached != nil {
-			attendant.Cached()
+		if callbacks.Cached != nil {
+			callbacks.Cached()
 		}
 		return answer, nil
 	}

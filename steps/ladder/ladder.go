@@ -16,7 +16,7 @@ type Mode uint8
 // The modes.
 const (
 	Off     Mode = iota // "off": nothing is looked at
-	Warn                // "warn": it is made, and its caller is warned (Warn of steps.Attendant); it is logged too (Options.Log)
+	Warn                // "warn": it is made, and its caller is warned (Warn of steps.Callbacks); it is logged too (Options.Log)
 	Enforce             // "enforce": it is refused with denied, and the function is not called
 )
 

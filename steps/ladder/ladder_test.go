@@ -169,7 +169,7 @@ func TestWarn(t *testing.T) {
 	w := &world{}
 	r := newLadder(t, Options{Mode: Warn}).Wrap(w.registry(t))
 	var warned []*fault.Error
-	ctx := steps.WithAttendant(session(t), &steps.Attendant{Warn: func(f *fault.Error) { warned = append(warned, f) }})
+	ctx := steps.WithCallbacks(session(t), &steps.Callbacks{Warn: func(f *fault.Error) { warned = append(warned, f) }})
 	for range 2 { // the second time it was called already
 		if f := call(ctx, t, r, code[3], `{"symbolId":"a"}`); f != nil {
 			t.Fatal(f)
@@ -189,7 +189,7 @@ func TestView(t *testing.T) {
 	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
 	without := func(hidden ...string) (context.Context, *steps.Registry) {
 		view := r.View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
-		return steps.WithAttendant(session(t), &steps.Attendant{Functions: view}), view
+		return steps.WithCallbacks(session(t), &steps.Callbacks{Functions: view}), view
 	}
 	ctx, view := without(code[1])
 	if f := call(ctx, t, view, code[2], `{"symbolId":"a"}`); f != nil {

@@ -25,7 +25,7 @@ func TestModel(t *testing.T) {
 		hidden := rapid.SliceOfNDistinct(rapid.SampledFrom(code), 0, len(code)-1, rapid.ID[string]).Draw(rt, "hidden")
 		l := newLadder(t, Options{Mode: Enforce, Rungs: rungs})
 		view := l.Wrap(whole).View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
-		ctx := steps.WithAttendant(session(t), &steps.Attendant{Functions: view})
+		ctx := steps.WithCallbacks(session(t), &steps.Callbacks{Functions: view})
 		reached := map[string]int{}
 		visible := rapid.SampledFrom(slices.DeleteFunc(slices.Clone(code), func(name string) bool { return slices.Contains(hidden, name) }))
 		step := func(name string, ids []string) *fault.Error {

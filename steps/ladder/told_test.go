@@ -34,12 +34,12 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, mode string
-		attendant  *steps.Attendant
+		callbacks  *steps.Callbacks
 		lines      int
 	}{
-		{"nobody is told", "warn", &steps.Attendant{}, 1},
-		{"the caller is told", "warn", &steps.Attendant{Warn: func(f *fault.Error) {}}, 1},
-		{"a refusal", "enforce", &steps.Attendant{}, 0},
+		{"nobody is told", "warn", &steps.Callbacks{}, 1},
+		{"the caller is told", "warn", &steps.Callbacks{Warn: func(f *fault.Error) {}}, 1},
+		{"a refusal", "enforce", &steps.Callbacks{}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +49,7 @@ func TestLog(t *testing.T) {
 			}
 			var log bytes.Buffer
 			r := newLadder(t, Options{Mode: mode, Log: slog.New(slog.NewJSONHandler(&log, nil))}).Wrap((&world{}).registry(t))
-			ctx := steps.WithAttendant(session(t), test.attendant)
+			ctx := steps.WithCallbacks(session(t), test.callbacks)
 			for _, name := range []string{code[1], code[4], code[4]} {
 				call(ctx, t, r, name, `{"symbolId":"a secret subject"}`)
 			}

@@ -89,7 +89,7 @@ func (c *climb) call(ctx context.Context, i int, args []byte, next steps.Call) (
 
 // warn tells of a call that is made nevertheless.
 func (c *climb) warn(ctx context.Context, i int, f *fault.Error) {
-	if warn := steps.AttendantOf(ctx).Warn; warn != nil {
+	if warn := steps.CallbacksOf(ctx).Warn; warn != nil {
 		warn(f)
 	}
 	if c.log != nil {
@@ -127,7 +127,7 @@ func (c *climb) between(ctx context.Context, low, high int) (list []rung) {
 	if high-low < 3 {
 		return nil
 	}
-	view := steps.AttendantOf(ctx).Functions
+	view := steps.CallbacksOf(ctx).Functions
 	for _, r := range c.rungs[low+1 : high] {
 		if r.name == "" && c.closed || r.name != "" && (view == nil || view.Has(r.name)) {
 			list = append(list, r)

@@ -182,7 +182,7 @@ func (a *Arguments) mistakes(ctx context.Context, compact []byte, holes []hole) 
 	return a.validator.violations(ctx, compact, holes)
 }
 
-// fits tells whether compact arguments certainly fit the schema; if not, they may.
+// fits reports whether compact arguments certainly fit the schema; if not, they may.
 func (a *Arguments) fits(compact []byte) bool {
 	p := a.plain()
 	return compact[0] == '{' && p != nil && p.accepts(gjson.ParseBytes(compact))

@@ -15,7 +15,6 @@ import (
 // document is a schema brought into one dialect, draft 2020-12, with what cannot be checked left out.
 type document struct {
 	root       any
-	source     any    // as it came, for the targets of references
 	idKeyword  string // $id, before draft 6 id
 	rootID     string
 	ids        map[string]bool // what $id and $anchor name
@@ -35,7 +34,7 @@ func normalise(schema []byte) (*document, error) {
 	if f != nil {
 		return nil, errors.New(f.Error())
 	}
-	d := &document{source: source, idKeyword: "$id", ids: map[string]bool{}, referred: map[string]bool{}, branches: map[int]bool{}}
+	d := &document{idKeyword: "$id", ids: map[string]bool{}, referred: map[string]bool{}, branches: map[int]bool{}}
 	if object, ok := source.(map[string]any); ok {
 		draft, _ := object["$schema"].(string)
 		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {

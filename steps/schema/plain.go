@@ -11,30 +11,13 @@ import (
 // the work of decoding them and of the validator. What it does not accept may be right all the same: the validator
 // decides, and finds the words.
 type plain struct {
-	kinds    kinds // 0: any
+	types    typeSet // 0: any
 	members  map[string]*plain
 	required map[string]uint // its bit in a mask
 	closed   bool            // no other members
 	items    *plain
 	values   []string // raw JSON; nil: any
 	min, max *float64
-}
-
-type kinds uint8
-
-const (
-	kindObject kinds = 1 << iota
-	kindArray
-	kindString
-	kindNumber
-	kindInteger
-	kindBoolean
-	kindNull
-)
-
-var kindNames = map[string]kinds{
-	"object": kindObject, "array": kindArray, "string": kindString, "number": kindNumber | kindInteger, "integer": kindInteger,
-	"boolean": kindBoolean, "null": kindNull,
 }
 
 // Bounds of what is plain.
@@ -70,13 +53,13 @@ func (p *plain) keyword(name string, value gjson.Result, depth int) bool {
 	switch name {
 	case "type":
 		for _, one := range value.Array() {
-			kind := kindNames[one.Str]
-			if kind == 0 {
+			set, known := typeSets[one.Str]
+			if !known {
 				return false
 			}
-			p.kinds |= kind
+			p.types |= set
 		}
-		return p.kinds != 0
+		return p.types != noType
 	case "properties":
 		p.members = map[string]*plain{}
 		good := value.IsObject()
@@ -126,14 +109,14 @@ func takeLimit(into **float64, value gjson.Result) bool {
 	return true
 }
 
-// isInteger tells whether a value is a number without a fraction or an exponent.
+// isInteger reports whether a value is a number without a fraction or an exponent.
 func isInteger(value gjson.Result) bool {
 	return value.Type == gjson.Number && strings.Trim(strings.TrimPrefix(value.Raw, "-"), "0123456789") == ""
 }
 
-// accepts tells whether a value certainly fits the schema, and has no key twice.
+// accepts reports whether a value certainly fits the schema, and has no key twice.
 func (p *plain) accepts(value gjson.Result) bool {
-	if p.kinds != 0 && p.kinds&kindOf(value) == 0 {
+	if p.types != noType && p.types&exactType(value) == 0 {
 		return false
 	}
 	if p.values != nil && !slices.Contains(p.values, value.Raw) {
@@ -196,22 +179,13 @@ func (p *plain) acceptsItems(array gjson.Result) bool {
 	return good
 }
 
-func kindOf(value gjson.Result) kinds {
-	switch value.Type {
-	case gjson.String:
-		return kindString
-	case gjson.True, gjson.False:
-		return kindBoolean
-	case gjson.Null:
-		return kindNull
-	case gjson.Number:
-		if isInteger(value) {
-			return kindInteger
-		}
-		return kindNumber
+// exactType tells numbers without a fraction from others, as far as their spelling shows it.
+func exactType(value gjson.Result) typeSet {
+	switch {
+	case value.Type != gjson.Number:
+		return typeOf(value)
+	case isInteger(value):
+		return typeInteger
 	}
-	if value.IsArray() {
-		return kindArray
-	}
-	return kindObject
+	return typeFraction
 }

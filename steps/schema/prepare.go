@@ -81,7 +81,7 @@ func (p *preparation) stands(name string) string {
 	return p.spellings[foldArgument(name)]
 }
 
-// changes tells whether arguments are to be prepared at all.
+// changes reports whether arguments are to be prepared at all.
 func (p *preparation) changes(root gjson.Result) bool {
 	found, known := false, 0
 	root.ForEach(func(key, _ gjson.Result) bool {

@@ -35,7 +35,7 @@ func Summary(description string) string {
 	return strings.TrimRight(cut, " ,;:") + "…"
 }
 
-// startsSentence tells whether a text begins with anything but a small letter.
+// startsSentence reports whether a text begins with anything but a small letter.
 func startsSentence(text string) bool {
 	return text != "" && (text[0] < 'a' || text[0] > 'z')
 }

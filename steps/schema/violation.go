@@ -127,7 +127,7 @@ func (r *report) collect(v *violation) {
 	}
 }
 
-// certain tells whether no value of the holes could avoid the violation.
+// certain reports whether no value of the holes could avoid the violation.
 func (r *report) certain(v *violation) bool {
 	if len(v.Causes) == 0 {
 		return r.judge(v)
@@ -168,12 +168,12 @@ func (r *report) judge(v *violation) bool {
 	return true
 }
 
-// allCertain tells whether every alternative is certainly excluded.
+// allCertain reports whether every alternative is certainly excluded.
 func (r *report) allCertain(alternatives []*violation) bool {
 	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, func(v *violation) bool { return !r.certain(v) })
 }
 
-// conditional tells whether the schema that is violated applies only because of other values, some of which are not
+// conditional reports whether the schema that is violated applies only because of other values, some of which are not
 // known. The validator does not say where those stand.
 func (r *report) conditional(v *violation) bool {
 	if !r.open {
@@ -187,7 +187,7 @@ func (r *report) conditional(v *violation) bool {
 	return false
 }
 
-// certainAt tells whether a hole of some types can never satisfy a schema.
+// certainAt reports whether a hole of some types can never satisfy a schema.
 func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	switch k := k.(type) {
 	case *kind.FalseSchema:
@@ -232,7 +232,7 @@ func typesOf(values []any) typeSet {
 	return set
 }
 
-// structural tells whether a violation depends on the keys and the number of elements only, never on values below.
+// structural reports whether a violation depends on the keys and the number of elements only, never on values below.
 func structural(k jsonschema.ErrorKind) bool {
 	switch k.(type) {
 	case *kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties, *kind.AdditionalItems, *kind.Dependency,

@@ -113,7 +113,7 @@ func innerSchemas(schema []byte) []span {
 	return found
 }
 
-// below tells whether a schema stands in an inner one with an id of its own.
+// below reports whether a schema stands in an inner one with an id of its own.
 func (w *walker) below(at gjson.Result) bool {
 	return slices.ContainsFunc(w.inner, func(s span) bool { return s.start <= at.Index && at.Index < s.end })
 }

@@ -70,7 +70,7 @@ func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *ste
 func (s *Store) learning(f *function, call steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		result, err := call(ctx, args)
-		if err == nil && f.due() && s.admits(f) && f.observe(result, steps.AttendantOf(ctx).Caller) {
+		if err == nil && f.due() && s.admits(f) && f.observe(result, steps.CallbacksOf(ctx).Caller) {
 			s.changed()
 		}
 		return result, err

@@ -41,7 +41,7 @@ func call(t testing.TB, r *steps.Registry, name, caller string, times int) *step
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Caller: caller})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Caller: caller})
 	for range times {
 		if _, err := entry.Call(ctx, []byte("{}")); err != nil {
 			t.Fatal(err)

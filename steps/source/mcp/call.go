@@ -161,20 +161,20 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 
 // call makes one call in this session.
 func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
-	attendant := steps.AttendantOf(ctx)
+	callbacks := steps.CallbacksOf(ctx)
 	x := &exchange{stub: noContent}
 	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
 	if f := n.linkCall(ctx, x, params); f != nil {
 		return nil, f
 	}
-	x.attended(ctx, attendant, n.notify())
-	if attendant.Progress != nil {
+	x.attended(ctx, callbacks, n.notify())
+	if callbacks.Progress != nil {
 		if params.Meta == nil {
 			params.Meta = sdk.Meta{}
 		}
 		params.Meta[progressTokenKey] = n.tap.progressToken(x)
 	}
-	if attendant.Log != nil && n.tap.link == nil {
+	if callbacks.Log != nil && n.tap.link == nil {
 		n.askForLogsOf(params)
 	}
 	carryTrace(ctx, params)
@@ -205,8 +205,8 @@ func (n *session) call(ctx context.Context, t *tool, args []byte) ([]byte, *faul
 		}
 		return nil, &f
 	case x.result != nil:
-		if attendant.Verbatim != nil {
-			attendant.Verbatim(x.result)
+		if callbacks.Verbatim != nil {
+			callbacks.Verbatim(x.result)
 		}
 		value, f, made := n.source.valueInTime(ctx, t, x.result)
 		if made && (f == nil || ctx.Err() == nil) {

@@ -20,7 +20,7 @@ type exchange struct {
 
 	cancel context.CancelFunc // ends the call with its session; nil: the session does that itself
 
-	notes chan note // progress and log messages on their way to the attendant; nil: nobody listens
+	notes chan note // progress and log messages on their way to the callbacks; nil: nobody listens
 	told  chan struct{}
 
 	mu      sync.Mutex
@@ -55,7 +55,7 @@ type note struct {
 	method        string // of a notification that is handed on as it came; data are its params
 }
 
-// maxNotes are kept for an attendant that is slower than the server; further ones are dropped.
+// maxNotes are kept for callbacks that are slower than the server; further ones are dropped.
 const maxNotes = 256
 
 type exchangeKey struct{}
@@ -70,9 +70,9 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
-// attended passes the exchange's notes on to the attendant, on a goroutine that ends with tap.forget. What a link's client
+// attended passes the exchange's notes on to the callbacks, on a goroutine that ends with tap.forget. What a link's client
 // is to be told goes to notify; nil: there is no such client.
-func (x *exchange) attended(ctx context.Context, a *steps.Attendant, notify func(ctx context.Context, method string, params json.RawMessage)) {
+func (x *exchange) attended(ctx context.Context, a *steps.Callbacks, notify func(ctx context.Context, method string, params json.RawMessage)) {
 	if a.Progress == nil && a.Log == nil && notify == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (x *exchange) attended(ctx context.Context, a *steps.Attendant, notify func
 	}()
 }
 
-// settle waits until the attendant has heard all that came before the answer.
+// settle waits until the callbacks have had all that came before the answer.
 func (x *exchange) settle(ctx context.Context) {
 	if x.told == nil {
 		return

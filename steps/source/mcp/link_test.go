@@ -88,7 +88,7 @@ func linkTo(t testing.TB, s *Source, p *Peer) *Link {
 func calls(t testing.TB, l *Link, name, args, params string) (string, error) {
 	t.Helper()
 	var raw string
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Verbatim: func(result []byte) { raw = string(result) }})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Verbatim: func(result []byte) { raw = string(result) }})
 	_, err := function(t, l.source, name).Call(l.Call(ctx, json.RawMessage(params)), []byte(args))
 	return raw, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
-// MCP 2026-07-28 deprecates log messages and leaves them in use for a year at least; servers send them, and steps.Attendant
+// MCP 2026-07-28 deprecates log messages and leaves them in use for a year at least; servers send them, and steps.Callbacks
 // takes them. The linter's word on that is not wanted here.
 
 // metaLogLevel is where a request says which log messages it wants (MCP 2026-07-28).

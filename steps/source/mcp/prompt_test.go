@@ -159,7 +159,7 @@ func TestPromptWithKeep(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
 	var tries atomic.Int32
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Keep: func(context.Context, []byte) (string, error) {
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) {
 		tries.Add(1)
 		<-hang
 		return "t", nil

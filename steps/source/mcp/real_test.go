@@ -89,7 +89,7 @@ func TestServerEverything(t *testing.T) {
 		t.Errorf("image %s", image)
 	}
 	told := 0
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Progress: func(context.Context, float64, float64, string) { told++ }})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { told++ }})
 	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil || told != 3 {
 		t.Errorf("%v, %d times told of progress", err, told)
 	}

@@ -94,17 +94,17 @@ func (n *session) request(ctx context.Context, method string, params json.RawMes
 	given := gjson.GetBytes(params, "_meta")
 	token := given.Get(progressTokenKey)
 	notify := n.notify()
-	attendant := &steps.Attendant{}
+	callbacks := &steps.Callbacks{}
 	var own int64
 	if token.Exists() && notify != nil {
 		own = n.tap.progressToken(x)
-		attendant.Progress = func(ctx context.Context, done, total float64, message string) {
+		callbacks.Progress = func(ctx context.Context, done, total float64, message string) {
 			notify(ctx, "notifications/progress", progressParams(token.Raw, done, total, message))
 		}
 	}
 	x.ctx, x.over = context.WithCancel(ctx)
 	x.logs = asksForLogs(given)
-	x.attended(ctx, attendant, notify)
+	x.attended(ctx, callbacks, notify)
 	var inner context.Context
 	inner, x.cancel = context.WithCancel(x.in(ctx))
 	defer x.cancel()

@@ -116,10 +116,10 @@ func inTime(ctx context.Context, work func() (handOver func())) bool {
 	}
 }
 
-// keeping keeps blocks with the attendant; a block that is not kept in time has no token, which its descriptor tells. When
+// keeping keeps blocks by the callback Keep; a block that is not kept in time has no token, which its descriptor tells. When
 // one was given up, no other is tried.
 func keeping(ctx context.Context) func(block string) (token string) {
-	keep, late := steps.AttendantOf(ctx).Keep, false
+	keep, late := steps.CallbacksOf(ctx).Keep, false
 	return func(block string) (token string) {
 		if keep == nil || late {
 			return ""

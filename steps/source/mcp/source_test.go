@@ -117,7 +117,7 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 func checkMedia(t *testing.T, s *Source) {
 	t.Helper()
 	var kept []string
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{Keep: func(_ context.Context, value []byte) (string, error) {
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(_ context.Context, value []byte) (string, error) {
 		kept = append(kept, string(value))
 		if len(kept) == 2 {
 			return "", fault.New(fault.LimitExceeded, "full")
@@ -136,13 +136,13 @@ func checkMedia(t *testing.T, s *Source) {
 	}
 }
 
-// checkNotes wants the messages of a call at its own attendant, before it returns.
+// checkNotes wants the messages of a call at its own callbacks, before it returns.
 func checkNotes(t *testing.T, s *Source) {
 	t.Helper()
 	var mu sync.Mutex
 	var done []float64
 	var logged []string
-	ctx := steps.WithAttendant(t.Context(), &steps.Attendant{
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{
 		Progress: func(_ context.Context, d, total float64, message string) {
 			mu.Lock()
 			defer mu.Unlock()

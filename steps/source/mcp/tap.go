@@ -237,7 +237,7 @@ func (x *exchange) hear(n note) bool {
 	}
 	select {
 	case x.notes <- n:
-	default: // lost: an attendant that slow does not follow any more
+	default: // lost: callbacks that slow do not follow any more
 	}
 	return true
 }

@@ -34,7 +34,7 @@ func TestTraceReachesServers(t *testing.T) {
 			{"of both, without a state", l.Call(steps.WithTrace(t.Context(), ours, ""), json.RawMessage(said)), ours, "", "1"},
 		} {
 			var meta string
-			ctx := steps.WithAttendant(c.ctx, &steps.Attendant{Verbatim: func(result []byte) { meta = gjson.GetBytes(result, "content.0.text").Str }})
+			ctx := steps.WithCallbacks(c.ctx, &steps.Callbacks{Verbatim: func(result []byte) { meta = gjson.GetBytes(result, "content.0.text").Str }})
 			if _, err := function(t, s, "shelf.meta").Call(ctx, []byte(`{}`)); err != nil {
 				t.Fatal(err)
 			}

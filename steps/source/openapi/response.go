@@ -30,7 +30,7 @@ func (c *call) read(request *http.Request, response *http.Response) ([]byte, err
 		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(response.Header, data))
 		return nil, c.answered(request, f)
 	}
-	if tell := steps.AttendantOf(request.Context()).Status; tell != nil {
+	if tell := steps.CallbacksOf(request.Context()).Status; tell != nil {
 		tell(response.StatusCode)
 	}
 	return c.source.secrets.json(result), nil

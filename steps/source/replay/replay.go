@@ -161,7 +161,7 @@ func (c *call) give(ctx context.Context, hidden []string) ([]byte, error) {
 		}
 		return nil, &f
 	}
-	if tell := steps.AttendantOf(ctx).Status; tell != nil && c.status != 0 {
+	if tell := steps.CallbacksOf(ctx).Status; tell != nil && c.status != 0 {
 		tell(c.status)
 	}
 	if len(hidden) > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -193,11 +194,11 @@ func TestMatrixOfCauses(t *testing.T) {
 				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
 					w := newAilingWorld(t)
-					door := &Door{Access: test.caller}
+					door := &transport.Access{Anyone: test.caller}
 					token := ""
 					if !test.open {
 						token = "t"
-						door = &Door{Callers: knownCallers{token: test.caller}}
+						door = &transport.Access{Callers: knownCallers{token: test.caller}}
 					}
 					c, hello := newRawClientWith(t, w.behind(t, door), surface, version, token)
 					told, failed, whole := 0, 0, strings.Builder{}
@@ -238,7 +239,7 @@ func TestCausesOfAnUpstream(t *testing.T) {
 		addUpstream(t, o, up)
 		steps.Await(t.Context(), o.Catalog, nil)
 	})
-	url := w.served.behind(t, &Door{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
+	url := w.served.behind(t, &transport.Access{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
 	address := strings.TrimPrefix(up.front.URL, "http://")
 	up.front.CloseClientConnections()
 	_ = up.front.Listener.Close()
@@ -265,7 +266,7 @@ func TestCausesOfAnUpstream(t *testing.T) {
 func TestDiscreetWords(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
-	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
+	client := as(t, w.behind(t, &transport.Access{Callers: staff}), "ann", statelessVersion)
 	info, _ := ask(t, client, "info", `{}`)
 	const inLog = "; the log of who operates onecall has the cause"
 	for name, want := range map[string]string{
@@ -333,7 +334,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
+	client := as(t, w.behind(t, &transport.Access{Callers: staff}), "ann", statelessVersion)
 	for _, m := range append(tools, plain) {
 		if text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
 			t.Errorf("%s: %s", m.Spec.Name, text)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -66,10 +67,10 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set(chainHeader, "chosen") // which is not heard
+	r.Header.Set(transport.CallHeader, "chosen") // which is not heard
 	response, err := h.next.RoundTrip(r)
 	if err == nil {
-		if id := response.Header.Get(chainHeader); id != "" || r.Method == http.MethodPost {
+		if id := response.Header.Get(transport.CallHeader); id != "" || r.Method == http.MethodPost {
 			h.id.Store(id)
 		}
 	}
@@ -108,7 +109,7 @@ func TestChainID(t *testing.T) {
 		steps.Await(t.Context(), o.Catalog, nil)
 		log = observed(t, o)
 	})
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -149,10 +150,10 @@ func TestChainIDOfRefusals(t *testing.T) {
 	t.Parallel()
 	var log *idLog
 	s := serve(t, func(o *Options) {
-		o.Limits = Limits{PerSecond: 0.01, Burst: 4}
+		o.Limits = transport.Limits{PerSecond: 0.01, Burst: 4}
 		log = observed(t, o)
 	})
-	ann, notes := noting(t, s.behind(t, &Door{Callers: staff}), "ann", "2025-11-25")
+	ann, notes := noting(t, s.behind(t, &transport.Access{Callers: staff}), "ann", "2025-11-25")
 	refused := 0
 	for range 6 {
 		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -200,7 +201,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 				steps.Await(t.Context(), o.Catalog, nil)
 			})
 			reading := matrixCaller("reading", steps.TierRead, "")
-			url := w.served.behind(t, &Door{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
+			url := w.served.behind(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
 			told, bytesTold := listening(t, url, "r", version)
 			adminTold, _ := listening(t, url, "a", version)
 			// What the administrator alone may use changes: it is told, and nobody else.

@@ -66,27 +66,27 @@ func (f *face) newLinks(owner *session) *links {
 // passes tells whether this face passes through what upstreams offer beside tools.
 func (f *face) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
 
-// passThrough answers what upstreams offer. It is made once for each of the face's servers: sessions tells which.
-func (f *face) passThrough(sessions bool) sdk.Middleware {
+// passThrough answers what upstreams offer.
+func (f *face) passThrough() sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		if !f.passes() {
-			return f.passTools(next, sessions)
+			return f.passTools(next)
 		}
 		if f.shared == nil {
 			f.shared = f.newLinks(nil)
 		}
-		return f.passAll(next, sessions)
+		return f.passAll(next)
 	}
 }
 
-func (f *face) passAll(next sdk.MethodHandler, sessions bool) sdk.MethodHandler {
-	alone := f.passTools(next, sessions)
+func (f *face) passAll(next sdk.MethodHandler) sdk.MethodHandler {
+	alone := f.passTools(next)
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
 		if !ok || len(f.server.o().Upstreams) == 0 {
 			return alone(ctx, method, req)
 		}
-		p := &passing{face: f, links: f.linksOf(ss), client: ss, sessions: sessions, method: method, version: versionOf(ss, req)}
+		p := &passing{face: f, links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
 		answer := p.answers()
 		if answer == nil {
 			return next(ctx, method, req)
@@ -96,13 +96,13 @@ func (f *face) passAll(next sdk.MethodHandler, sessions bool) sdk.MethodHandler 
 }
 
 // passTools gives the list and the results of upstreams' tools as they are, where nothing else of upstreams is passed through.
-func (f *face) passTools(next sdk.MethodHandler, sessions bool) sdk.MethodHandler {
+func (f *face) passTools(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
 		if !ok || method != "tools/call" && method != "tools/list" {
 			return next(ctx, method, req)
 		}
-		p := &passing{face: f, client: ss, sessions: sessions, method: method, version: versionOf(ss, req)}
+		p := &passing{face: f, client: ss, method: method, version: versionOf(ss, req)}
 		if method == "tools/list" {
 			return p.listTools(ctx, req, next)
 		}
@@ -112,10 +112,8 @@ func (f *face) passTools(next sdk.MethodHandler, sessions bool) sdk.MethodHandle
 
 // linksOf are the links that a client's requests go through.
 func (f *face) linksOf(ss *sdk.ServerSession) *links {
-	f.server.mu.Lock()
-	defer f.server.mu.Unlock()
-	if n := f.server.sessions[ss]; n != nil && n.links != nil {
-		return n.links
+	if n := f.server.transport.Session(ss); n != nil && n.Kept.(*session).links != nil {
+		return n.Kept.(*session).links
 	}
 	return f.shared
 }
@@ -140,8 +138,6 @@ type passing struct {
 	client  *sdk.ServerSession
 	method  string
 	version string
-
-	sessions bool // it came to the server of clients with sessions of this process
 }
 
 // answerer answers a request in place of next, or with its help.
@@ -221,16 +217,14 @@ func (l *links) renew(drained <-chan struct{}) {
 
 // allLinks are the sessions with upstreams of all clients.
 func (s *Server) allLinks() (all []*links) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.faces {
+	for _, f := range s.allFaces() {
 		if f.shared != nil {
 			all = append(all, f.shared)
 		}
 	}
-	for _, n := range s.sessions {
-		if n.links != nil {
-			all = append(all, n.links)
+	for _, n := range s.transport.Sessions() {
+		if l := n.Kept.(*session).links; l != nil {
+			all = append(all, l)
 		}
 	}
 	return all
@@ -336,12 +330,12 @@ func (l *links) failed(ctx context.Context, u Upstream, method string, err error
 	if f, ok := fault.As(err); ok && f != nil {
 		err = steps.WithoutCause(ctx, u.Name(), method, f)
 	}
-	return l.face.told(err)
+	return l.face.server.told(err)
 }
 
 // told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
-func (f *face) told(err error) *jsonrpc.Error {
-	scrubber := f.server.o().Scrubber
+func (s *Server) told(err error) *jsonrpc.Error {
+	scrubber := s.o().Scrubber
 	coded, ok := fault.As(err)
 	var wire *jsonrpc.Error
 	if !ok && errors.As(err, &wire) { // not one that a fault was caused by, such as the mark of what the SDK has not delivered

@@ -239,7 +239,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 	for i, u := range upstreams {
 		if errs[i] != nil {
 			failed++
-			l.face.server.o().Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", l.face.told(errs[i]))
+			l.face.server.o().Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", l.face.server.told(errs[i]))
 			continue
 		}
 		for _, entry := range lists[i] {

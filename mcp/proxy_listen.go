@@ -177,7 +177,7 @@ func (l *links) tellsListeners(method string) bool {
 	if l.owner == nil {
 		return true
 	}
-	hello := l.owner.sdk.InitializeParams()
+	hello := l.owner.SDK.InitializeParams()
 	return hello != nil && hello.ProtocolVersion >= protocol.Stateless
 }
 

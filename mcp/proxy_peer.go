@@ -25,7 +25,7 @@ func (l *links) peer(u Upstream) *Peer {
 	if l.owner == nil {
 		return peer
 	}
-	if hello := l.owner.sdk.InitializeParams(); hello != nil {
+	if hello := l.owner.SDK.InitializeParams(); hello != nil {
 		peer.Capabilities, peer.Info = hello.Capabilities, hello.ClientInfo
 		if hello.ProtocolVersion < protocol.Stateless {
 			peer.Protocol = hello.ProtocolVersion
@@ -85,7 +85,7 @@ func (f *face) passOut(next sdk.MethodHandler) sdk.MethodHandler {
 // ask has the client answer an upstream's request.
 func (l *links) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	o := &outgoing{method: method, params: l.shown(params)}
-	err := l.owner.sdk.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
+	err := l.owner.SDK.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
 	switch {
 	case o.result != nil:
 		return json.Marshal(o.result)
@@ -135,7 +135,7 @@ func (l *links) deliver(ctx context.Context, method string, params json.RawMessa
 	case ss != nil:
 		_ = send(ctx, ss, method, params) // a client that has gone is told nothing
 	case l.owner != nil:
-		_ = send(ctx, l.owner.sdk, method, params)
+		_ = send(ctx, l.owner.SDK, method, params)
 	}
 }
 

@@ -144,7 +144,7 @@ func (p *passing) callTool(ctx context.Context, req sdk.Request, next sdk.Method
 	case err != nil:
 		return result, err
 	case h.err != nil:
-		return nil, p.face.told(h.err)
+		return nil, p.face.server.told(h.err)
 	case h.result != nil:
 		return p.result(h.result)
 	}

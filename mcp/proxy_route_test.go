@@ -265,18 +265,3 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 		}
 	}
 }
-
-// allLinks are those of all clients.
-func (s *served) allLinks() (all []*links) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.sessions {
-		all = append(all, n.links)
-	}
-	for _, f := range s.faces {
-		if f.shared != nil {
-			all = append(all, f.shared)
-		}
-	}
-	return all
-}

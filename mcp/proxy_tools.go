@@ -205,7 +205,7 @@ func (l *links) readList(list *toolList) {
 		l.mu.Unlock()
 		if err != nil {
 			l.face.server.o().Log.Warn("an upstream could not list its tools for a client: those that it has listed before are shown",
-				"source", list.of.Name(), "error", l.face.told(err))
+				"source", list.of.Name(), "error", l.face.server.told(err))
 		}
 		if again {
 			select {
@@ -304,6 +304,6 @@ func (p *passing) callOf(ctx context.Context, req sdk.Request, next sdk.MethodHa
 		return next, nil
 	}
 	return func(ctx context.Context, _ string, _ sdk.Request) (sdk.Result, error) {
-		return p.face.handler(name, p.sessions)(ctx, call)
+		return p.face.handler(name)(ctx, call)
 	}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -28,7 +29,7 @@ import (
 type store struct {
 	test   *testing.T
 	server *mcp.Server
-	door   *mcp.Door
+	door   *transport.Access
 	user   *steps.Caller // over stdio
 	once   sync.Once
 	url    string
@@ -69,8 +70,8 @@ func serveStore(t *testing.T, options []byte) *store {
 	o := &mcp.Options{
 		Catalog: catalog, Counter: counter, Dispatch: dispatch, Surface: surface, Version: "1.2.3",
 		MaxTotalTokens: int(said.Get("maxTotalTokens").Int()), SessionTokens: int(said.Get("sessionTokens").Int()),
-		Lite: said.Get("lite").Bool(), ReadTool: said.Get("readTool").Bool(), Processed: said.Get("processed").Bool(), Stateless: said.Get("stateless").Bool(),
-		MaxRequestBytes: said.Get("maxRequestBytes").Int(),
+		Lite: said.Get("lite").Bool(), ReadTool: said.Get("readTool").Bool(), Processed: said.Get("processed").Bool(),
+		Options: transport.Options{Stateless: said.Get("stateless").Bool(), MaxRequestBytes: said.Get("maxRequestBytes").Int()},
 	}
 	if said.Get("upstream").Bool() {
 		passNotes(t, o)
@@ -79,9 +80,9 @@ func serveStore(t *testing.T, options []byte) *store {
 		t.Fatal(err)
 	}
 	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
-	s.door = &mcp.Door{Access: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	s.door = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if said.Get("tokens").Bool() {
-		s.door = &mcp.Door{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
+		s.door = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
 	}
 	if s.server, err = mcp.New(o); err != nil {
 		t.Fatal(err)

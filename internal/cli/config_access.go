@@ -10,7 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -161,8 +161,8 @@ func isHost(text string) bool {
 }
 
 // perCaller are the limits of one caller.
-func (c *accessConfig) perCaller() mcp.Limits {
-	return mcp.Limits{
+func (c *accessConfig) perCaller() transport.Limits {
+	return transport.Limits{
 		Sessions: valueOr(c.Limits.Sessions, 0), Calls: valueOr(c.Limits.Calls, 0),
 		PerSecond: valueOr(c.Limits.PerSecond, 0), Burst: valueOr(c.Limits.Burst, 0),
 	}

@@ -218,7 +218,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 // letIn has those come in, over HTTP, who may by an app.
 func (r *reloader) letIn(a *app) {
 	if a.use.anySurface {
-		r.server.Load().SetDoor(r.door(a))
+		r.server.Load().SetAccess(r.access(a))
 	}
 }
 

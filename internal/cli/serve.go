@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -84,7 +85,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--keep-alive is %v: it cannot be below zero", f.keepAlive)
 	case f.keepAlive > 0 && given("http"):
 		return usage("--keep-alive goes with stdio: over HTTP a client need not keep a stream open that a ping could reach; there a session ends "+
-			"that was not used for %v", mcp.DefaultSessionTimeout)
+			"that was not used for %v", transport.DefaultSessionTimeout)
 	}
 	if f.replica == "" {
 		f.replica = replicaOfHost()
@@ -202,26 +203,28 @@ func isWord(word, words string) bool {
 func (s *instance) options(a *app) *mcp.Options {
 	c := a.config
 	return &mcp.Options{
+		Options: transport.Options{
+			Log:             s.logs.logger(),
+			MaxRequestBytes: a.maxRequestBytes,
+			MaxSessions:     valueOr(c.Limits.MaxSessions, 0),
+			SessionTimeout:  valueOr(c.Session.Timeout, 0),
+			Limits:          c.Access.perCaller(),
+			Refused:         s.telemetry.Refused,
+			Stateless:       s.flags.stateless,
+			Replica:         s.flags.replica,
+			KeepAlive:       s.flags.keepAlive,
+		},
 		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
-		Surface:         c.surface(),
-		ReadTool:        valueOr(c.ReadTool, false),
-		Lite:            valueOr(c.Lite, false),
-		MaxTotalTokens:  a.maxTotalTokens,
-		SessionTokens:   valueOr(c.Session.MaxTokens, 0),
-		Processed:       c.processed(),
-		Upstreams:       a.upstreams(),
-		Version:         version(),
-		Log:             s.logs.logger(),
-		MaxRequestBytes: a.maxRequestBytes,
-		MaxSessions:     valueOr(c.Limits.MaxSessions, 0),
-		SessionTimeout:  valueOr(c.Session.Timeout, 0),
-		Limits:          c.Access.perCaller(),
-		Trace:           telemetry.WithCall,
-		Refused:         s.telemetry.Refused,
-		Stateless:       s.flags.stateless,
-		Replica:         s.flags.replica,
-		KeepAlive:       s.flags.keepAlive,
-		Context:         a.context,
+		Surface:        c.surface(),
+		ReadTool:       valueOr(c.ReadTool, false),
+		Lite:           valueOr(c.Lite, false),
+		MaxTotalTokens: a.maxTotalTokens,
+		SessionTokens:  valueOr(c.Session.MaxTokens, 0),
+		Processed:      c.processed(),
+		Upstreams:      a.upstreams(),
+		Version:        version(),
+		Trace:          telemetry.WithCall,
+		Context:        a.context,
 		Hidden: func() string {
 			if f := a.hiddenFunctions(); f != nil {
 				return f.Message
@@ -294,7 +297,7 @@ func (c *cli) tellOfEnding(ctx context.Context) (ended func()) {
 		}
 		select {
 		case <-time.After(noticeable):
-			c.note("ending: calls that are running have up to %v; interrupt again to stop now", mcp.DefaultGrace)
+			c.note("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
 		case <-done:
 		}
 	})

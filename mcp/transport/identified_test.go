@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Door{Callers: k})
+	url := s.behind(t, &Access{Callers: k})
 	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + statelessMeta + `}}`
 	headers := header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
 	const requests = 10
@@ -58,25 +58,25 @@ func TestSentSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := &Server{}, newKeyring()
-		let := func() *Door {
-			d := &Door{Callers: k, keyed: k}
-			s.door.Store(d)
+		let := func() *Access {
+			d := &Access{Callers: k, keyed: k}
+			s.access.Store(d)
 			return d
 		}
 		d := let()
 		for name, test := range map[string]struct {
-			meanwhile func(*visitor)
+			meanwhile func(*identity)
 			soon      bool
 		}{
-			"nothing":      {func(*visitor) {}, true},
-			"a moment":     {func(*visitor) { time.Sleep(readSoon - 1) }, true},
-			"a while":      {func(*visitor) { time.Sleep(readSoon) }, false},
-			"its end":      {func(v *visitor) { v.Expires = time.Now() }, false},
-			"other keys":   {func(*visitor) { k.keys++ }, false},
-			"another door": {func(*visitor) { d = let() }, false},
+			"nothing":        {func(*identity) {}, true},
+			"a moment":       {func(*identity) { time.Sleep(readSoon - 1) }, true},
+			"a while":        {func(*identity) { time.Sleep(readSoon) }, false},
+			"its end":        {func(v *identity) { v.Expires = time.Now() }, false},
+			"other keys":     {func(*identity) { k.keys++ }, false},
+			"another access": {func(*identity) { d = let() }, false},
 		} {
 			one := *k.known["ann"]
-			v := &visitor{Caller: &one, door: d, at: time.Now(), token: "ann"}
+			v := &identity{Caller: &one, access: d, at: time.Now(), token: "ann"}
 			v.keys.Store(k.keys)
 			one.Expires = time.Now().Add(time.Hour)
 			if test.meanwhile(v); s.sentSoon(v) != test.soon {
@@ -113,16 +113,10 @@ func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, er
 func TestADoorThatPonders(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &Access{Callers: staff})
 	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
 	p := &pondering{badges{"bob": staff["bob"]}, make(chan struct{}), make(chan struct{})}
-	o, _ := s.another(t, nil)
-	if _, err := s.Reload(o, &Door{Callers: p}); err != nil { // nobody answers yet
-		t.Fatal(err)
-	}
-	if s.o().Engine != o.Engine {
-		t.Error("it is not served")
-	}
+	s.SetAccess(&Access{Callers: p}) // nobody answers yet
 	soon(t, "somebody looks who may stay", p.asked)
 	close(p.answer)
 	if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {
@@ -138,7 +132,7 @@ func TestADoorThatPonders(t *testing.T) {
 func TestSettledRights(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Door{Callers: k})
+	url := s.behind(t, &Access{Callers: k})
 	ann := slowCall(t, s, url, "ann", true)
 	k.mu.Lock()
 	k.next = maps.Clone(k.known)

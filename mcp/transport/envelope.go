@@ -1,7 +1,8 @@
-package mcp
+package transport
 
 import (
-	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -16,6 +17,12 @@ const (
 
 // maxDepth bounds how deep a message is nested: what no schema needs can only exhaust whoever reads it.
 const maxDepth = 1_100
+
+// envelope is what a message says beside its params.
+type envelope struct {
+	id     string // as it is written; "": it has none
+	method string // "": it is a response
+}
 
 // misfit is what is wrong with a message that is not handed on: with the id that it has, where it has one.
 type misfit struct {
@@ -33,28 +40,27 @@ func (m *misfit) answer() []byte {
 	if id == "" {
 		id = "null"
 	}
-	return marshal(struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Error   any             `json:"error"`
-	}{"2.0", json.RawMessage(id), map[string]any{"code": m.code, "message": m.message}})
+	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + strconv.Itoa(m.code) + `,"message":` + quoted(m.message) + "}}")
 }
+
+// quoted is a text as JSON, without the escapes that HTML would need.
+func quoted(text string) string { return string(gjson.AppendJSONString(nil, text)) }
 
 // examine says what is wrong with a message before anything reads it that could take it for another: text after it, keys
 // that stand twice, ids that a float does not hold. nil: it is one message of JSON-RPC 2.0.
-func examine(message []byte) *misfit {
+func examine(message []byte) (envelope, *misfit) {
 	switch {
 	case tooDeep(message):
-		return &misfit{code: codeRequest, message: "the message is nested more than " + itoa(maxDepth) + " deep"}
+		return envelope{}, &misfit{code: codeRequest, message: fmt.Sprintf("the message is nested more than %d deep", maxDepth)}
 	case !gjson.ValidBytes(message):
-		return &misfit{code: codeParse, message: "not JSON, or more than one value"}
+		return envelope{}, &misfit{code: codeParse, message: "not JSON, or more than one value"}
 	}
 	root := gjson.ParseBytes(message)
 	if root.IsArray() {
-		return &misfit{code: codeRequest, message: "batches are not supported: send each message by itself"}
+		return envelope{}, &misfit{code: codeRequest, message: "batches are not supported: send each message by itself"}
 	}
 	if !root.IsObject() {
-		return &misfit{code: codeRequest, message: "a message must be a JSON object"}
+		return envelope{}, &misfit{code: codeRequest, message: "a message must be a JSON object"}
 	}
 	var version, id, method, result, failure, params gjson.Result
 	twice := ""
@@ -85,7 +91,7 @@ func examine(message []byte) *misfit {
 	})
 	hasID, isRequest, isResult, isError := id.Exists(), method.Exists(), result.Exists(), failure.Exists()
 	if twice == "" && version.Str == "2.0" && method.Type == gjson.String && !isResult && !isError && (!hasID || goodID(id)) {
-		return nil // a request, or a notification
+		return envelope{id.Raw, method.Str}, nil // a request, or a notification
 	}
 	m := &misfit{code: codeRequest}
 	if hasID && goodID(id) {
@@ -101,18 +107,18 @@ func examine(message []byte) *misfit {
 	case !isRequest && !isResult && !isError:
 		m.message = "a message has a method, a result or an error"
 	case isError && hasID && id.Type == gjson.Null:
-		return stray
+		return envelope{}, stray
 	case hasID && m.id == "":
 		m.message = "id must be a string, or an integer of at most 2^53-1"
 	case !isRequest && !hasID:
 		m.message = "a response has the id of its request"
 	default:
-		return nil
+		return envelope{id: id.Raw}, nil
 	}
-	return m
+	return envelope{}, m
 }
 
-// goodID tells whether an id is one that comes back as it was sent.
+// goodID reports whether an id is one that comes back as it was sent.
 func goodID(id gjson.Result) bool {
 	if id.Type == gjson.String {
 		return true
@@ -130,10 +136,10 @@ func quoteShort(text string) string {
 	if len(text) > 60 {
 		text = strings.ToValidUTF8(text[:60], "") + "…"
 	}
-	return string(marshal(text))
+	return quoted(text)
 }
 
-// tooDeep tells whether brackets are nested too deep, without reading what they hold.
+// tooDeep reports whether brackets are nested too deep, without reading what they hold.
 func tooDeep(message []byte) bool {
 	depth, inString := 0, false
 	for i := 0; i < len(message); i++ {

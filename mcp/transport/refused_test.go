@@ -1,16 +1,14 @@
-package mcp
+package transport
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // toldLines is a log that a test reads.
@@ -72,7 +70,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 	s := serve(t, func(o *Options) {
 		o.Log, o.Refused, o.Limits = told.log(slog.LevelInfo), counted.refused, Limits{PerSecond: 0.001, Burst: 1}
 	})
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &Access{Callers: staff})
 	const each = 200
 	for range each {
 		for _, token := range []string{"ann", "bob"} {
@@ -100,12 +98,14 @@ func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told toldLines
-		s := &Server{}
-		s.now.Store(newGeneration(&Options{Log: told.log(slog.LevelInfo)}))
-		ann := caller("token:ann", steps.TierRead)
+		o := &Options{Log: told.log(slog.LevelInfo)}
+		if err := o.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		s := New(o, nil)
 		for _, n := range []int{100, 1, 7} {
 			for range n {
-				s.refused(t.Context(), RefusedRate, ann)
+				s.refusedCaller(t.Context(), "token:ann", nil, RefusedRate)
 			}
 			time.Sleep(occasionEvery)
 		}
@@ -125,7 +125,7 @@ func TestLeftOut(t *testing.T) {
 func TestOccasionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c causes
+		var c occasions
 		told := 0
 		for i := range 100_000 {
 			if c.due(occasion{ofRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}) {
@@ -138,7 +138,7 @@ func TestOccasionsAreBounded(t *testing.T) {
 		if len(c.of[ofRefusal]) > maxOccasions+3 || told > maxOccasions+3 {
 			t.Errorf("%d are remembered, %d were told of", len(c.of[ofRefusal]), told)
 		}
-		if !c.due(occasion{of: ofSource, who: "caller: 99999"}) || !c.due(occasion{of: ofToken, what: "reason0", who: "caller: 99999"}) {
+		if !c.due(occasion{of: ofToken, what: "reason0", who: "caller: 99999"}) {
 			t.Error("another kind is left out")
 		}
 		time.Sleep(occasionEvery)
@@ -162,7 +162,7 @@ func TestWhoWasRefused(t *testing.T) {
 	t.Parallel()
 	var told toldLines
 	s := serve(t, func(o *Options) { o.Log = told.log(slog.LevelInfo) })
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &Access{Callers: staff})
 	const secret = "oc_s3cr3t-of-a-client"
 	for i, headers := range []header{
 		{"Authorization": "Bearer " + secret},
@@ -198,7 +198,7 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
 	var told toldLines
 	s := serve(t, func(o *Options) { o.Log, o.Limits = told.log(slog.LevelInfo), Limits{PerSecond: 0.001, Burst: 2} })
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &Access{Callers: staff})
 	headers := header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
 	r, _ := sendTo(t, "POST", url, hello, headers)
 	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
@@ -221,7 +221,42 @@ func TestPlainAddress(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if from := senderOf(&http.Request{RemoteAddr: "@", Header: http.Header{"X-Forwarded-For": {"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}}); from.addresses() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
+	if from := (&sender{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.addresses() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
 		t.Errorf("several headers: %s", from.addresses())
+	}
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestUncheckedTokensInTheLog: who comes with what token does not fill the log.
+func TestUncheckedTokensInTheLog(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	s := serve(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	url := s.behind(t, &Access{Callers: staff})
+	for range 5 {
+		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
+			if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token}); r.StatusCode != status {
+				t.Errorf("%s: %d %s", token, r.StatusCode, body)
+			}
+		}
+	}
+	if text := log.String(); strings.Contains(text, "checked") {
+		t.Error(text)
 	}
 }

@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"bufio"
@@ -44,7 +44,7 @@ func TestSentAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.http(t, writer)
+			url := s.http(t, anyone)
 			headers, own := header{}, header{"Mcp-Protocol-Version": "2025-11-25"}
 			if one.session {
 				begun, _ := sendTo(t, "POST", url, hello, nil)
@@ -137,10 +137,10 @@ func TestAdmitted(t *testing.T) {
 		if _, ok := calls.admit(); ok || !calls.ending() {
 			t.Error("a request is let in while the server closes")
 		}
-		if _, _, f := calls.start(t.Context()); f == nil || f.Code != fault.Unavailable {
+		if _, _, f := calls.start(t.Context(), false); f == nil || f.Code != fault.Unavailable {
 			t.Errorf("a call of nobody who was let in: %v", f)
 		}
-		ctx, end, f := calls.start(context.WithValue(t.Context(), admittedKey{}, true))
+		ctx, end, f := calls.start(t.Context(), true)
 		if f != nil {
 			t.Fatalf("a call of one who was let in: %v", f)
 		}
@@ -176,7 +176,7 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 						return
 					}
 					inside.Add(1)
-					if _, end, f := calls.start(context.WithValue(t.Context(), admittedKey{}, true)); f != nil {
+					if _, end, f := calls.start(t.Context(), true); f != nil {
 						t.Error(f)
 					} else {
 						end()
@@ -208,7 +208,7 @@ func TestNewcomer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.ServeHTTP(ctx, l, &Door{Access: *writer}) }()
+	go func() { ended <- s.ServeHTTP(ctx, l, &Access{Anyone: *anyone}) }()
 	url := "http://" + l.Addr().String() + Path
 	body, headers := statelessCall("1", "tools/list", "")
 	if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {

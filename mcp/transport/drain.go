@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -29,8 +27,6 @@ type tracker struct {
 
 // endingWords are what callers read of a server that shuts down, before what became of theirs.
 const endingWords = "the server is shutting down: "
-
-type admittedKey struct{}
 
 // admit lets a request in, whose calls may begin whenever they do, until the function that it returns is called; false: the
 // server closes. What is let in before drain has ended is waited for.
@@ -53,11 +49,11 @@ func (t *tracker) leave() {
 
 // start lets a call begin: its context ends when the server has no more patience. Once the server closes it is refused, but for
 // a call of a request that was let in before.
-func (t *tracker) start(ctx context.Context) (context.Context, func(), *fault.Error) {
+func (t *tracker) start(ctx context.Context, admitted bool) (context.Context, func(), *fault.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.init()
-	if t.closing.Load() && ctx.Value(admittedKey{}) == nil {
+	if t.closing.Load() && !admitted {
 		return nil, nil, fault.New(fault.Unavailable, endingWords+"nothing of this call was run")
 	}
 	t.running++
@@ -129,36 +125,15 @@ func (t *tracker) cut() {
 // codeEnding is the code of the error that a server which shuts down answers; JSON-RPC 2.0, section 5.1 leaves it to servers.
 const codeEnding = -32000
 
-// begun lets a request in that any replica could serve, and counts it until end is called. Once the server closes it is answered
-// 503 before anything of it is done, so that a balancer may send it to another replica, which it must not with one that was
-// begun; false then. Notifications, answers to what a running call has asked, and the end of a session are let in always.
-func (s *Server) begun(w http.ResponseWriter, r *http.Request, m *message) (_ *http.Request, end func(), ok bool) {
-	leave := func() {}
-	switch id := gjson.GetBytes(m.body, "id"); {
-	case m.lasts: // which ends with the server, and is not waited for
-		ok = !s.calls.ending()
-	case r.Method == http.MethodPost && id.Exists() && gjson.GetBytes(m.body, "method").Exists():
-		if leave, ok = s.calls.admit(); ok {
-			r = r.WithContext(context.WithValue(r.Context(), admittedKey{}, true))
-		}
-	default:
-		ok = true
-	}
-	if !ok {
-		s.sendAway(w, r, m)
-	}
-	return r, leave, ok
-}
-
 // sendAway answers a request that is not begun, as the server closes. It is none of its caller's that are counted.
-func (s *Server) sendAway(w http.ResponseWriter, r *http.Request, m *message) {
-	visitorFor(r.Context(), nil).attended.Store(true)
-	why := &misfit{id: gjson.GetBytes(m.body, "id").Raw, code: codeEnding, message: endingWords + "nothing of this was done, send it again"}
+func (s *Server) sendAway(w http.ResponseWriter, m *message, from *identity) {
+	from.counted.Store(true)
+	why := &misfit{id: m.id, code: codeEnding, message: endingWords + "nothing of this was done, send it again"}
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close") // so that the next one may go elsewhere
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = w.Write(why.answer()) // who does not take it is gone
+	_, _ = w.Write(why.answer()) // a client that does not take it is gone
 }
 
 // awaitTime is how long a connection that is just there has to say something, when the server closes.

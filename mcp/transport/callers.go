@@ -1,18 +1,12 @@
-package mcp
+package transport
 
 import (
-	"context"
-	"math"
-	"strings"
 	"sync"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // callers counts what each caller does at the moment, and how often it comes.
@@ -29,7 +23,7 @@ type counted struct {
 	since  time.Time     // when it was counted last
 }
 
-// forgottenAfter is how long a caller must not have come to be forgotten where there are many.
+// forgottenAfter is how long a caller must not have come to be forgotten if there are many.
 const forgottenAfter = 10 * time.Minute
 
 // of gives what is known of a caller. The caller of it holds the lock.
@@ -86,7 +80,7 @@ func (c *callers) visit(id string, most int) (leave func(), ok bool) {
 	}, true
 }
 
-// take counts a request of a caller in this process, and tells how long to wait where that is too many.
+// take counts a request of a caller, and gives how long to wait if that is too many.
 func (c *callers) take(id string, l *Limits) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,47 +98,4 @@ func (c *callers) take(id string, l *Limits) time.Duration {
 		reserved.Cancel()
 	}
 	return wait
-}
-
-// take counts a request, and gives how long to wait if that is too many.
-func (s *Server) take(ctx context.Context, method string, caller *steps.Caller) (wait time.Duration) {
-	o := s.o()
-	if o.Limits.PerSecond == 0 || method == "ping" || strings.HasPrefix(method, "notifications/") {
-		return 0
-	}
-	if wait = s.callers.take(caller.ID, &o.Limits); wait > 0 {
-		s.refused(ctx, RefusedRate, caller)
-	}
-	return wait
-}
-
-// tooOften says that a request was one too many.
-func (s *Server) tooOften(wait time.Duration) *fault.Error {
-	return fault.New(fault.Busy, "you may make %v requests a second: send this one again in %d s", s.o().Limits.PerSecond, int(math.Ceil(wait.Seconds())))
-}
-
-// tooMany answers a request that was one too many: a call of a tool by a result that a model reads, any other by an error.
-func (f *face) tooMany(ctx context.Context, method string, extra *sdk.RequestExtra, caller *steps.Caller, refused *fault.Error) (sdk.Result, error) {
-	if method == "tools/call" {
-		engine := f.server.o().Engine
-		ctx, id := identified(ctx, engine, extra)
-		answer := engine.Refuse(ctx, []*fault.Error{refused}, &chain.Caller{ID: caller.ID, Run: id})
-		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
-	}
-	return nil, f.told(refused)
-}
-
-// callerOf is who has sent a request: whom its token names, else who the session is of (nil: there is none), else who comes
-// in by the door.
-func (s *Server) callerOf(extra *sdk.RequestExtra, n *session) *steps.Caller {
-	if v := visitorOf(extra); v != nil {
-		return v.Caller
-	}
-	if n != nil {
-		return &n.caller
-	}
-	if door := s.door.Load(); door != nil {
-		return &door.Access
-	}
-	return &steps.Caller{}
 }

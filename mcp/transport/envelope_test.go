@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func FuzzExamine(f *testing.F) {
 		f.Add(message)
 	}
 	f.Fuzz(func(t *testing.T, message string) {
-		wrong := examine([]byte(message))
+		_, wrong := examine([]byte(message))
 		switch wrong {
 		case stray:
 		case nil:

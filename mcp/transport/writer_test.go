@@ -1,8 +1,7 @@
-package mcp
+package transport
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -37,7 +36,11 @@ func slowly(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		server := &http.Server{Handler: (&Server{readTime: readTime}).patiently(handler)}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			patient := &writer{ResponseWriter: w}
+			defer patient.extend()
+			handler(patient, r)
+		})}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(l) }()
 		test(t, func() (net.Conn, *bufio.Reader) {
@@ -154,14 +157,14 @@ func TestTally(t *testing.T) {
 		"its end":              {"DELETE", "", "", with(header{"Mcp-Session-Id": "made up"}), 404},
 		"another content":      {"POST", "", list, with(header{"Content-Type": "text/plain"}), 415},
 		"another method":       {"PUT", "", list, bare, 405},
-		"too long":             {"POST", "", `"` + strings.Repeat("x", 2000+envelope) + `"`, bare, 413},
+		"too long":             {"POST", "", `"` + strings.Repeat("x", 2000+envelopeSize) + `"`, bare, 413},
 		"an unknown method":    {"POST", "", `{"jsonrpc":"2.0","id":2,"method":"tools/liszt"}`, with(header{"Mcp-Protocol-Version": "2025-11-25"}), 400},
 		"a header that is not": {"POST", "", list, with(header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}), 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, func(o *Options) { o.Limits, o.MaxRequestBytes = Limits{PerSecond: 0.001, Burst: 4}, 2000 })
-			url := s.behind(t, &Door{Callers: staff})
+			url := s.behind(t, &Access{Callers: staff})
 			for i := range 6 {
 				r, body := sendTo(t, test.method, url+test.query, test.body, test.headers)
 				switch {
@@ -181,7 +184,7 @@ func TestTally(t *testing.T) {
 // TestTallyOnce: what comes to a face is counted there alone, whatever its answer's status is.
 func TestTallyOnce(t *testing.T) {
 	t.Parallel()
-	for name, door := range map[string]*Door{"tokens": {Callers: staff}, "none": {Access: *reader}} {
+	for name, door := range map[string]*Access{"tokens": {Callers: staff}, "none": {Anyone: *reader}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, func(o *Options) { o.Limits = Limits{PerSecond: 0.001, Burst: 6} })
@@ -209,9 +212,9 @@ func TestTallyOnce(t *testing.T) {
 func TestTallyWrites(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.Limits = Limits{PerSecond: 0.001, Burst: 1} })
-	s.SetDoor(&Door{Access: *reader})
+	s.SetAccess(&Access{Anyone: *reader})
 	slowly(t, func(w http.ResponseWriter, _ *http.Request) {
-		tallied := &tally{ResponseWriter: w, server: s.Server, visitor: &visitor{Caller: reader}, ctx: context.Background()}
+		tallied := &writer{ResponseWriter: w, server: s.Server, from: &identity{Caller: reader}}
 		tallied.WriteHeader(http.StatusEarlyHints)
 		_, _ = io.WriteString(tallied, "good")
 		tallied.Flush()
@@ -232,7 +235,7 @@ func TestTallyWrites(t *testing.T) {
 			t.Errorf("%d %s: %v", answer.StatusCode, text, err)
 		}
 	})
-	if wait := s.take(t.Context(), "", reader); wait > 0 {
+	if wait := s.takeFor(t.Context(), reader.ID, nil); wait > 0 {
 		t.Error("it was counted")
 	}
 }

@@ -1,9 +1,10 @@
-package mcp
+package transport
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 )
@@ -46,7 +47,7 @@ func (l *lines) next() (message []byte, wrong *misfit, err error) {
 	for {
 		part, err := l.reader.ReadSlice('\n')
 		if len(line)+len(part) > l.longest {
-			return nil, &misfit{code: codeRequest, message: "the line is longer than " + itoa(l.longest) + " bytes"}, l.skip(err)
+			return nil, &misfit{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.longest)}, l.skip(err)
 		}
 		line = append(line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -55,7 +56,7 @@ func (l *lines) next() (message []byte, wrong *misfit, err error) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			return nil, nil, err
 		}
-		if wrong := examine(line); wrong != nil {
+		if _, wrong := examine(line); wrong != nil {
 			return nil, wrong, err
 		}
 		return append(line, '\n'), nil, err

@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"context"
@@ -166,7 +166,7 @@ func TestKeysTakenBackWhileItRuns(t *testing.T) {
 			t.Run(name+", "+version, func(t *testing.T) {
 				t.Parallel()
 				s, k := serve(t, nil), newKeyring()
-				url := s.behind(t, &Door{Callers: k})
+				url := s.behind(t, &Access{Callers: k})
 				ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
 				stream, other := streamOf(t, url, "ann"), streamOf(t, url, "eve")
 				k.without("ann")
@@ -197,7 +197,7 @@ func TestKeysTakenBackWhileItRuns(t *testing.T) {
 func TestNobodyLooks(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Door{Callers: k})
+	url := s.behind(t, &Access{Callers: k})
 	if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"}); r.StatusCode != 200 {
 		t.Fatal(body)
 	}
@@ -215,7 +215,7 @@ func TestNobodyLooks(t *testing.T) {
 func TestOtherKeys(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Door{Callers: k})
+	url := s.behind(t, &Access{Callers: k})
 	ann := slowCall(t, s, url, "ann", true)
 	k.without("nobody")
 	s.LookAgain()
@@ -240,12 +240,12 @@ func (k *keyring) ending(name string, after time.Duration) {
 	k.known[name] = &one
 }
 
-// TestExpiredWhileItRuns: a call outlasts its token, through a reload too, and is cancelled when its key is taken back; nothing
+// TestExpiredWhileItRuns: a call outlasts its token, through a change of access too, and is cancelled when its key is taken back; nothing
 // begins with it.
 func TestExpiredWhileItRuns(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
-	url := s.behind(t, &Door{Callers: k})
+	url := s.behind(t, &Access{Callers: k})
 	headers := header{"Authorization": "Bearer ann", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
 	answered := make(chan string, 1)
 	for life := time.Second; ; life *= 2 { // a machine may take long to begin
@@ -265,10 +265,7 @@ func TestExpiredWhileItRuns(t *testing.T) {
 		r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
 		return r.StatusCode == 401
 	})
-	o, _ := s.another(t, nil)
-	if _, err := s.Reload(o, &Door{Callers: k}); err != nil {
-		t.Fatal(err)
-	}
+	s.SetAccess(&Access{Callers: k})
 	k.without("nobody")
 	s.LookAgain()
 	select {

@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"context"
@@ -21,8 +21,9 @@ import (
 // ServeStdio serves one client that writes its messages to in, a line each, and reads from out, until in ends or ctx is
 // done; then running calls have Grace to end and to be answered. Nothing but the protocol may be written to out.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
-	f := s.face(caller.Rights, s.o().Surface)
-	longest := int(s.o().MaxRequestBytes + envelope)
+	known := *caller
+	known.Rights = known.Rights.Settled()
+	longest := int(s.o().MaxRequestBytes + envelopeSize)
 	shared := &sharedWriter{out: out}
 	transport := &answering{
 		Transport: &sdk.IOTransport{Reader: newLines(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
@@ -30,11 +31,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 		closing:   make(chan struct{}),
 		left:      make(chan struct{}),
 	}
-	ss, err := f.stateful.Connect(context.WithoutCancel(ctx), transport, nil)
+	ss, err := s.handler.Server(&known, nil, true).Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
-	transport.cut.Store(f.session(ss, caller, nil))
+	transport.cut.Store(s.session(ss, &known, nil))
 	ended := make(chan error, 1)
 	go func() { ended <- ss.Wait() }()
 	select {
@@ -71,7 +72,7 @@ func bidden(ended <-chan error) error {
 	}
 }
 
-// gone tells whether an error only says that the client has left.
+// gone reports whether an error only says that the client has left.
 func gone(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrClosedPipe, syscall.EPIPE, os.ErrClosed} {
 		if errors.Is(err, end) {
@@ -88,7 +89,7 @@ type answering struct {
 	grace   time.Duration
 	closing chan struct{}           // closed when the server itself ends the session
 	left    chan struct{}           // closed when the client has left, and nothing is waited for any more
-	cut     atomic.Pointer[session] // whose calls are cancelled when grace is over
+	cut     atomic.Pointer[Session] // whose calls are cancelled when grace is over
 	conn    *answeringConn          // once it is connected
 }
 
@@ -104,14 +105,14 @@ func (a *answering) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.conn = &answeringConn{Connection: conn, door: a, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
+	a.conn = &answeringConn{Connection: conn, transport: a, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
 	return a.conn, nil
 }
 
 // answeringConn knows the requests that are not answered yet.
 type answeringConn struct {
 	sdk.Connection
-	door *answering
+	transport *answering
 
 	mu    sync.Mutex
 	open  map[jsonrpc.ID]bool
@@ -136,12 +137,12 @@ func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // leave waits for what is not answered yet. After grace the calls are cancelled, and answered as such.
 func (c *answeringConn) leave() {
-	c.await(c.door.grace)
-	if n := c.door.cut.Load(); n != nil && !c.answered() {
-		n.cut(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.door.grace))
+	c.await(c.transport.grace)
+	if n := c.transport.cut.Load(); n != nil && !c.answered() {
+		n.cut(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.transport.grace))
 		c.await(farewell)
 	}
-	close(c.door.left)
+	close(c.transport.left)
 }
 
 func (c *answeringConn) answered() bool {
@@ -186,7 +187,7 @@ func (c *answeringConn) await(patience time.Duration) {
 		case <-c.idle:
 		case <-timer.C:
 			return
-		case <-c.door.closing:
+		case <-c.transport.closing:
 			return
 		}
 	}

@@ -1,13 +1,10 @@
-package mcp
+package transport
 
 import (
 	"context"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // TestLargeMessagesInTurn: while another has the only turn a large message waits to be decoded, and a small one is answered; the turn
@@ -17,27 +14,27 @@ func TestLargeMessagesInTurn(t *testing.T) {
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shares := admit.New(1)
-			s := serve(t, func(o *Options) {
-				var err error
-				if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Shares: shares}); err != nil {
-					t.Fatal(err)
+			s := serve(t, nil)
+			turn := make(chan struct{}, 1) // who has put a token in has the turn
+			s.turn = func(ctx context.Context, _ string) (func(), error) {
+				select {
+				case turn <- struct{}{}:
+					return func() { <-turn }, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
 				}
-			})
+			}
 			s.decodeTime = time.Hour
-			url := s.behind(t, &Door{Callers: staff})
+			url := s.behind(t, &Access{Callers: staff})
 			send := func(token, fn, text string) <-chan string {
 				return beginCall(t, url, token, `{"steps":[{"fn":"`+fn+`","args":{"text":"`+text+`"}}],"lite":true}`, stateless)
 			}
-			others, err := shares.Of("other", 0).Turn(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			turn <- struct{}{}
 			large := send("ann", "shop.slow", strings.Repeat("a", heavyMessage))
 			for s.reading.Held() < heavyMessage { // what waits is counted
 				time.Sleep(time.Millisecond)
 			}
-			if body := <-send("bob", "shop.item.list", ""); !strings.Contains(body, "items") {
+			if body := <-send("bob", "shop.item.list", ""); !strings.Contains(body, "said") {
 				t.Error(body)
 			}
 			select {
@@ -45,16 +42,13 @@ func TestLargeMessagesInTurn(t *testing.T) {
 				t.Error("it did not wait")
 			case <-time.After(50 * time.Millisecond):
 			}
-			others.Done()
+			<-turn
 			<-s.shop.started
 			if n := s.reading.Held(); n != 0 {
 				t.Errorf("%d bytes are counted of what is decoded", n)
 			}
-			again, err := shares.Of("other", 0).Turn(t.Context()) // while the call runs
-			if err != nil {
-				t.Fatal(err)
-			}
-			again.Done()
+			turn <- struct{}{} // while the call runs
+			<-turn
 			s.shop.enough <- struct{}{}
 			if body := <-large; !strings.Contains(body, "late") {
 				t.Error(body)

@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"context"
@@ -9,7 +9,8 @@ import (
 // at info is said at debug.
 type quiet struct{ slog.Handler }
 
-func quietly(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
+// Quiet is a log for the protocol's library: it says at debug what that says at info or above.
+func Quiet(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
 
 func lowered(level slog.Level) slog.Level {
 	if level >= slog.LevelInfo { // also what it calls errors, which are those of clients

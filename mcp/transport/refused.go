@@ -1,4 +1,4 @@
-package mcp
+package transport
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // sender is where a request came from.
@@ -19,8 +18,6 @@ type sender struct {
 	remote    string   // the address of the connection's other end, with its port
 	forwarded []string // what the request says of whom it was forwarded for
 }
-
-func senderOf(r *http.Request) sender { return sender{r.RemoteAddr, r.Header["X-Forwarded-For"]} }
 
 // maxForwarded is how many addresses are told of those that a request was forwarded for.
 const maxForwarded = 5
@@ -68,22 +65,27 @@ func (s *sender) name() string {
 	return plainAddress(s.remote) + " " + forwarded[strings.LastIndexByte(forwarded, ' ')+1:]
 }
 
-// refused tells of a request of a known caller that is refused.
-func (s *Server) refused(ctx context.Context, reason string, caller *steps.Caller) {
+// refused logs that a request of a known caller is refused.
+func (s *Server) refused(from *identity, reason string) {
+	s.refusedCaller(context.Background(), from.ID, &from.sender, reason)
+}
+
+// refusedCaller is as refused; from nil: it did not come over HTTP.
+func (s *Server) refusedCaller(ctx context.Context, caller string, from *sender, reason string) {
 	s.o().Refused(reason)
-	s.tell(ctx, occasion{ofRefusal, reason, caller.ID}, "refused", func() []any {
-		attrs := []any{"reason", reason, "caller", caller.ID}
-		if v, _ := ctx.Value(visitorKey{}).(*visitor); v != nil {
-			attrs = append(attrs, v.sender.attrs()...)
+	s.tell(ctx, occasion{ofRefusal, reason, caller}, "refused", func() []any {
+		attrs := []any{"reason", reason, "caller", caller}
+		if from != nil {
+			attrs = append(attrs, from.attrs()...)
 		}
 		return attrs
 	})
 }
 
-// turnedAway tells of a request of which it was not looked who has sent it.
+// turnedAway logs that a request is refused of which it was not looked who has sent it.
 func (s *Server) turnedAway(r *http.Request, reason string, why *fault.Error) {
 	s.o().Refused(reason)
-	from := senderOf(r)
+	from := sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}
 	s.tell(r.Context(), occasion{ofStranger, reason, from.name()}, "refused", func() []any {
 		return append([]any{"reason", reason}, append(from.attrs(), "error", why.Message)...)
 	})
@@ -115,7 +117,7 @@ func (s *Server) refusedToken(ctx context.Context, from *sender, reason string, 
 // tell logs a refusal. Anybody may have many requests refused: at info it is told now and then, with how many were left out.
 func (s *Server) tell(ctx context.Context, one occasion, message string, attrs func() []any) {
 	level := slog.LevelDebug
-	left, due := s.causes.dueAfter(one)
+	left, due := s.occasions.dueAfter(one)
 	if due {
 		level = slog.LevelInfo
 	}

@@ -41,7 +41,7 @@ func (f *face) handler(name string) sdk.ToolHandler {
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
-		c.view = c.links().viewIn(ctx, f.scene(now))
+		c.view = c.own().viewIn(ctx, f.scene(now))
 		c.caller = &chain.Caller{ID: of.Caller.ID, Run: id, Functions: c.view}
 		if of.Token { // without tokens all callers have the same rights, and what is kept over stdio is for the command line too
 			c.caller.Rights = budget.Rights{Level: int(of.Caller.Tier), Scope: of.Caller.Functions}
@@ -103,7 +103,7 @@ func (c *call) traced(ctx context.Context) context.Context {
 }
 
 // tool is a tool that the client has, by its name; nil where it is gone.
-func (c *call) tool(name string) *tool { return c.face.offerOf(c.links()).byName[name] }
+func (c *call) tool(name string) *tool { return c.face.offerOf(c.own()).byName[name] }
 
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {

@@ -19,6 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // causeWord stands in all that is said of why sources are not there, and nowhere else; answerWord in what a source has answered.
@@ -73,13 +74,17 @@ func sickFunctions() (gone, sick []*marked) {
 // unopened is an MCP server with which no session can be had.
 type unopened struct{ name string }
 
-func (u unopened) Name() string                          { return u.name }
-func (u unopened) Capabilities() *sdk.ServerCapabilities { return anything }
-func (u unopened) Open(context.Context, *Peer) (Link, error) {
+func (u unopened) Name() string { return u.name }
+func (u unopened) Capabilities() *sdk.ServerCapabilities {
+	return &sdk.ServerCapabilities{
+		Resources: &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true}, Completions: &sdk.CompletionCapabilities{},
+	}
+}
+func (u unopened) Link(context.Context, *mcpsource.Peer) (*mcpsource.Link, error) {
 	return nil, ailment(fault.Unavailable, fault.NotSent)
 }
 
-func (u unopened) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (Link, error)) context.Context {
+func (u unopened) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.Link, error)) context.Context {
 	return ctx
 }
 
@@ -119,7 +124,7 @@ func newAilingWorld(t *testing.T) *ailingWorld {
 				t.Fatal(err)
 			}
 		}
-		o.Upstreams = append(o.Upstreams, unopened{goneSource}, unopened{sickSource})
+		pass(t, o, unopened{goneSource}, unopened{sickSource})
 	})
 	return w
 }

@@ -102,7 +102,8 @@ func TestChainID(t *testing.T) {
 	var log *idLog
 	a := newBehind(t, "a", false)
 	s := serve(t, func(o *Options) {
-		o.Surface, o.Upstreams = SurfaceFlat, []Upstream{a}
+		o.Surface = SurfaceFlat
+		pass(t, o, a)
 		if err := o.Catalog.Add(a.name, a.source); err != nil {
 			t.Fatal(err)
 		}
@@ -212,29 +213,6 @@ func TestNoChainID(t *testing.T) {
 		}
 		if id := notes.idOf(t, result); id != "" {
 			t.Errorf("%s: %s", tool, id)
-		}
-	}
-}
-
-// TestMetaOfRawResults: what is added to the _meta of an upstream's result changes nothing else of it.
-func TestMetaOfRawResults(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]string{
-		`{}`:      `{"_meta":{"a/b":"id"}}`,
-		" {\n } ": `{"_meta":{"a/b":"id"}}`,
-		`{"x":1}`: `{"_meta":{"a/b":"id"},"x":1}`,
-		"\t{ \"x\" : {\"_meta\":1.10},\"y\":[] }":                  `{"_meta":{"a/b":"id"},"x":{"_meta":1.10},"y":[]}`,
-		`{"x":1,"_meta":{"a/b":"other","z":12345678901234567890}}`: `{"x":1,"_meta":{"z":12345678901234567890,"a/b":"id"}}`,
-		`{"_meta":null,"x":1}`:                                     `{"x":1,"_meta":{"a/b":"id"}}`,
-	} {
-		got, err := json.Marshal(&rawResult{ResultBase: sdk.ResultBase{Meta: sdk.Meta{"a/b": "id"}}, body: json.RawMessage(body)})
-		if err != nil || string(got) != want {
-			t.Errorf("%s: %v %s, want %s", body, err, got, want)
-		}
-		plain, err := json.Marshal(&rawResult{body: json.RawMessage(body)})
-		var compact bytes.Buffer
-		if json.Compact(&compact, []byte(body)) != nil || err != nil || string(plain) != compact.String() {
-			t.Errorf("%s: %v %s", body, err, plain)
 		}
 	}
 }

@@ -127,6 +127,7 @@ func serve(t testing.TB, change func(*Options)) *served {
 	if change != nil {
 		change(o)
 	}
+	proxied(o)
 	if o.Engine == nil {
 		o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite})
 		if err != nil {

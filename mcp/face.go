@@ -33,22 +33,15 @@ type face struct {
 
 	stateful  *sdk.Server // for clients with sessions
 	stateless *sdk.Server // for the others
-	shared    *links      // sessions with upstreams for clients without sessions; nil: none
+	shared    *variant    // what clients without sessions see for themselves; nil: what all see
 
 	refreshing sync.Mutex        // never taken by a call that only looks for its tool
 	of         *steps.Registry   // that the tools were made of
 	listed     map[string][]byte // what is listed of each tool, by name
 
 	mu      sync.Mutex
-	offered *offer
+	offered *Tools
 	present map[string]bool // the tools that the protocol's servers have
-}
-
-// offer is what a face shows of one registry.
-type offer struct {
-	of     *steps.Registry
-	tools  []*tool // sorted by name
-	byName map[string]*tool
 }
 
 // tool is a tool as clients see it, and what answers its calls.
@@ -62,6 +55,7 @@ type tool struct {
 func (s *Server) newFace(r steps.Rights, surface Surface) *face {
 	f := &face{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
+	f.shared = f.open(nil)
 	return f
 }
 
@@ -84,7 +78,7 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
-	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.attend(sessions), f.passThrough())
+	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.attend(sessions), f.passIn)
 	server.AddSendingMiddleware(f.passOut)
 	return server
 }

@@ -103,6 +103,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if change != nil {
 		change(o)
 	}
+	proxied(o)
 	o.Dispatch, faults = groups.New(&groups.Config{Hoist: o.Hoist, Autodispatch: true, Groups: []groups.Group{
 		{Name: "things", Resources: []string{"part", "thing"}, Description: "Parts and things."},
 		{Name: closedGroup, Resources: []string{mixedSource + "." + lockedResource, adminSource}, Description: "All about " + closedGroup + "."},

@@ -32,7 +32,8 @@ type Options struct {
 	SessionTokens int
 	// Processed has flat tools answer as functions do, within the budget; else their results are what the upstream gave.
 	Processed bool
-	Upstreams []Upstream // what a flat surface passes through, in the configuration's order
+	// Passthrough is what flat surfaces pass through; nil: nothing, and a reload does not change that.
+	Passthrough Passthrough
 
 	// Context makes the context in which the engine runs a request (a chain, a fetch, or the arguments of one call); nil: it is
 	// the request's own.

@@ -43,7 +43,8 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	s := serve(t, func(o *Options) {
-		o.Surface, o.Upstreams = SurfaceFlat, []Upstream{b}
+		o.Surface = SurfaceFlat
+		pass(t, o, b)
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)
 		}

@@ -93,8 +93,8 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	for _, f := range s.allFaces() {
 		f.refresh()
 	}
-	for _, l := range s.allLinks() {
-		l.renew(old.drained)
+	for _, v := range s.allVariants() {
+		v.links.Renew(old.drained)
 	}
 	return old.drained, nil
 }
@@ -123,6 +123,21 @@ func (s *Server) dropFaces(old *generation) {
 			})
 		}
 	}
+}
+
+// allVariants are what clients see for themselves.
+func (s *Server) allVariants() (all []*variant) {
+	for _, f := range s.allFaces() {
+		if f.shared != nil {
+			all = append(all, f.shared)
+		}
+	}
+	for _, n := range s.transport.Sessions() {
+		if v := n.Kept.(*session).own; v != nil {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // scene is what a face shows of one generation.

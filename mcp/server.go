@@ -174,7 +174,7 @@ func (h handler) surface(query url.Values) Surface {
 func (h handler) Opened(n *transport.Session) (ended func()) {
 	own := newSession(h.s.face(n.Caller.Rights, h.surface(n.Query)), n)
 	n.Kept = own
-	return own.links.close
+	return own.own.close
 }
 
 type generationKey struct{}

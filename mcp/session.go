@@ -20,13 +20,13 @@ type session struct {
 
 	spent spending
 	kept  *steps.Session // what others keep for as long as the session lasts
-	links *links         // sessions with upstreams; nil: none
+	own   *variant       // what it sees for itself; nil: what all see
 }
 
 // newSession makes what is kept of a session.
 func newSession(f *face, of *transport.Session) *session {
 	n := &session{Session: of, face: f, taught: map[string]lesson{}, kept: &steps.Session{}}
-	n.links = newLinks(n)
+	n.own = f.open(of.SDK)
 	return n
 }
 

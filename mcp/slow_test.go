@@ -67,7 +67,7 @@ func TestReloadLetsLinksEnd(t *testing.T) {
 	}()
 	<-began
 	o := *s.o()
-	o.Upstreams = nil
+	o.Passthrough = PassUpstreams(nil)
 	drained, err := s.Reload(&o, nil)
 	if err != nil {
 		t.Fatal(err)

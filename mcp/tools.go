@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -56,7 +57,7 @@ func (f *face) owned(reach steps.Reach) []*tool {
 	var tools []*tool
 	add := func(name, description string, schema json.RawMessage, hints map[string]bool) {
 		shown := &sdk.Tool{Name: name, Title: titles[name], Description: description, InputSchema: schema, Meta: hostHints}
-		tools = append(tools, &tool{answer: answers[name], Tool: shown, listed: before(marshal(shown), "annotations", marshal(hints))})
+		tools = append(tools, &tool{answer: answers[name], Tool: shown, listed: raw.Before(marshal(shown), "annotations", marshal(hints))})
 	}
 	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": reach.Outside}
 	for _, l := range listed {
@@ -103,9 +104,9 @@ func (c *call) chainRead() *sdk.CallToolResult {
 }
 
 // offer is what the face shows of a view's functions.
-func (f *face) offer(view *steps.View) *offer {
+func (f *face) offer(view *steps.View) *Tools {
 	functions := view.Registry()
-	o := &offer{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
+	o := &Tools{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
 	reserved := append(slices.Clip(ownToolNames), chainReads)
 	rest := functions.All()
 	var arranged *groups.Arrangement

@@ -19,6 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/proxy"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
@@ -181,28 +182,5 @@ func passNotes(t *testing.T, o *mcp.Options) {
 		t.Fatal(err)
 	}
 	steps.Await(t.Context(), o.Catalog, nil)
-	o.Upstreams = append(o.Upstreams, passed{source})
-}
-
-// passed is an MCP server as package mcp passes it through.
-type passed struct{ *mcpsource.Source }
-
-func (passed) Name() string { return "notes" }
-
-func (p passed) Open(ctx context.Context, peer *mcp.Peer) (mcp.Link, error) {
-	link, err := p.Link(ctx, (*mcpsource.Peer)(peer))
-	if err != nil {
-		return nil, err
-	}
-	return link, nil
-}
-
-func (p passed) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (mcp.Link, error)) context.Context {
-	return p.Source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
-		opened, err := link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return opened.(*mcpsource.Link), nil
-	})
+	o.Passthrough = proxy.New([]proxy.Upstream{source})
 }

@@ -221,7 +221,7 @@ func (s *instance) options(a *app) *mcp.Options {
 		MaxTotalTokens: a.maxTotalTokens,
 		SessionTokens:  valueOr(c.Session.MaxTokens, 0),
 		Processed:      c.processed(),
-		Upstreams:      a.upstreams(),
+		Passthrough:    a.passthrough(),
 		Version:        version(),
 		Trace:          telemetry.WithCall,
 		Context:        a.context,

@@ -1,4 +1,4 @@
-package mcp
+package proxy
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // clientKey is where the context of a request has its client.
 type clientKey struct{}
 
 // peer is the client as an upstream is told of it.
-func (l *links) peer(u Upstream) *Peer {
-	peer := &Peer{
+func (l *links) peer(u Upstream) *mcpsource.Peer {
+	peer := &mcpsource.Peer{
 		Protocol: protocol.Stateless,
 		Shared:   l.owner == nil,
 		Notify:   func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
@@ -25,7 +26,7 @@ func (l *links) peer(u Upstream) *Peer {
 	if l.owner == nil {
 		return peer
 	}
-	if hello := l.owner.SDK.InitializeParams(); hello != nil {
+	if hello := l.owner.InitializeParams(); hello != nil {
 		peer.Capabilities, peer.Info = hello.Capabilities, hello.ClientInfo
 		if hello.ProtocolVersion < protocol.Stateless {
 			peer.Protocol = hello.ProtocolVersion
@@ -57,35 +58,36 @@ func (p *rawParams) MarshalJSON() ([]byte, error) { return p.body, nil }
 // errTaken ends the request in whose place another was made.
 var errTaken = errors.New("another request was made")
 
-// passOut sends the messages of upstreams. It stands on the sending side of the face's servers.
-func (f *face) passOut(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		if listening, ok := ctx.Value(listenerKey{}).(*listener); ok && method == "notifications/subscriptions/acknowledged" {
-			defer listening.acknowledge(req)()
-			return next(ctx, method, req)
-		}
-		o, _ := ctx.Value(outgoingKey{}).(*outgoing)
-		ss, ok := req.GetSession().(*sdk.ServerSession)
-		if o == nil && ok && method == toolsChanged && f.passes() && !f.linksOf(ss).changeKnown(f.offerOf(f.linksOf(ss)), ss) {
-			return nil, nil // what the face shows has changed, and not what this client sees, or it was told
-		}
-		if o == nil || !ok {
-			return next(ctx, method, req)
-		}
-		result, err := next(context.WithValue(ctx, outgoingKey{}, (*outgoing)(nil)), o.method,
-			&sdk.ServerRequest[*rawParams]{Session: ss, Params: &rawParams{body: o.params}})
-		if err != nil || result == nil {
-			return nil, err
-		}
-		o.result = result
-		return nil, errTaken
+// Send implements mcp.Links: it sends the messages of upstreams in place of those that carry them.
+func (l *links) Send(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	if listening, ok := ctx.Value(listenerKey{}).(*listener); ok && method == "notifications/subscriptions/acknowledged" {
+		defer listening.acknowledge(req)()
+		return next(ctx, method, req)
 	}
+	ss, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok {
+		return next(ctx, method, req)
+	}
+	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
+	switch {
+	case o == nil && method == toolsChanged && !l.changeKnown(l.client.Tools(), ss):
+		return nil, nil // what all see has changed, and not what this client sees, or it was told
+	case o == nil:
+		return next(ctx, method, req)
+	}
+	result, err := next(context.WithValue(ctx, outgoingKey{}, (*outgoing)(nil)), o.method,
+		&sdk.ServerRequest[*rawParams]{Session: ss, Params: &rawParams{body: o.params}})
+	if err != nil || result == nil {
+		return nil, err
+	}
+	o.result = result
+	return nil, errTaken
 }
 
 // ask has the client answer an upstream's request.
 func (l *links) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	o := &outgoing{method: method, params: l.shown(params)}
-	err := l.owner.SDK.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
+	err := l.owner.Ping(context.WithValue(ctx, outgoingKey{}, o), nil)
 	switch {
 	case o.result != nil:
 		return json.Marshal(o.result)
@@ -117,7 +119,7 @@ func (l *links) notify(ctx context.Context, u Upstream, method string, params js
 		}
 	case toolsChanged:
 		l.readTools(u, true)
-		if l.face.rights.Functions != "" || !l.face.view().HasAll(u.Name()) {
+		if l.client.Rights().Functions != "" || !l.client.View().HasAll(u.Name()) {
 			return // it may be a tool that the client may not use: the client is told where what it sees has changed
 		}
 		l.changeKnown(nil, nil)
@@ -135,7 +137,7 @@ func (l *links) deliver(ctx context.Context, method string, params json.RawMessa
 	case ss != nil:
 		_ = send(ctx, ss, method, params) // a client that has gone is told nothing
 	case l.owner != nil:
-		_ = send(ctx, l.owner.SDK, method, params)
+		_ = send(ctx, l.owner, method, params)
 	}
 }
 
@@ -149,7 +151,7 @@ func (l *links) shown(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		return json.RawMessage("{}")
 	}
-	return l.face.server.o().Scrubber.JSON(params)
+	return l.client.Scrubber().JSON(params)
 }
 
 // levels are those of log messages, from the least on (RFC 5424).

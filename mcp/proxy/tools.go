@@ -1,28 +1,22 @@
-package mcp
+package proxy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // toolLists are the tools that upstreams list in a client's own sessions with them. links.mu guards all of it.
 type toolLists struct {
-	of       map[string]*toolList // by upstream
-	own      map[string][]steps.Function
-	offered  *offer // what the client sees, where that is not what the face shows
-	given    *offer // what the client knows of; nil: it has not asked, or was told of a change that is not known yet
-	scene    *scene // that view is of
-	view     *steps.View
-	searched searched
+	of     map[string]*toolList // by upstream
+	own    map[string][]steps.Function
+	change uint64     // another number for each own
+	given  *mcp.Tools // what the client knows of; nil: it has not asked, or was told of a change that is not known yet
 }
 
 // toolList is what one upstream lists.
@@ -55,96 +49,42 @@ func (t *toolLists) set(name string, functions []steps.Function) {
 	if own[name] = functions; functions == nil {
 		delete(own, name)
 	}
-	t.own, t.scene, t.view = own, nil, nil
+	t.own = own
+	t.change++
 }
 
-// viewIn is what the client may use: of upstreams that have listed their tools in its own session, those. l may be nil.
-func (l *links) viewIn(ctx context.Context, n *scene) *steps.View {
-	if l == nil {
-		return n.viewIn(ctx)
-	}
+// Functions implements mcp.Links.
+func (l *links) Functions() (own map[string][]steps.Function, change uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.tools.own) == 0 {
-		return n.viewIn(ctx)
-	}
-	if l.tools.scene != n {
-		l.tools.scene, l.tools.view = n, n.view.Variant(l.tools.own)
-	}
-	if steps.Discreet(ctx) {
-		return l.tools.view.Discreet()
-	}
-	return l.tools.view
+	return l.tools.own, l.tools.change
 }
 
-// offerOf is what a client with these links sees now; nil: one without.
-func (f *face) offerOf(l *links) *offer {
-	f.mu.Lock()
-	shared := f.offered
-	f.mu.Unlock()
-	if l == nil {
-		return shared
-	}
-	view := l.viewIn(l.ctx, f.scene(f.server.now.Load()))
-	if view == f.view() {
-		return shared
-	}
-	registry := view.Registry()
-	if registry == shared.of {
-		return shared
-	}
-	l.mu.Lock()
-	own := l.tools.offered
-	l.mu.Unlock()
-	if own == nil || own.of != registry {
-		own = f.offer(view)
-		l.mu.Lock()
-		l.tools.offered = own
-		l.mu.Unlock()
-	}
-	return own
-}
+// listWait is how long a list of tools waits for upstreams that list theirs.
+const listWait = 5 * time.Second
 
-// listTools answers the list of tools: of upstreams what they list in the client's own sessions.
-func (p *passing) listTools(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if asked, ok := req.GetParams().(*sdk.ListToolsParams); ok && asked != nil && asked.Cursor != "" {
-		return next(ctx, p.method, req) // which knows no cursor: a list has one page
-	}
-	p.links.awaitTools(ctx)
-	offered := p.links.give(p.face)
-	items := make([]json.RawMessage, len(offered.tools))
-	for i, t := range offered.tools {
-		items[i] = t.listed
-	}
-	return p.page(json.RawMessage("{}"), items, nil)
-}
-
-// give is what the client sees now, and takes note that it knows.
-func (l *links) give(f *face) *offer {
-	offered := f.offerOf(l)
-	for l != nil {
+// Give implements mcp.Links.
+func (l *links) Give() *mcp.Tools {
+	offered := l.client.Tools()
+	for {
 		l.mu.Lock()
 		l.tools.given = offered
 		l.mu.Unlock()
-		now := f.offerOf(l)
+		now := l.client.Tools()
 		if now == offered {
-			break
+			return offered
 		}
 		offered = now
 	}
-	return offered
 }
 
-// awaitTools has upstreams that run list their tools in the client's own sessions, where they have not, and waits for them for a
-// while: of what comes later the client is told. One that is idle is not started for it.
-func (l *links) awaitTools(ctx context.Context) {
-	if l == nil {
-		return
-	}
+// Await implements mcp.Links: upstreams that run list their tools in the client's own sessions, if they have not. One that comes
+// later is told of, and one that is idle is not started for it.
+func (l *links) Await(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
 	ready := map[string]bool{}
-	for _, source := range l.face.view().Sources() {
+	for _, source := range l.client.View().Sources() {
 		ready[source.Name] = source.State == steps.StateReady
 	}
 	var reading []<-chan struct{}
@@ -204,8 +144,8 @@ func (l *links) readList(list *toolList) {
 		}
 		l.mu.Unlock()
 		if err != nil {
-			l.face.server.o().Log.Warn("an upstream could not list its tools for a client: those that it has listed before are shown",
-				"source", list.of.Name(), "error", l.face.server.told(err))
+			l.client.Log().Warn("an upstream could not list its tools for a client: those that it has listed before are shown",
+				"source", list.of.Name(), "error", l.client.Told(err))
 		}
 		if again {
 			select {
@@ -232,9 +172,9 @@ const toolsChanged = "notifications/tools/list_changed"
 
 // changeKnown takes note that clients are told of what they see now, and reports whether any of them was not: the client whose
 // session ss is, nil: all of these links. now nil: they are told of what is not known yet.
-func (l *links) changeKnown(now *offer, ss *sdk.ServerSession) (changed bool) {
-	change := func(told **offer) bool {
-		changed := *told == nil || now == nil || !(*told).same(now)
+func (l *links) changeKnown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
+	change := func(told **mcp.Tools) bool {
+		changed := *told == nil || now == nil || !(*told).Same(now)
 		if *told != nil || ss != nil {
 			*told = now
 		}
@@ -248,7 +188,7 @@ func (l *links) changeKnown(now *offer, ss *sdk.ServerSession) (changed bool) {
 	}
 	known := false
 	for h := range l.listeners {
-		if ss == nil || h.client == ss {
+		if ss == nil || h.session == ss {
 			known, changed = true, change(&h.offered) || changed
 		}
 	}
@@ -257,12 +197,12 @@ func (l *links) changeKnown(now *offer, ss *sdk.ServerSession) (changed bool) {
 
 // tellTools tells the clients that their list has changed, where they know another one.
 func (l *links) tellTools() {
-	now := l.face.offerOf(l)
+	now := l.client.Tools()
 	var told []func()
 	listen := l.tellsListeners(toolsChanged)
 	l.mu.Lock()
-	stale := func(known **offer) bool {
-		changed := *known != nil && !(*known).same(now)
+	stale := func(known **mcp.Tools) bool {
+		changed := *known != nil && !(*known).Same(now)
 		if changed {
 			*known = now
 		}
@@ -280,30 +220,4 @@ func (l *links) tellTools() {
 	for _, tell := range told {
 		tell()
 	}
-}
-
-// same reports whether clients read the same of two offers.
-func (o *offer) same(as *offer) bool {
-	return o == as || slices.EqualFunc(o.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
-}
-
-// callOf is what answers the call of a tool: next, or the tool itself where only this client has it.
-func (p *passing) callOf(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.MethodHandler, error) {
-	call, ok := req.(*sdk.CallToolRequest)
-	if !ok || p.links == nil {
-		return next, nil
-	}
-	name := call.Params.Name
-	if p.face.offerOf(p.links).byName[name] == nil {
-		p.links.awaitTools(ctx)
-	}
-	switch {
-	case p.face.offerOf(p.links).byName[name] == nil:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
-	case p.face.shows(name):
-		return next, nil
-	}
-	return func(ctx context.Context, _ string, _ sdk.Request) (sdk.Result, error) {
-		return p.face.handler(name)(ctx, call)
-	}, nil
 }

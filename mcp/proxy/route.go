@@ -1,4 +1,4 @@
-package mcp
+package proxy
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
 // codeNotFound is that of a resource that is not there, up to MCP 2025-11-25. Later versions have invalid params.
@@ -23,7 +24,7 @@ func (p *passing) read(ctx context.Context, req sdk.Request, _ sdk.MethodHandler
 	if err != nil {
 		return nil, err
 	}
-	return p.result(body)
+	return raw.Result(p.version, p.method, body)
 }
 
 // first asks the upstreams that may have a resource, in turn, until one does not say that it has not.
@@ -34,7 +35,7 @@ func (p *passing) first(ctx context.Context, given json.RawMessage, upstreams []
 	for _, u := range holders {
 		asked := given
 		if own := p.links.ownKey("resources/list", u, uri); own != uri {
-			asked = with(given, "uri", quote(own))
+			asked = raw.With(given, "uri", quote(own))
 		}
 		body, err := p.links.do(ctx, u, p.method, asked)
 		if err == nil || len(holders) == 1 || ctx.Err() != nil {
@@ -51,7 +52,7 @@ func (p *passing) first(ctx context.Context, given json.RawMessage, upstreams []
 	if p.version >= protocol.Stateless {
 		code = jsonrpc.CodeInvalidParams
 	}
-	return nil, nil, &jsonrpc.Error{Code: code, Message: "no such resource: list the resources and their templates to see which there are", Data: with(nil, "uri", quote(uri))}
+	return nil, nil, &jsonrpc.Error{Code: code, Message: "no such resource: list the resources and their templates to see which there are", Data: raw.With(nil, "uri", quote(uri))}
 }
 
 func notFound(err error) bool {
@@ -123,7 +124,7 @@ func (p *passing) subscribe(ctx context.Context, req sdk.Request, next sdk.Metho
 		if err != nil {
 			return nil, err
 		}
-		return p.result(body)
+		return raw.Result(p.version, p.method, body)
 	}
 	if p.links.watching() >= maxWatched {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many resources are subscribed to: end some subscriptions"}
@@ -135,7 +136,7 @@ func (p *passing) subscribe(ctx context.Context, req sdk.Request, next sdk.Metho
 	p.links.mu.Lock()
 	p.links.watched[uri] = &watch{upstream: u, count: 1}
 	p.links.mu.Unlock()
-	return p.result(body)
+	return raw.Result(p.version, p.method, body)
 }
 
 // maxWatched bounds the resources that a client, or all without sessions together, can be subscribed to.
@@ -165,7 +166,7 @@ func (l *links) unwatch(ctx context.Context, uri string, given json.RawMessage) 
 		return json.RawMessage("{}"), nil
 	}
 	if own := l.ownKey("resources/list", w.upstream, uri); own != uri {
-		given = with(given, "uri", quote(own))
+		given = raw.With(given, "uri", quote(own))
 	}
 	return l.do(ctx, w.upstream, "resources/unsubscribe", given)
 }
@@ -191,13 +192,13 @@ func (p *passing) prompt(ctx context.Context, req sdk.Request, _ sdk.MethodHandl
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such prompt: list the prompts to see which there are"}
 	}
 	if own != name {
-		given = with(given, "name", quote(own))
+		given = raw.With(given, "name", quote(own))
 	}
 	body, err := p.links.do(ctx, u, p.method, given)
 	if err != nil {
 		return nil, err
 	}
-	return p.result(body)
+	return raw.Result(p.version, p.method, body)
 }
 
 // promptOf is the upstream that has a prompt, and its name there; nil: none has it.
@@ -232,7 +233,7 @@ func (p *passing) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHan
 	case "ref/prompt":
 		found, own := p.links.promptOf(ctx, ref.Get("name").String(), given)
 		if found != nil && own != ref.Get("name").String() {
-			given = with(given, "ref", with(json.RawMessage(ref.Raw), "name", quote(own)))
+			given = raw.With(given, "ref", raw.With(json.RawMessage(ref.Raw), "name", quote(own)))
 		}
 		u = found
 	case "ref/resource":
@@ -246,7 +247,7 @@ func (p *passing) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHan
 		}
 	}
 	if u != nil && !hasCompletions(u.Capabilities()) {
-		return p.result(json.RawMessage(`{"completion":{"values":[]}}`))
+		return raw.Result(p.version, p.method, json.RawMessage(`{"completion":{"values":[]}}`))
 	}
 	if u == nil {
 		if len(upstreams) != 1 {
@@ -258,5 +259,5 @@ func (p *passing) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHan
 	if err != nil {
 		return nil, err
 	}
-	return p.result(body)
+	return raw.Result(p.version, p.method, body)
 }

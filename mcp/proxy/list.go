@@ -1,4 +1,4 @@
-package mcp
+package proxy
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
 // listing is a list that is joined over upstreams.
@@ -31,7 +31,6 @@ func hasCompletions(c *sdk.ServerCapabilities) bool { return c.Completions != ni
 var listings = map[string]*listing{
 	"resources/list":           {field: "resources", key: "uri", offers: hasResources},
 	"resources/templates/list": {field: "resourceTemplates", key: "uriTemplate", offers: hasResources},
-	"tools/list":               {field: "tools", key: "name"}, // of which a face makes its own
 	"prompts/list":             {field: "prompts", key: "name", offers: hasPrompts, renamed: true},
 }
 
@@ -92,7 +91,7 @@ func (p *passing) list(ctx context.Context, req sdk.Request, _ sdk.MethodHandler
 		next = quote(cursorOf(end, p.method))
 		l.keep(p.method, items)
 	}
-	return p.page(json.RawMessage("{}"), items[min(from, end):end], next)
+	return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), items[min(from, end):end], next)
 }
 
 // listOne answers a page of the one upstream that has the list, under its own cursors.
@@ -102,7 +101,7 @@ func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage
 	defer cancel()
 	page, err := l.ofUpstream(ctx, u, p.method, given)
 	if missing(err) {
-		return p.page(json.RawMessage("{}"), nil, nil)
+		return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), nil, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -115,45 +114,22 @@ func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage
 		}
 		return true
 	})
-	rest := with(with(page, kind.field, nil), "nextCursor", nil)
+	rest := raw.With(raw.With(page, kind.field, nil), "nextCursor", nil)
 	var next json.RawMessage
 	if cursor := gjson.GetBytes(page, "nextCursor"); cursor.Type == gjson.String && cursor.Str != "" {
 		next = json.RawMessage(cursor.Raw)
 	}
-	return p.page(l.face.server.o().Scrubber.JSON(rest), items, next)
-}
-
-// page makes a result of a part of a list; rest is an object that holds what else there is to say.
-func (p *passing) page(rest json.RawMessage, items []json.RawMessage, next json.RawMessage) (sdk.Result, error) {
-	size := 2
-	for _, item := range items {
-		size += len(item) + 1
-	}
-	list := append(make([]byte, 0, size), '[')
-	for i, item := range items {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, item...)
-	}
-	body := with(rest, listings[p.method].field, append(list, ']'))
-	if next != nil {
-		body = with(body, "nextCursor", next)
-	}
-	if p.version >= protocol.Stateless {
-		body = with(with(body, "ttlMs", json.RawMessage("0")), "cacheScope", json.RawMessage(`"private"`))
-	}
-	return p.result(body)
+	return raw.Page(p.version, listings[p.method].field, l.client.Scrubber().JSON(rest), items, next)
 }
 
 // shownItem is an entry of a list without secrets, and without what agents do not need.
 func (l *links) shownItem(entry gjson.Result) json.RawMessage {
-	return l.face.server.o().Scrubber.JSON(with(with(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
+	return l.client.Scrubber().JSON(raw.With(raw.With(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
 }
 
 // learn takes note of an entry that clients know by another key than the one upstream that has the list.
 func (l *links) learn(method string, u Upstream, own string) {
-	key := l.face.server.o().Scrubber.Text(own)
+	key := l.client.Scrubber().Text(own)
 	if key == own {
 		return
 	}
@@ -239,7 +215,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 	for i, u := range upstreams {
 		if errs[i] != nil {
 			failed++
-			l.face.server.o().Log.Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", l.face.server.told(errs[i]))
+			l.client.Log().Warn("an upstream could not list what it offers", "source", u.Name(), "list", method, "error", l.client.Told(errs[i]))
 			continue
 		}
 		for _, entry := range lists[i] {
@@ -269,15 +245,15 @@ func (j *joining) add(u Upstream, entry gjson.Result) {
 	if own.Type != gjson.String || len(j.items) >= maxListItems {
 		return
 	}
-	r, raw := j.routes, j.links.shownItem(entry)
-	plain := j.links.face.server.o().Scrubber.Text(own.Str)
+	r, item := j.routes, j.links.shownItem(entry)
+	plain := j.links.client.Scrubber().Text(own.Str)
 	key, first := plain, r.holder[plain]
 	if first != nil && first.Name() == u.Name() {
 		return // it lists the same twice
 	}
 	if first != nil && j.kind.renamed {
 		key = u.Name() + "_" + plain
-		raw = with(raw, j.kind.key, quote(key))
+		item = raw.With(item, j.kind.key, quote(key))
 	}
 	if first != nil {
 		j.links.warnOnce(j.kind.field, plain, first.Name(), u.Name())
@@ -293,7 +269,7 @@ func (j *joining) add(u Upstream, entry gjson.Result) {
 	if j.kind.field == "resourceTemplates" {
 		r.keys = append(r.keys, key)
 	}
-	j.items = append(j.items, raw)
+	j.items = append(j.items, item)
 }
 
 // warnOnce tells that two upstreams have the same thing.
@@ -304,7 +280,7 @@ func (l *links) warnOnce(what, key, first, second string) {
 	l.warned[note] = true
 	l.mu.Unlock()
 	if !told {
-		l.face.server.o().Log.Warn("two upstreams offer the same: it goes to the first", "kind", what, "name", key, "first", first, "second", second)
+		l.client.Log().Warn("two upstreams offer the same: it goes to the first", "kind", what, "name", key, "first", first, "second", second)
 	}
 }
 
@@ -321,7 +297,7 @@ func (l *links) listOf(ctx context.Context, u Upstream, method string, given jso
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	kind := listings[method]
-	request := with(given, "cursor", nil)
+	request := raw.With(given, "cursor", nil)
 	var entries []gjson.Result
 	seen := map[string]bool{}
 	for range maxListPages {
@@ -338,7 +314,7 @@ func (l *links) listOf(ctx context.Context, u Upstream, method string, given jso
 			return entries, nil
 		}
 		seen[cursor] = true
-		request = with(request, "cursor", quote(cursor))
+		request = raw.With(request, "cursor", quote(cursor))
 	}
 	return entries, nil
 }
@@ -367,7 +343,7 @@ func onlyMeta(given json.RawMessage) json.RawMessage {
 	if !meta.IsObject() {
 		return json.RawMessage("{}")
 	}
-	return with(nil, "_meta", with(json.RawMessage(meta.Raw), "progressToken", nil))
+	return raw.With(nil, "_meta", raw.With(json.RawMessage(meta.Raw), "progressToken", nil))
 }
 
 // forget has lists read anew at their next use.

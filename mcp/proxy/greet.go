@@ -1,4 +1,4 @@
-package mcp
+package proxy
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (l *links) settle(ctx context.Context) {
 	waiting, cancel := context.WithDeadline(ctx, l.settled)
 	l.mu.Unlock()
 	defer cancel()
-	l.face.settle(waiting)
+	l.client.Settle(waiting)
 	l.expect()
 }
 
@@ -39,8 +39,8 @@ func (l *links) expect() {
 
 // unknown are the upstreams of which it is not known yet what they offer, as far as the caller may know of them.
 func (l *links) unknown() (list []Upstream) {
-	for _, u := range l.face.server.o().Upstreams {
-		if u.Capabilities() == nil && slices.ContainsFunc(l.face.view().Sources(), func(s steps.SourceInfo) bool { return s.Name == u.Name() }) {
+	for _, u := range l.served() {
+		if u.Capabilities() == nil && slices.ContainsFunc(l.client.View().Sources(), func(s steps.SourceInfo) bool { return s.Name == u.Name() }) {
 			list = append(list, u)
 		}
 	}
@@ -50,13 +50,13 @@ func (l *links) unknown() (list []Upstream) {
 // announce tells of upstreams when they are there, until all are.
 func (l *links) announce(unknown []Upstream) {
 	for len(unknown) > 0 {
-		changed := l.face.server.o().Catalog.Changed()
+		changed := l.client.Changed()
 		unknown = slices.DeleteFunc(unknown, func(u Upstream) bool {
 			c := u.Capabilities()
 			if c == nil {
 				return false
 			}
-			l.face.refresh()
+			l.client.Refresh()
 			if !slices.Contains(l.upstreams(nil), u) {
 				return false // its functions are not there yet, or the client may use none
 			}

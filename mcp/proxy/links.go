@@ -1,10 +1,10 @@
-package mcp
+// Package proxy passes through what MCP servers offer beside the functions of the catalog: to each client, in sessions of its
+// own with them.
+package proxy
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"reflect"
 	"sync"
 	"time"
 
@@ -12,14 +12,31 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// links are the sessions with upstreams that belong to one client, opened at their first use. Those of a face (owner nil)
-// serve all its clients without sessions, of which nothing is kept.
+// Proxy opens the sessions with upstreams of each client. It implements mcp.Passthrough.
+type Proxy struct{ upstreams []Upstream }
+
+// New passes through what upstreams have, in their order.
+func New(upstreams []Upstream) *Proxy { return &Proxy{upstreams} }
+
+// Open implements mcp.Passthrough.
+func (p *Proxy) Open(c mcp.Client) mcp.Links {
+	l := &links{client: c, owner: c.Session(), opened: map[string]*opening{}, routes: map[string]*routes{}, pages: map[string]*pages{},
+		watched: map[string]*watch{}, listeners: map[*listener]bool{}, warned: map[string]bool{}, tools: toolLists{of: map[string]*toolList{}}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// links are the sessions with upstreams that belong to one client, opened at their first use. Those of no owner serve all
+// clients of the same rights without sessions, of which nothing is kept. It implements mcp.Links.
 type links struct {
-	face   *face
-	owner  *session
+	client mcp.Client
+	owner  *sdk.ServerSession
 	ctx    context.Context // ends with the links
 	cancel context.CancelFunc
 
@@ -40,102 +57,41 @@ type links struct {
 	allowed map[string]bool // the sources of which the caller may use a function
 }
 
+// served are the upstreams that are served at the moment.
+func (l *links) served() []Upstream {
+	if p, ok := l.client.Passthrough().(*Proxy); ok {
+		return p.upstreams
+	}
+	return nil
+}
+
 // opening is a link that is there once done is closed, or has failed to open.
 type opening struct {
 	of   Upstream
 	done chan struct{}
-	link Link
+	link *mcpsource.Link
 	err  error
 }
 
-// newLinks makes the links of a session; nil where the surface passes nothing through.
-func newLinks(n *session) *links {
-	if !n.face.passes() {
-		return nil
+// Answer implements mcp.Links.
+func (l *links) Answer(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+	ss, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok || len(l.served()) == 0 {
+		return next(ctx, method, req)
 	}
-	return n.face.newLinks(n)
-}
-
-func (f *face) newLinks(owner *session) *links {
-	l := &links{face: f, owner: owner, opened: map[string]*opening{}, routes: map[string]*routes{}, pages: map[string]*pages{},
-		watched: map[string]*watch{}, listeners: map[*listener]bool{}, warned: map[string]bool{}, tools: toolLists{of: map[string]*toolList{}}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l
-}
-
-// passes tells whether this face passes through what upstreams offer beside tools.
-func (f *face) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
-
-// passThrough answers what upstreams offer.
-func (f *face) passThrough() sdk.Middleware {
-	return func(next sdk.MethodHandler) sdk.MethodHandler {
-		if !f.passes() {
-			return f.passTools(next)
-		}
-		if f.shared == nil {
-			f.shared = f.newLinks(nil)
-		}
-		return f.passAll(next)
+	p := &passing{links: l, session: ss, method: method}
+	answer := p.answers()
+	if answer == nil {
+		return next(ctx, method, req)
 	}
-}
-
-func (f *face) passAll(next sdk.MethodHandler) sdk.MethodHandler {
-	alone := f.passTools(next)
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		ss, ok := req.GetSession().(*sdk.ServerSession)
-		if !ok || len(f.server.o().Upstreams) == 0 {
-			return alone(ctx, method, req)
-		}
-		p := &passing{face: f, links: f.linksOf(ss), client: ss, method: method, version: versionOf(ss, req)}
-		answer := p.answers()
-		if answer == nil {
-			return next(ctx, method, req)
-		}
-		return answer(context.WithValue(ctx, clientKey{}, ss), req, next)
-	}
-}
-
-// passTools gives the list and the results of upstreams' tools as they are, where nothing else of upstreams is passed through.
-func (f *face) passTools(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		ss, ok := req.GetSession().(*sdk.ServerSession)
-		if !ok || method != "tools/call" && method != "tools/list" {
-			return next(ctx, method, req)
-		}
-		p := &passing{face: f, client: ss, method: method, version: versionOf(ss, req)}
-		if method == "tools/list" {
-			return p.listTools(ctx, req, next)
-		}
-		return p.callTool(ctx, req, next)
-	}
-}
-
-// linksOf are the links that a client's requests go through.
-func (f *face) linksOf(ss *sdk.ServerSession) *links {
-	if n := f.server.transport.Session(ss); n != nil && n.Kept.(*session).links != nil {
-		return n.Kept.(*session).links
-	}
-	return f.shared
-}
-
-// versionOf is the version of MCP that a request is made in.
-func versionOf(ss *sdk.ServerSession, req sdk.Request) string {
-	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
-		if version, ok := params.GetMeta()[sdk.MetaKeyProtocolVersion].(string); ok {
-			return version
-		}
-	}
-	if params := ss.InitializeParams(); params != nil {
-		return params.ProtocolVersion
-	}
-	return ""
+	p.version = raw.Version(ss, req)
+	return answer(context.WithValue(ctx, clientKey{}, ss), req, next)
 }
 
 // passing is one request on its way to upstreams.
 type passing struct {
-	face    *face
-	links   *links // nil: tools alone are passed through
-	client  *sdk.ServerSession
+	links   *links
+	session *sdk.ServerSession
 	method  string
 	version string
 }
@@ -148,10 +104,6 @@ func (p *passing) answers() answerer {
 	switch p.method {
 	case "initialize", "server/discover":
 		return p.greet
-	case "tools/list":
-		return p.listTools
-	case "tools/call":
-		return p.callTool
 	case "resources/list", "resources/templates/list", "prompts/list":
 		return p.list
 	case "resources/read":
@@ -181,11 +133,11 @@ func params(req sdk.Request) json.RawMessage {
 	return data
 }
 
-// renew lets go of the sessions with upstreams that are not served any more, which end when all calls have that may use them
+// Renew lets go of the sessions with upstreams that are not served any more, which end when all calls have that may use them
 // (drained), and of what was read of all.
-func (l *links) renew(drained <-chan struct{}) {
+func (l *links) Renew(drained <-chan struct{}) {
 	stays := map[string]Upstream{}
-	for _, u := range l.face.server.o().Upstreams {
+	for _, u := range l.served() {
 		stays[u.Name()] = u
 	}
 	l.mu.Lock()
@@ -215,25 +167,10 @@ func (l *links) renew(drained <-chan struct{}) {
 	}
 }
 
-// allLinks are the sessions with upstreams of all clients.
-func (s *Server) allLinks() (all []*links) {
-	for _, f := range s.allFaces() {
-		if f.shared != nil {
-			all = append(all, f.shared)
-		}
-	}
-	for _, n := range s.transport.Sessions() {
-		if l := n.Kept.(*session).links; l != nil {
-			all = append(all, l)
-		}
-	}
-	return all
-}
-
 // upstreams are those that have what offers asks for (nil: anything) and of which the caller may use a function, in the
 // configuration's order.
 func (l *links) upstreams(offers func(*sdk.ServerCapabilities) bool) []Upstream {
-	registry := l.face.view().Registry()
+	registry := l.client.View().Registry()
 	l.mu.Lock()
 	if l.of != registry {
 		l.of, l.allowed = registry, map[string]bool{}
@@ -244,7 +181,7 @@ func (l *links) upstreams(offers func(*sdk.ServerCapabilities) bool) []Upstream 
 	allowed := l.allowed
 	l.mu.Unlock()
 	var list []Upstream
-	for _, u := range l.face.server.o().Upstreams {
+	for _, u := range l.served() {
 		if c := u.Capabilities(); c != nil && allowed[u.Name()] && (offers == nil || offers(c)) {
 			list = append(list, u)
 		}
@@ -267,22 +204,22 @@ func (p *passing) setLevel(ctx context.Context, req sdk.Request, next sdk.Method
 	p.links.mu.Lock()
 	p.links.level = level
 	p.links.mu.Unlock()
-	p.links.each(logs, func(link Link) { _, _ = link.Do(ctx, p.method, level) })
+	p.links.each(logs, func(link *mcpsource.Link) { _, _ = link.Do(ctx, p.method, level) })
 	return result, nil
 }
 
 // rootsChanged tells the sessions that are open.
 func (p *passing) rootsChanged(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	if p.links.owner != nil {
-		p.links.each(func(Upstream) bool { return true }, func(link Link) { _, _ = link.Do(ctx, p.method, nil) })
+		p.links.each(func(Upstream) bool { return true }, func(link *mcpsource.Link) { _, _ = link.Do(ctx, p.method, nil) })
 	}
 	return next(ctx, p.method, req)
 }
 
 // each does something with the sessions that are open, side by side.
-func (l *links) each(of func(Upstream) bool, do func(Link)) {
+func (l *links) each(of func(Upstream) bool, do func(*mcpsource.Link)) {
 	var all sync.WaitGroup
-	for _, u := range l.face.server.o().Upstreams {
+	for _, u := range l.served() {
 		l.mu.Lock()
 		o := l.opened[u.Name()]
 		l.mu.Unlock()
@@ -303,7 +240,7 @@ func (l *links) each(of func(Upstream) bool, do func(Link)) {
 // do makes a request of one upstream.
 func (l *links) do(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
 	result, err := l.ofUpstream(ctx, u, method, params)
-	return l.face.server.o().Scrubber.JSON(result), err
+	return l.client.Scrubber().JSON(result), err
 }
 
 // ofUpstream makes a request of one upstream, whose secrets are in the result still.
@@ -330,25 +267,5 @@ func (l *links) failed(ctx context.Context, u Upstream, method string, err error
 	if f, ok := fault.As(err); ok && f != nil {
 		err = steps.WithoutCause(ctx, u.Name(), method, f)
 	}
-	return l.face.server.told(err)
-}
-
-// told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
-func (s *Server) told(err error) *jsonrpc.Error {
-	scrubber := s.o().Scrubber
-	coded, ok := fault.As(err)
-	var wire *jsonrpc.Error
-	if !ok && errors.As(err, &wire) { // not one that a fault was caused by, such as the mark of what the SDK has not delivered
-		c := *wire
-		c.Message, c.Data = scrubber.Text(wire.Message), scrubber.JSON(wire.Data)
-		return &c
-	}
-	if !ok || coded == nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall stopped this request"}
-	}
-	data, marshalErr := json.Marshal(map[string]string{"code": string(coded.Code)})
-	if marshalErr != nil {
-		data = nil
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: scrubber.Text(coded.Message), Data: data}
+	return l.client.Told(err)
 }

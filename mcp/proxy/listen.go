@@ -1,4 +1,4 @@
-package mcp
+package proxy
 
 import (
 	"context"
@@ -10,24 +10,30 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // listener is a stream by which a client of MCP 2026-07-28 is told of changes (subscriptions/listen). What the face itself
 // tells of, its tools, is the SDK's part of it.
 type listener struct {
-	links  *links
-	client *sdk.ServerSession
-	ctx    context.Context // of the stream
-	queue  chan func()
+	links   *links
+	session *sdk.ServerSession
+	ctx     context.Context // of the stream
+	queue   chan func()
 
-	prompts, resources bool   // their lists
-	offered            *offer // the tools that the client knows of, under links.mu; nil: it was told of a change that is not known yet
+	prompts, resources bool       // their lists
+	offered            *mcp.Tools // the tools that the client knows of, under links.mu; nil: it was told of a change that is not known yet
 	uris               []string
 
 	mu    sync.Mutex
 	id    any  // of the subscription; nil: the client has not been told yet that it has one
 	tools bool // it listens to the list of tools too
 }
+
+// maxHeard is how many notifications wait for a client that listens.
+const maxHeard = 256
 
 type listenerKey struct{}
 
@@ -40,7 +46,7 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 	l := p.links
 	l.settle(ctx)
 	want := *own.Params.Notifications
-	heard := &listener{links: l, client: p.client, queue: make(chan func(), maxTold), offered: p.face.offerOf(l)}
+	heard := &listener{links: l, session: p.session, queue: make(chan func(), maxHeard), offered: l.client.Tools()}
 	offered := l.joined(nil)
 	heard.prompts = want.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged
 	heard.resources = want.ResourcesListChanged && offered.Resources != nil && offered.Resources.ListChanged
@@ -54,7 +60,7 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 	}
 	defer func() {
 		for _, uri := range heard.uris {
-			_, _ = l.unwatch(context.WithoutCancel(ctx), uri, with(given, "uri", quote(uri))) // an upstream that has gone follows nothing
+			_, _ = l.unwatch(context.WithoutCancel(ctx), uri, raw.With(given, "uri", quote(uri))) // an upstream that has gone follows nothing
 		}
 	}()
 	if heard.prompts || heard.resources {
@@ -71,7 +77,7 @@ func (p *passing) listen(ctx context.Context, req sdk.Request, next sdk.MethodHa
 		last := len(l.listeners) == 0
 		l.mu.Unlock()
 		if last {
-			l.each(func(Upstream) bool { return true }, func(link Link) { link.Listen(false) })
+			l.each(func(Upstream) bool { return true }, func(link *mcpsource.Link) { link.Listen(false) })
 		}
 	}()
 	telling, stop := context.WithCancel(ctx)
@@ -108,7 +114,7 @@ func (p *passing) follow(ctx context.Context, uri string, given json.RawMessage)
 	}
 	subscribing := *p
 	subscribing.method = "resources/subscribe"
-	_, u, err := subscribing.first(ctx, with(given, "uri", quote(uri)), l.upstreams(subscribes))
+	_, u, err := subscribing.first(ctx, raw.With(given, "uri", quote(uri)), l.upstreams(subscribes))
 	if err != nil {
 		return false
 	}
@@ -177,7 +183,7 @@ func (l *links) tellsListeners(method string) bool {
 	if l.owner == nil {
 		return true
 	}
-	hello := l.owner.SDK.InitializeParams()
+	hello := l.owner.InitializeParams()
 	return hello != nil && hello.ProtocolVersion >= protocol.Stateless
 }
 
@@ -227,6 +233,6 @@ func (h *listener) send(method string, params json.RawMessage) {
 	if err != nil {
 		return
 	}
-	meta := with(json.RawMessage(gjson.GetBytes(params, "_meta").Raw), sdk.MetaKeySubscriptionID, text)
-	_ = send(h.ctx, h.client, method, with(params, "_meta", meta)) // a client that has gone is told nothing
+	meta := raw.With(json.RawMessage(gjson.GetBytes(params, "_meta").Raw), sdk.MetaKeySubscriptionID, text)
+	_ = send(h.ctx, h.session, method, raw.With(params, "_meta", meta)) // a client that has gone is told nothing
 }

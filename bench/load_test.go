@@ -23,6 +23,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -172,7 +173,7 @@ func (l *loaded) arm(clients int) arm {
 // server is onecall over HTTP with a choice of what it does beside.
 type serverOptions struct {
 	functions []steps.Function
-	callers   mcp.Callers
+	callers   transport.Callers
 	observer  chain.Observer
 	wrap      func(*steps.Registry) *steps.Registry
 	results   *budget.Results
@@ -201,7 +202,8 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server, err := mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxSessions: 100_000, Limits: mcp.Limits{Sessions: -1, Calls: -1}})
+	server, err := mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000,
+		Options: transport.Options{MaxSessions: 100_000, Limits: transport.Limits{Sessions: -1, Calls: -1}}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -212,7 +214,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.ServeHTTP(ctx, l, &mcp.Door{Access: auth.Caller{ID: "bench"}, Callers: s.callers})
+		ended <- server.ServeHTTP(ctx, l, &transport.Access{Anyone: auth.Caller{ID: "bench"}, Callers: s.callers})
 	}()
 	tb.Cleanup(func() {
 		cancel()
@@ -222,7 +224,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 		server.Close()
 		catalog.Close()
 	})
-	return "http://" + l.Addr().String() + mcp.Path
+	return "http://" + l.Addr().String() + transport.Path
 }
 
 // bareServers are the SDK's server with a tool that does nothing, by version of MCP.

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -20,7 +21,8 @@ type call struct {
 	face    *face
 	now     *generation // that it is served with
 	view    *steps.View // what the caller may use
-	session *session    // nil: the client has none
+	of      *transport.Request
+	session *session // nil: the client has none
 	request *sdk.CallToolRequest
 	args    []byte // a JSON object where the client keeps to the protocol
 	caller  *chain.Caller
@@ -31,18 +33,19 @@ type call struct {
 }
 
 // handler answers the calls of a tool, as the tool is at the moment of the call.
-func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
+func (f *face) handler(name string) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
-		now, ended := f.server.begin()
-		defer ended()
-		ctx, id := identified(ctx, now.Engine, req.Extra)
-		c := &call{ctx: ctx, face: f, now: now, request: req, args: req.Params.Arguments}
+		now, of := ctx.Value(generationKey{}).(*generation), transport.RequestIn(ctx)
+		ctx, id := identified(ctx, now.Engine, of)
+		c := &call{ctx: ctx, face: f, now: now, of: of, session: sessionOf(of), request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
-		c.session = f.sessionOf(ctx, req, sessions)
-		c.view = c.links().viewIn(ctx, f.scene(now))
-		c.caller = &chain.Caller{ID: f.server.callerOf(req.Extra, c.session).ID, Run: id, Rights: rightsOf(req.Extra), Functions: c.view}
+		c.view = c.own().viewIn(ctx, f.scene(now))
+		c.caller = &chain.Caller{ID: of.Caller.ID, Run: id, Functions: c.view}
+		if of.Token { // without tokens all callers have the same rights, and what is kept over stdio is for the command line too
+			c.caller.Rights = budget.Rights{Level: int(of.Caller.Tier), Scope: of.Caller.Functions}
+		}
 		defer func() { c.spends.end(ctx, result) }()
 		defer func() {
 			if v := recover(); v != nil {
@@ -55,15 +58,14 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
-		leave, refused := c.enter()
+		running, leave, refused := of.Start(ctx, c.callsEach())
 		if refused != nil {
 			return c.refuse(refused), nil
 		}
 		defer leave()
-		// It may have waited since it was let in, and what it begins with may be what is served after a reload. From here on it is one
-		// of those that end with their caller's rights.
-		if refused := f.server.revoked(ctx, req.Extra); refused != nil {
-			return nil, f.told(refused)
+		c.ctx = c.traced(running)
+		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
+			return nil, f.server.told(refused)
 		}
 		c.told = c.listen()
 		defer c.told.end()
@@ -71,57 +73,20 @@ func (f *face) handler(name string, sessions bool) sdk.ToolHandler {
 	}
 }
 
-// rightsOf are the rights of whom a token names, to which its results are bound. Without tokens all of a door have the same, and
-// what is kept over stdio is for the command line too.
-func rightsOf(extra *sdk.RequestExtra) budget.Rights {
-	v := visitorOf(extra)
-	if v == nil {
-		return budget.Rights{}
-	}
-	r := settled(v.Rights)
-	return budget.Rights{Level: int(r.Tier), Scope: r.Functions}
-}
-
 // callsEach is how many calls of the caller may run at once; -1: any number.
 func (c *call) callsEach() int {
-	if visitorOf(c.request.Extra) == nil {
-		return cmp.Or(c.now.Limits.Calls, DefaultCalls)
+	if !c.of.Token {
+		return cmp.Or(c.now.Limits.Calls, transport.DefaultCalls)
 	}
-	return cmp.Or(c.now.Limits.Calls, DefaultCallerCalls)
+	return cmp.Or(c.now.Limits.Calls, transport.DefaultCallerCalls)
 }
 
-// enter gives the context that a call runs in, which ends with the server's patience and with the client's session.
-func (c *call) enter() (leave func(), refused *fault.Error) {
-	s := c.face.server
-	allowed, refused := s.callers.begin(c.caller.ID, c.callsEach())
-	if refused != nil {
-		s.refused(c.ctx, RefusedRate, &steps.Caller{ID: c.caller.ID})
-		return nil, refused
-	}
-	running, end, refused := s.calls.start(c.ctx)
-	if refused != nil {
-		allowed()
-		return nil, refused
-	}
-	stop, forget := func() {}, func() {}
-	if c.session != nil {
-		running, stop = c.session.within(running)
-		running = steps.WithSession(running, c.session.kept)
-	}
-	if v := visitorFor(c.ctx, c.request.Extra); v != nil {
-		running, forget = s.permitted(running, v)
-	}
-	c.ctx = c.traced(running)
-	return func() {
-		forget()
-		stop()
-		end()
-		allowed()
-	}, nil
-}
-
-// traced gives a call's context what traces need: what the message says of its client's trace wins over the header of HTTP.
+// traced gives a call's context what the session keeps, and what traces need: what the message says of its client's trace wins
+// over the header of HTTP.
 func (c *call) traced(ctx context.Context) context.Context {
+	if c.session != nil {
+		ctx = steps.WithSession(ctx, c.session.kept)
+	}
 	if c.now.Trace == nil {
 		return ctx
 	}
@@ -138,7 +103,7 @@ func (c *call) traced(ctx context.Context) context.Context {
 }
 
 // tool is a tool that the client has, by its name; nil where it is gone.
-func (c *call) tool(name string) *tool { return c.face.offerOf(c.links()).byName[name] }
+func (c *call) tool(name string) *tool { return c.face.offerOf(c.own()).byName[name] }
 
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {

@@ -17,7 +17,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // causeWord stands in all that is said of why sources are not there, and nowhere else; answerWord in what a source has answered.
@@ -72,13 +74,17 @@ func sickFunctions() (gone, sick []*marked) {
 // unopened is an MCP server with which no session can be had.
 type unopened struct{ name string }
 
-func (u unopened) Name() string                          { return u.name }
-func (u unopened) Capabilities() *sdk.ServerCapabilities { return anything }
-func (u unopened) Open(context.Context, *Peer) (Link, error) {
+func (u unopened) Name() string { return u.name }
+func (u unopened) Capabilities() *sdk.ServerCapabilities {
+	return &sdk.ServerCapabilities{
+		Resources: &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true}, Completions: &sdk.CompletionCapabilities{},
+	}
+}
+func (u unopened) Link(context.Context, *mcpsource.Peer) (*mcpsource.Link, error) {
 	return nil, ailment(fault.Unavailable, fault.NotSent)
 }
 
-func (u unopened) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (Link, error)) context.Context {
+func (u unopened) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.Link, error)) context.Context {
 	return ctx
 }
 
@@ -118,7 +124,7 @@ func newAilingWorld(t *testing.T) *ailingWorld {
 				t.Fatal(err)
 			}
 		}
-		o.Upstreams = append(o.Upstreams, unopened{goneSource}, unopened{sickSource})
+		pass(t, o, unopened{goneSource}, unopened{sickSource})
 	})
 	return w
 }
@@ -193,11 +199,11 @@ func TestMatrixOfCauses(t *testing.T) {
 				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
 					w := newAilingWorld(t)
-					door := &Door{Access: test.caller}
+					door := &transport.Access{Anyone: test.caller}
 					token := ""
 					if !test.open {
 						token = "t"
-						door = &Door{Callers: knownCallers{token: test.caller}}
+						door = &transport.Access{Callers: knownCallers{token: test.caller}}
 					}
 					c, hello := newRawClientWith(t, w.behind(t, door), surface, version, token)
 					told, failed, whole := 0, 0, strings.Builder{}
@@ -238,7 +244,7 @@ func TestCausesOfAnUpstream(t *testing.T) {
 		addUpstream(t, o, up)
 		steps.Await(t.Context(), o.Catalog, nil)
 	})
-	url := w.served.behind(t, &Door{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
+	url := w.served.behind(t, &transport.Access{Callers: knownCallers{"r": matrixCaller("r", steps.TierRead, ""), "a": matrixCaller("a", steps.TierAdmin, "")}})
 	address := strings.TrimPrefix(up.front.URL, "http://")
 	up.front.CloseClientConnections()
 	_ = up.front.Listener.Close()
@@ -265,7 +271,7 @@ func TestCausesOfAnUpstream(t *testing.T) {
 func TestDiscreetWords(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
-	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
+	client := as(t, w.behind(t, &transport.Access{Callers: staff}), "ann", statelessVersion)
 	info, _ := ask(t, client, "info", `{}`)
 	const inLog = "; the operator's log has the cause"
 	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", goneSource: "retrying"} {
@@ -332,7 +338,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	client := as(t, w.behind(t, &Door{Callers: staff}), "ann", statelessVersion)
+	client := as(t, w.behind(t, &transport.Access{Callers: staff}), "ann", statelessVersion)
 	for _, m := range append(tools, plain) {
 		if text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
 			t.Errorf("%s: %s", m.Spec.Name, text)

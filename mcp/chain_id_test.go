@@ -16,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -66,10 +67,10 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set(chainHeader, "chosen") // which is not heard
+	r.Header.Set(transport.CallHeader, "chosen") // which is not heard
 	response, err := h.next.RoundTrip(r)
 	if err == nil {
-		if id := response.Header.Get(chainHeader); id != "" || r.Method == http.MethodPost {
+		if id := response.Header.Get(transport.CallHeader); id != "" || r.Method == http.MethodPost {
 			h.id.Store(id)
 		}
 	}
@@ -101,14 +102,15 @@ func TestChainID(t *testing.T) {
 	var log *idLog
 	a := newBehind(t, "a", false)
 	s := serve(t, func(o *Options) {
-		o.Surface, o.Upstreams = SurfaceFlat, []Upstream{a}
+		o.Surface = SurfaceFlat
+		pass(t, o, a)
 		if err := o.Catalog.Add(a.name, a.source); err != nil {
 			t.Fatal(err)
 		}
 		steps.Await(t.Context(), o.Catalog, nil)
 		log = observed(t, o)
 	})
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -149,10 +151,10 @@ func TestChainIDOfRefusals(t *testing.T) {
 	t.Parallel()
 	var log *idLog
 	s := serve(t, func(o *Options) {
-		o.Limits = Limits{PerSecond: 0.01, Burst: 4}
+		o.Limits = transport.Limits{PerSecond: 0.01, Burst: 4}
 		log = observed(t, o)
 	})
-	ann, notes := noting(t, s.behind(t, &Door{Callers: staff}), "ann", "2025-11-25")
+	ann, notes := noting(t, s.behind(t, &transport.Access{Callers: staff}), "ann", "2025-11-25")
 	refused := 0
 	for range 6 {
 		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})
@@ -211,29 +213,6 @@ func TestNoChainID(t *testing.T) {
 		}
 		if id := notes.idOf(t, result); id != "" {
 			t.Errorf("%s: %s", tool, id)
-		}
-	}
-}
-
-// TestMetaOfRawResults: what is added to the _meta of an upstream's result changes nothing else of it.
-func TestMetaOfRawResults(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]string{
-		`{}`:      `{"_meta":{"a/b":"id"}}`,
-		" {\n } ": `{"_meta":{"a/b":"id"}}`,
-		`{"x":1}`: `{"_meta":{"a/b":"id"},"x":1}`,
-		"\t{ \"x\" : {\"_meta\":1.10},\"y\":[] }":                  `{"_meta":{"a/b":"id"},"x":{"_meta":1.10},"y":[]}`,
-		`{"x":1,"_meta":{"a/b":"other","z":12345678901234567890}}`: `{"x":1,"_meta":{"z":12345678901234567890,"a/b":"id"}}`,
-		`{"_meta":null,"x":1}`:                                     `{"x":1,"_meta":{"a/b":"id"}}`,
-	} {
-		got, err := json.Marshal(&rawResult{ResultBase: sdk.ResultBase{Meta: sdk.Meta{"a/b": "id"}}, body: json.RawMessage(body)})
-		if err != nil || string(got) != want {
-			t.Errorf("%s: %v %s, want %s", body, err, got, want)
-		}
-		plain, err := json.Marshal(&rawResult{body: json.RawMessage(body)})
-		var compact bytes.Buffer
-		if json.Compact(&compact, []byte(body)) != nil || err != nil || string(plain) != compact.String() {
-			t.Errorf("%s: %v %s", body, err, plain)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -122,10 +123,11 @@ func serve(t testing.TB, change func(*Options)) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Grace: 200 * time.Millisecond}
+	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}}
 	if change != nil {
 		change(o)
 	}
+	proxied(o)
 	if o.Engine == nil {
 		o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite})
 		if err != nil {
@@ -178,11 +180,11 @@ func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk
 // http serves over a loopback socket and gives the URL.
 func (s *served) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
-	return s.behind(t, &Door{Access: *a})
+	return s.behind(t, &transport.Access{Anyone: *a})
 }
 
 // behind does so behind a door.
-func (s *served) behind(t testing.TB, door *Door) string {
+func (s *served) behind(t testing.TB, door *transport.Access) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -197,7 +199,7 @@ func (s *served) behind(t testing.TB, door *Door) string {
 			t.Errorf("ServeHTTP: %v", err)
 		}
 	})
-	return "http://" + l.Addr().String() + Path
+	return "http://" + l.Addr().String() + transport.Path
 }
 
 func connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, version string) *sdk.ClientSession {

@@ -1,20 +1,13 @@
 package mcp
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"log/slog"
 	"maps"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -22,61 +15,6 @@ import (
 func until(there func() bool) {
 	for !there() {
 		time.Sleep(time.Millisecond)
-	}
-}
-
-// TestOneCallersBodies: who announces much and does not send it has its own messages refused, and those of nobody else.
-func TestOneCallersBodies(t *testing.T) {
-	t.Parallel()
-	const sockets, long = 64, 4 << 20
-	ping := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":%q}}`, strings.Repeat("y", 70_000))
-	for name, door := range map[string]*Door{"tokens": {Callers: staff}, "none": {Access: *reader}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, nil)
-			url := s.behind(t, door)
-			headers := header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25"}
-			var conns []net.Conn
-			for range sockets {
-				headers["Authorization"] = "Bearer ann"
-				conns = append(conns, dial(t, url, "POST", Path, headers, long))
-			}
-			until(func() bool { return s.reading.Held() == maxReading/2 })
-			send := func(token string) int {
-				headers["Authorization"] = "Bearer " + token
-				r, _ := sendTo(t, "POST", url, ping, headers)
-				return r.StatusCode
-			}
-			if status := send("ann"); status != 429 {
-				t.Errorf("the caller itself: %d", status)
-			}
-			if status := send("eve"); (status == 429) != (door.Callers == nil) {
-				t.Errorf("another caller: %d", status)
-			}
-			headers["Authorization"] = "Bearer ann"
-			if r, body := sendTo(t, "POST", url, hello, headers); r.StatusCode != 200 {
-				t.Errorf("a small message: %d %s", r.StatusCode, body)
-			}
-			for _, conn := range conns {
-				conn.Close()
-			}
-			until(func() bool { return s.reading.Held() == 0 })
-			if status := send("ann"); status == 429 {
-				t.Errorf("afterwards: %d", status)
-			}
-		})
-	}
-}
-
-// TestLongBodies: two callers may send messages of the largest size at the same time, whatever that is.
-func TestLongBodies(t *testing.T) {
-	t.Parallel()
-	const long = 500 << 20
-	s := serve(t, func(o *Options) { o.MaxRequestBytes = long })
-	url := s.behind(t, &Door{Callers: staff})
-	for i, token := range []string{"ann", "eve"} {
-		dial(t, url, "POST", Path, header{"Content-Type": "application/json", "Authorization": "Bearer " + token}, long)
-		until(func() bool { return s.reading.Held() == int64(i+1)*long })
 	}
 }
 
@@ -92,21 +30,21 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 	demoted := *staff["ann"]
 	demoted.Tier = steps.TierAdmin
 	for name, test := range map[string]struct {
-		first, then *Door
+		first, then *transport.Access
 		stateless   bool
 		may         bool
 	}{
-		"a token is gone":               {&Door{Callers: staff}, &Door{Callers: badges{"bob": staff["bob"]}}, false, false},
-		"a token is gone, no session":   {&Door{Callers: staff}, &Door{Callers: badges{"bob": staff["bob"]}}, true, false},
-		"its rights are others":         {&Door{Callers: staff}, &Door{Callers: badges{"ann": &demoted}}, false, false},
-		"it is another's":               {&Door{Callers: staff}, &Door{Callers: badges{"ann": staff["eve"]}}, true, false},
-		"without tokens, other rights":  {&Door{Access: *writer}, &Door{Access: less}, true, false},
-		"without tokens, in a session":  {&Door{Access: *writer}, &Door{Access: less}, false, false},
-		"without tokens, tokens now":    {&Door{Access: *writer}, &Door{Callers: staff}, true, false},
-		"the same rights":               {&Door{Callers: staff}, &Door{Callers: badges{"ann": staff["ann"]}}, false, true},
-		"the same rights, no session":   {&Door{Callers: staff}, &Door{Callers: badges{"ann": staff["ann"]}}, true, true},
-		"without tokens, the same":      {&Door{Access: *writer}, &Door{Access: *writer}, true, true},
-		"without tokens, its session's": {&Door{Access: *writer}, &Door{Access: *writer}, false, true},
+		"a token is gone":               {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"bob": staff["bob"]}}, false, false},
+		"a token is gone, no session":   {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"bob": staff["bob"]}}, true, false},
+		"its rights are others":         {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": &demoted}}, false, false},
+		"it is another's":               {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": staff["eve"]}}, true, false},
+		"without tokens, other rights":  {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: less}, true, false},
+		"without tokens, in a session":  {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: less}, false, false},
+		"without tokens, tokens now":    {&transport.Access{Anyone: *writer}, &transport.Access{Callers: staff}, true, false},
+		"the same rights":               {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": staff["ann"]}}, false, true},
+		"the same rights, no session":   {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": staff["ann"]}}, true, true},
+		"without tokens, the same":      {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: *writer}, true, true},
+		"without tokens, its session's": {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: *writer}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +85,7 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				return false
 			})
 			time.Sleep(20 * time.Millisecond) // by then it waits, or it is refused while it goes there
-			s.SetDoor(test.then)
+			s.SetAccess(test.then)
 			late.come()
 			if body := <-got; strings.Contains(body, `"text":"1"`) != test.may || strings.Contains(body, "nothing of this was done") == test.may {
 				t.Error(body)
@@ -159,32 +97,6 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 	}
 }
 
-// TestRevokedAtTheLastMoment: the handler of a tool looks once more, after it has taken what it is served with.
-func TestRevokedAtTheLastMoment(t *testing.T) {
-	t.Parallel()
-	for _, surface := range []Surface{SurfaceChain, SurfaceFlat, SurfaceDispatch} {
-		s := serve(t, nil)
-		s.SetDoor(&Door{Callers: staff})
-		f := s.face(staff["ann"].Rights, surface)
-		v := &visitor{Caller: staff["ann"], door: s.door.Load(), token: "ann"}
-		for _, there := range []bool{true, false} {
-			if !there {
-				o, _ := s.another(t, nil)
-				if _, err := s.Reload(o, &Door{Callers: badges{"bob": staff["bob"]}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			result, err := f.handler("chain", false)(t.Context(), &sdk.CallToolRequest{
-				Params: &sdk.CallToolParamsRaw{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.echo"}]}`)},
-				Extra:  &sdk.RequestExtra{TokenInfo: &sdkauth.TokenInfo{Extra: map[string]any{visitorField: v}}},
-			})
-			if (err == nil) != there || there && result.IsError || s.shop.calls.Load() != 1 {
-				t.Errorf("%v, %v: %+v, %v, %d calls", surface, there, result, err, s.shop.calls.Load())
-			}
-		}
-	}
-}
-
 // TestFaceInUse: a face stays for as long as somebody looks at it, in whatever moment of a reload that is.
 func TestFaceInUse(t *testing.T) {
 	t.Parallel()
@@ -192,7 +104,11 @@ func TestFaceInUse(t *testing.T) {
 	r := steps.Rights{Tier: steps.TierRead}
 	swap := func() (old *generation) {
 		old = s.now.Load()
-		s.now.Store(newGeneration(&old.Options))
+		next, err := newGeneration(&old.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.now.Store(next)
 		return old
 	}
 	f := s.face(r, SurfaceFlat)
@@ -250,39 +166,4 @@ func TestFacesAtReloads(t *testing.T) {
 	}
 	close(done)
 	all.Wait()
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// TestUncheckedTokensInTheLog: who comes with what token does not fill the log.
-func TestUncheckedTokensInTheLog(t *testing.T) {
-	t.Parallel()
-	var log lockedBuffer
-	s := serve(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	url := s.behind(t, &Door{Callers: staff})
-	for range 5 {
-		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
-			if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token}); r.StatusCode != status {
-				t.Errorf("%s: %d %s", token, r.StatusCode, body)
-			}
-		}
-	}
-	if text := log.String(); strings.Contains(text, "checked") {
-		t.Error(text)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -32,22 +33,15 @@ type face struct {
 
 	stateful  *sdk.Server // for clients with sessions
 	stateless *sdk.Server // for the others
-	shared    *links      // sessions with upstreams for clients without sessions; nil: none
+	shared    *variant    // what clients without sessions see for themselves; nil: what all see
 
 	refreshing sync.Mutex        // never taken by a call that only looks for its tool
 	of         *steps.Registry   // that the tools were made of
 	listed     map[string][]byte // what is listed of each tool, by name
 
 	mu      sync.Mutex
-	offered *offer
+	offered *Tools
 	present map[string]bool // the tools that the protocol's servers have
-}
-
-// offer is what a face shows of one registry.
-type offer struct {
-	of     *steps.Registry
-	tools  []*tool // sorted by name
-	byName map[string]*tool
 }
 
 // tool is a tool as clients see it, and what answers its calls.
@@ -61,6 +55,7 @@ type tool struct {
 func (s *Server) newFace(r steps.Rights, surface Surface) *face {
 	f := &face{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
+	f.shared = f.open(nil)
 	return f
 }
 
@@ -69,7 +64,7 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 	o := f.server.o()
 	options := &sdk.ServerOptions{
 		Instructions: instructions,
-		Logger:       quietly(o.Log),
+		Logger:       transport.Quiet(o.Log),
 		PageSize:     pageSize,
 		// What upstreams add is told to each client as it is then.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
@@ -83,7 +78,7 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
-	server.AddReceivingMiddleware(f.attend(sessions), f.passThrough(sessions))
+	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.attend(sessions), f.passIn)
 	server.AddSendingMiddleware(f.passOut)
 	return server
 }
@@ -92,47 +87,26 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 // nothing.
 const pageSize = 100_000
 
-// attend keeps the session of a client, counts what its caller asks for, and has what is listed wait for sources that are
-// starting.
+// attend has what is listed wait for sources that are starting.
 func (f *face) attend(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			ended := f.server.beginUnlessLasting(method)
-			defer ended()
 			f.running.Add(1)
 			defer f.running.Add(-1)
-			n := f.sessionOf(ctx, req, sessions)
-			v := visitorFor(ctx, req.GetExtra())
-			if v != nil {
-				v.attended.Store(true)
-				ctx = v.known(ctx)
-				if v.decoded != nil {
-					v.decoded()
-				}
-			}
-			ctx = f.server.discreetly(ctx, req.GetExtra())
-			caller := f.server.callerOf(req.GetExtra(), n)
-			if wait := f.server.take(ctx, method, caller); wait > 0 {
-				return f.tooMany(ctx, method, req.GetExtra(), caller, f.server.tooOften(wait))
-			}
+			r := transport.RequestIn(ctx)
+			ctx = f.server.discreetly(ctx, r)
 			switch method {
 			case "tools/list":
 				f.settle(ctx)
 			case "tools/call":
 				f.settleFor(ctx, req)
 			case "logging/setLevel":
-				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && n != nil {
-					n.setLevel(params.Level)
-				}
-			case "resources/read", "prompts/get", "completion/complete": // which wait for servers, as calls do
-				if v != nil {
-					permitted, end := f.server.permitted(ctx, v)
-					defer end()
-					ctx = permitted
+				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && r.Session != nil {
+					sessionOf(r).setLevel(params.Level)
 				}
 			}
-			if refused := f.server.revoked(ctx, req.GetExtra()); refused != nil { // now that nothing is waited for any more
-				return nil, f.told(refused)
+			if refused := transport.Revoked(ctx); refused != nil { // while it waited
+				return nil, f.server.told(refused)
 			}
 			result, err := next(ctx, method, req)
 			if hello, ok := result.(*sdk.InitializeResult); ok && !sessions && err == nil {
@@ -250,7 +224,7 @@ func (f *face) add(t *sdk.Tool) (err error) {
 			err = fmt.Errorf("%v", v)
 		}
 	}()
-	f.stateful.AddTool(t, f.handler(t.Name, true))
-	f.stateless.AddTool(t, f.handler(t.Name, false))
+	f.stateful.AddTool(t, f.handler(t.Name))
+	f.stateless.AddTool(t, f.handler(t.Name))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
 // takenByTools is what the own tools take, by their names: internal/gen writes it from the types that are decoded.
@@ -41,9 +42,9 @@ func (f *face) manualOf(name string, schema bool) json.RawMessage {
 	if schema {
 		return chain.ChainSchema()
 	}
-	manual = with(manual, "references", marshal(referencesManual))
+	manual = raw.With(manual, "references", marshal(referencesManual))
 	if hoist := f.server.o().Hoist; len(hoist) > 0 {
-		manual = with(manual, "hoisted", quote(strings.Join(hoist, ", ")+": accepted beside steps, as in common"))
+		manual = raw.With(manual, "hoisted", marshal(strings.Join(hoist, ", ")+": accepted beside steps, as in common"))
 	}
 	return manual
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 	"github.com/onecall-mcp/onecall/steps/ladder"
@@ -98,10 +99,11 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Grace: 200 * time.Millisecond, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
+	o := &Options{Catalog: catalog, Counter: counter, MaxTotalTokens: 4000, Version: "1.2.3", Options: transport.Options{Grace: 200 * time.Millisecond}, Hoist: []string{"repoId"}, SessionTokens: 100_000_000}
 	if change != nil {
 		change(o)
 	}
+	proxied(o)
 	o.Dispatch, faults = groups.New(&groups.Config{Hoist: o.Hoist, Autodispatch: true, Groups: []groups.Group{
 		{Name: "things", Resources: []string{"part", "thing"}, Description: "Parts and things."},
 		{Name: closedGroup, Resources: []string{mixedSource + "." + lockedResource, adminSource}, Description: "All about " + closedGroup + "."},
@@ -371,7 +373,7 @@ func tryRoutes(t *testing.T, m *matrix, h *marked) {
 	} {
 		p := matrixPath{"", route}.filled(h, nil, "", 0)
 		m.try(t, "GET "+p.text, func(c *rawClient) string {
-			return c.send(t, "GET", strings.TrimSuffix(c.url, Path)+p.text, nil, nil)
+			return c.send(t, "GET", strings.TrimSuffix(c.url, transport.Path)+p.text, nil, nil)
 		})
 	}
 }

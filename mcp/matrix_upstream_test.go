@@ -15,7 +15,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // The MCP servers behind the matrix: callers below the administrator may use no tool of the one, and it comes first.
@@ -60,7 +62,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 // addUpstream puts an MCP server behind.
 func addUpstream(t testing.TB, o *Options, b *behind) {
 	t.Helper()
-	o.Upstreams = append(o.Upstreams, b)
+	pass(t, o, b)
 	if err := o.Catalog.Add(b.name, b.source); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func addClosed(t testing.TB, o *Options, down bool) {
 		addUpstream(t, o, newBehind(t, closedUpstream, false))
 		return
 	}
-	o.Upstreams = append(o.Upstreams, unreached{})
+	pass(t, o, unreached{})
 	if err := o.Catalog.Add(closedUpstream, &brokenSource{whyBroken(closedUpstream)}); err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +98,10 @@ type unreached struct{ Upstream }
 
 func (unreached) Name() string                          { return closedUpstream }
 func (unreached) Capabilities() *sdk.ServerCapabilities { return nil }
-func (unreached) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (Link, error)) context.Context {
+func (unreached) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.Link, error)) context.Context {
 	return ctx
 }
-func (unreached) Open(context.Context, *Peer) (Link, error) {
+func (unreached) Link(context.Context, *mcpsource.Peer) (*mcpsource.Link, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
@@ -200,7 +202,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 				steps.Await(t.Context(), o.Catalog, nil)
 			})
 			reading := matrixCaller("reading", steps.TierRead, "")
-			url := w.served.behind(t, &Door{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
+			url := w.served.behind(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
 			told, bytesTold := listening(t, url, "r", version)
 			adminTold, _ := listening(t, url, "a", version)
 			// What the administrator alone may use changes: it is told, and nobody else.

@@ -4,34 +4,11 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-)
 
-// TestRevokedWhileItRuns: calls that run are cancelled when their caller's token is gone, and those of others go on.
-func TestRevokedWhileItRuns(t *testing.T) {
-	t.Parallel()
-	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, nil)
-			url := s.behind(t, &Door{Callers: staff})
-			ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
-			s.SetDoor(&Door{Callers: badges{"bob": staff["bob"]}})
-			if body := <-ann; !strings.Contains(body, "cancelled") {
-				t.Errorf("whose token is gone: %s", body)
-			}
-			select {
-			case body := <-bob:
-				t.Errorf("another: %s", body)
-			case <-time.After(50 * time.Millisecond):
-			}
-			s.SetDoor(&Door{Callers: badges{}})
-			<-bob
-		})
-	}
-}
+	"github.com/onecall-mcp/onecall/mcp/transport"
+)
 
 // TestRevokedBeforeItRuns: a call whose caller's token is revoked before the call begins does nothing.
 func TestRevokedBeforeItRuns(t *testing.T) {
@@ -40,7 +17,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	s := serve(t, func(o *Options) {
 		o.Trace = func(ctx context.Context, _, _, _ string) context.Context { meanwhile(); return ctx }
 	})
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	headers := header{"Authorization": "Bearer ann"}
 	r, _ := sendTo(t, "POST", url, hello, headers)
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
@@ -48,7 +25,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
 		t.Fatal(body)
 	}
-	meanwhile = func() { s.SetDoor(&Door{Callers: badges{}}) }
+	meanwhile = func() { s.SetAccess(&transport.Access{Callers: badges{}}) }
 	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
@@ -66,12 +43,13 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	s := serve(t, func(o *Options) {
-		o.Surface, o.Upstreams = SurfaceFlat, []Upstream{b}
+		o.Surface = SurfaceFlat
+		pass(t, o, b)
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)
 		}
 	})
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	headers := header{"Authorization": "Bearer ann"}
 	r, _ := sendTo(t, "POST", url, hello, headers)
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
@@ -85,7 +63,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	case body := <-answered:
 		t.Fatal(body)
 	}
-	s.SetDoor(&Door{Callers: badges{}})
+	s.SetAccess(&transport.Access{Callers: badges{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
 		t.Error(body)
 	}

@@ -33,26 +33,15 @@ type behind struct {
 	front  *httptest.Server
 }
 
-// Name, Capabilities and Open implement Upstream.
+// Name, Capabilities, Link and Within implement Upstream.
 func (b *behind) Name() string                          { return b.name }
 func (b *behind) Capabilities() *sdk.ServerCapabilities { return b.source.Capabilities() }
-func (b *behind) Open(ctx context.Context, peer *Peer) (Link, error) {
-	link, err := b.source.Link(ctx, (*mcpsource.Peer)(peer))
-	if err != nil {
-		return nil, err
-	}
-	return link, nil
+func (b *behind) Link(ctx context.Context, peer *mcpsource.Peer) (*mcpsource.Link, error) {
+	return b.source.Link(ctx, peer)
 }
 
-// Within implements Upstream.
-func (b *behind) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (Link, error)) context.Context {
-	return b.source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
-		opened, err := link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return opened.(*mcpsource.Link), nil
-	})
+func (b *behind) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (*mcpsource.Link, error)) context.Context {
+	return b.source.Within(ctx, params, link)
 }
 
 // newBehind makes an upstream that has one of everything, all named for it, and some things that every upstream has.
@@ -200,7 +189,7 @@ func inFront(t testing.TB, upstreams ...*behind) *served {
 	return serve(t, func(o *Options) {
 		o.Surface = SurfaceFlat
 		for _, b := range upstreams {
-			o.Upstreams = append(o.Upstreams, b)
+			pass(t, o, b)
 			if err := o.Catalog.Add(b.name, b.source); err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,7 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
@@ -51,7 +50,7 @@ func TestPassJoins(t *testing.T) {
 					t.Errorf("%s: %+v, %v", uri, got, err)
 				}
 			}
-			want := int64(codeNotFound)
+			want := int64(-32002)
 			if version >= statelessVersion {
 				want = jsonrpc.CodeInvalidParams
 			}
@@ -132,7 +131,7 @@ func TestPassHides(t *testing.T) {
 func TestPassPages(t *testing.T) {
 	t.Parallel()
 	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
-	for i := range listPage + 5 {
+	for i := range 1000 + 5 {
 		a.server.AddResource(&sdk.Resource{Name: "x", URI: fmt.Sprintf("x://%05d", i)}, a.read)
 	}
 	s := inFront(t, a, b)
@@ -152,45 +151,14 @@ func TestPassPages(t *testing.T) {
 		}
 		cursor = page.NextCursor
 	}
-	if len(seen) != listPage+10 || pages != 2 {
+	if len(seen) != 1000+10 || pages != 2 {
 		t.Errorf("%d resources on %d pages", len(seen), pages)
 	}
-	for _, cursor := range []string{"x", "!", cursorOf(3, "prompts/list"), cursorOf(-1, "resources/list")} {
+	for _, cursor := range []string{"x", "!", base64.RawURLEncoding.EncodeToString([]byte("3 prompts/list")), base64.RawURLEncoding.EncodeToString([]byte("-1 resources/list"))} {
 		if _, err := c.ListResources(t.Context(), &sdk.ListResourcesParams{Cursor: cursor}); codeOf(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", cursor, err)
 		}
 	}
-}
-
-func TestFits(t *testing.T) {
-	t.Parallel()
-	for _, one := range []struct {
-		template, uri string
-		want          bool
-	}{
-		{"a://{id}/x", "a://7/x", true}, {"a://{id}/x", "a://7/y", false}, {"a://{+path}", "a://b/c/d", true}, {"a://{id}", "a://b/c", false},
-		{"a://{", "a://b", false}, {"a://x{?q,r}", "a://x?q=1&r=2", true}, {strings.Repeat("{a}", maxTemplate), "a", false},
-	} {
-		if got := fits(one.template, one.uri); got != one.want {
-			t.Errorf("%.40s, %s: %v", one.template, one.uri, got)
-		}
-	}
-}
-
-func FuzzWith(f *testing.F) {
-	f.Add(`{"a":1,"_meta":{"x":[1.50]}}`, "_meta", `{"y":2}`)
-	f.Add(`{}`, "a", `null`)
-	f.Fuzz(func(t *testing.T, object, key, value string) {
-		if !gjson.Valid(object) || !gjson.Parse(object).IsObject() || !gjson.Valid(value) || strings.ContainsAny(key, "\"\\") || !json.Valid([]byte(`"`+key+`"`)) {
-			return
-		}
-		if got := with(json.RawMessage(object), key, json.RawMessage(value)); !json.Valid(got) && json.Valid([]byte(object)) {
-			t.Errorf("%s", got)
-		}
-		if got := with(json.RawMessage(object), key, nil); gjson.ParseBytes(got).Map()[key].Exists() {
-			t.Errorf("%s still has %q", got, key)
-		}
-	})
 }
 
 // The list of one upstream is passed on page by page, with the upstream's own cursors.
@@ -210,11 +178,6 @@ func TestPassPagesOfOne(t *testing.T) {
 		}
 		if _, err := c.ListResources(t.Context(), &sdk.ListResourcesParams{Cursor: "!"}); codeOf(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("a bad cursor: %v", err)
-		}
-	}
-	for _, l := range s.allLinks() {
-		if len(l.routes)+len(l.pages) > 0 {
-			t.Errorf("something is kept: %v %v", l.routes, l.pages)
 		}
 	}
 }
@@ -264,19 +227,4 @@ func TestPassHidesSecretsInNames(t *testing.T) {
 			t.Errorf("%d are listed", found)
 		}
 	}
-}
-
-// allLinks are those of all clients.
-func (s *served) allLinks() (all []*links) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.sessions {
-		all = append(all, n.links)
-	}
-	for _, f := range s.faces {
-		if f.shared != nil {
-			all = append(all, f.shared)
-		}
-	}
-	return all
 }

@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -320,7 +321,7 @@ func TestPassAnnounces(t *testing.T) {
 	s := serve(t, func(o *Options) {
 		o.Surface = SurfaceFlat
 		for _, one := range []*behind{a, b.behind} {
-			o.Upstreams = append(o.Upstreams, one)
+			pass(t, o, one)
 			if err := o.Catalog.Add(one.name, one.source); err != nil {
 				t.Fatal(err)
 			}
@@ -353,7 +354,7 @@ func TestPassExactResultsAlone(t *testing.T) {
 	b.server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			if params, ok := req.GetParams().(*sdk.CallToolParamsRaw); ok && params.Name == "a_exact" {
-				return &rawResult{body: json.RawMessage(`{"content":[{"type":"hologram","x":1.50}],"extra":{"b":2.50},"resultType":"complete"}`)}, nil
+				return raw.Result("", "", json.RawMessage(`{"content":[{"type":"hologram","x":1.50}],"extra":{"b":2.50},"resultType":"complete"}`))
 			}
 			return next(ctx, method, req)
 		}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"sync"
 
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -16,10 +17,13 @@ type generation struct {
 	drained chan struct{} // closed once nothing runs of what is not served any more
 }
 
-func newGeneration(o *Options) *generation {
+// newGeneration fails with bad_request where something that is required is missing.
+func newGeneration(o *Options) (*generation, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	g := &generation{Options: *o, drained: make(chan struct{})}
-	g.settle()
-	return g
+	return g, g.settle()
 }
 
 // begin counts a call; false where the generation is no more.
@@ -60,34 +64,26 @@ func (s *Server) begin() (g *generation, end func()) {
 	}
 }
 
-// beginUnlessLasting counts a request that uses what is served: a stream that stays open goes on with what is served next.
-func (s *Server) beginUnlessLasting(method string) (end func()) {
-	if method == "subscriptions/listen" {
-		return func() {}
-	}
-	_, end = s.begin()
-	return end
-}
-
 // Reload serves something else from now on, to the clients that there are and those to come, and lets others in over HTTP (nil:
 // the same); clients are told that their tools have changed where they have. Calls that run end with what they began with:
 // drained is closed when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version,
 // Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica stay what they were; what was added
 // up of a session stays. It fails with bad_request where something that is required is missing, and then changes nothing.
-func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err error) {
-	if err := o.check(); err != nil {
+func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{}, err error) {
+	next, err := newGeneration(o)
+	if err != nil {
 		return nil, err
 	}
-	next := newGeneration(o)
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	old := s.now.Load()
 	next.Name, next.Version, next.Log, next.Grace = old.Name, old.Version, old.Log, old.Grace
 	next.Stateless, next.KeepAlive, next.SessionTimeout, next.Replica = old.Stateless, old.KeepAlive, old.SessionTimeout, old.Replica
-	if door != nil {
-		s.SetDoor(door) // before: whoever begins on what comes next is looked at by the new door
+	if a != nil {
+		s.transport.SetAccess(a) // before: whoever begins on what comes next is checked by the new access
 	}
 	s.now.Store(next)
+	s.transport.Configure(&next.Options.Options)
 	old.retire()
 	select {
 	case s.swapped <- struct{}{}:
@@ -97,8 +93,8 @@ func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err er
 	for _, f := range s.allFaces() {
 		f.refresh()
 	}
-	for _, l := range s.allLinks() {
-		l.renew(old.drained)
+	for _, v := range s.allVariants() {
+		v.links.Renew(old.drained)
 	}
 	return old.drained, nil
 }
@@ -106,18 +102,14 @@ func (s *Server) Reload(o *Options, door *Door) (drained <-chan struct{}, err er
 // dropFaces lets go of the faces at which nobody has looked since the reload before, and nobody looks; who comes again gets
 // another. Their sessions with upstreams end when all calls have that may use them.
 func (s *Server) dropFaces(old *generation) {
+	seen := map[*face]bool{}
+	for _, n := range s.transport.Sessions() {
+		seen[n.Kept.(*session).face] = true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := map[*face]bool{}
-	for _, n := range s.sessions {
-		seen[n.face] = true
-	}
-	streaming := map[steps.Rights]bool{}
-	for open := range s.streams {
-		streaming[settled(open.Rights)] = true
-	}
 	for key, f := range s.faces {
-		if seen[f] || streaming[key.rights] || f.running.Load() > 0 || f.used == old || f.used == s.now.Load() {
+		if seen[f] || f.running.Load() > 0 || f.used == old || f.used == s.now.Load() {
 			continue
 		}
 		delete(s.faces, key)
@@ -125,12 +117,27 @@ func (s *Server) dropFaces(old *generation) {
 			s.watching.Go(func() {
 				select {
 				case <-old.drained:
-				case <-s.done:
+				case <-s.transport.Done():
 				}
 				f.shared.close()
 			})
 		}
 	}
+}
+
+// allVariants are what clients see for themselves.
+func (s *Server) allVariants() (all []*variant) {
+	for _, f := range s.allFaces() {
+		if f.shared != nil {
+			all = append(all, f.shared)
+		}
+	}
+	for _, n := range s.transport.Sessions() {
+		if v := n.Kept.(*session).own; v != nil {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // scene is what a face shows of one generation.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -27,7 +28,7 @@ func TestResultsOfFormerRights(t *testing.T) {
 		callers[token] = &steps.Caller{ID: "jwt:one", Rights: r}
 	}
 	callers["eve"] = &steps.Caller{ID: "jwt:eve", Rights: all["admin"]}
-	url := s.behind(t, &Door{Callers: callers})
+	url := s.behind(t, &transport.Access{Callers: callers})
 	tokens := map[string]string{}
 	for had := range all {
 		text, _ := ask(t, as(t, url, had, statefulVersion), "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
@@ -58,8 +59,8 @@ func TestResultsOfFormerRights(t *testing.T) {
 func TestResultsAfterAChangeOfRights(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	door := func(r steps.Rights) *Door {
-		return &Door{Callers: badges{"ann": {ID: "token:ann", Rights: r}}}
+	door := func(r steps.Rights) *transport.Access {
+		return &transport.Access{Callers: badges{"ann": {ID: "token:ann", Rights: r}}}
 	}
 	url := s.behind(t, door(steps.Rights{Tier: steps.TierReadWrite}))
 	client := as(t, url, "ann", statelessVersion)
@@ -75,7 +76,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		{steps.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
 		{steps.Rights{Tier: steps.TierReadWrite}, ""},
 	} {
-		s.SetDoor(door(change.to))
+		s.SetAccess(door(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {
 			if text, _ := ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
 				t.Errorf("%d, by %s: %.300s", i, tool, text)

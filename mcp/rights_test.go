@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -99,7 +100,7 @@ func TestDoor(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Value
 	s := serve(t, func(o *Options) { o.Refused = func(why string) { refused.Store(why) } })
-	url := s.behind(t, &Door{Callers: staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
+	url := s.behind(t, &transport.Access{Callers: staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
 		Issuers: []string{"https://id.example.com"}, Scopes: []string{"onecall.read", "onecall.write"}})
 	const challenge = `Bearer realm="onecall", resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="onecall.read onecall.write"`
 	withError := func(e string) string { return strings.Replace(challenge, ", res", `, error="`+e+`", res`, 1) }
@@ -115,18 +116,18 @@ func TestDoor(t *testing.T) {
 		"public host":       {"", header{"Authorization": "Bearer ann", "Host": "Tools.example.com"}, 200, "", ""},
 		"with its port":     {"", header{"Authorization": "Bearer ann", "Host": "tools.example.com:443", "Origin": "https://tools.example.com"}, 200, "", ""},
 		"listed host":       {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8080"}, 200, "", ""},
-		"other port":        {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", RefusedHost},
-		"other host":        {"", header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", RefusedHost},
-		"other site":        {"", header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", RefusedHost},
-		"null origin":       {"", header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", RefusedHost},
-		"none":              {"", nil, 401, challenge, RefusedToken},
-		"unknown":           {"", header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), RefusedToken},
-		"another scheme":    {"", header{"Authorization": "Basic YW5uOg=="}, 401, challenge, RefusedToken},
-		"two words":         {"", header{"Authorization": "Bearer ann ann"}, 401, challenge, RefusedToken},
-		"no scope":          {"", header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), RefusedScope},
-		"no keys":           {"", header{"Authorization": "Bearer unknowable"}, 503, "", RefusedKeys},
-		"in the query":      {"?access_token=ann", header{"Authorization": "Bearer ann"}, 400, "", RefusedRequest},
-		"surface":           {"?surface=flt", header{"Authorization": "Bearer ann"}, 400, "", RefusedRequest},
+		"other port":        {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", transport.RefusedHost},
+		"other host":        {"", header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", transport.RefusedHost},
+		"other site":        {"", header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", transport.RefusedHost},
+		"null origin":       {"", header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", transport.RefusedHost},
+		"none":              {"", nil, 401, challenge, transport.RefusedToken},
+		"unknown":           {"", header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), transport.RefusedToken},
+		"another scheme":    {"", header{"Authorization": "Basic YW5uOg=="}, 401, challenge, transport.RefusedToken},
+		"two words":         {"", header{"Authorization": "Bearer ann ann"}, 401, challenge, transport.RefusedToken},
+		"no scope":          {"", header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), transport.RefusedScope},
+		"no keys":           {"", header{"Authorization": "Bearer unknowable"}, 503, "", transport.RefusedKeys},
+		"in the query":      {"?access_token=ann", header{"Authorization": "Bearer ann"}, 400, "", transport.RefusedRequest},
+		"surface":           {"?surface=flt", header{"Authorization": "Bearer ann"}, 400, "", transport.RefusedRequest},
 	} {
 		refused.Store("")
 		r, body := sendTo(t, "POST", url+test.query, hello, test.headers)
@@ -137,7 +138,7 @@ func TestDoor(t *testing.T) {
 			t.Errorf("%s: %s", name, body)
 		}
 	}
-	base := strings.TrimSuffix(url, Path)
+	base := strings.TrimSuffix(url, transport.Path)
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
 		r, body := sendTo(t, "GET", base+path, "", nil)
 		if got := gjson.GetMany(body, "resource", "authorization_servers.0", "scopes_supported.1", "bearer_methods_supported.0"); r.StatusCode != 200 ||
@@ -154,7 +155,7 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	var missing atomic.Bool
-	url := s.behind(t, &Door{Access: *reader, Ready: func(context.Context) error {
+	url := s.behind(t, &transport.Access{Anyone: *reader, Ready: func(context.Context) error {
 		if missing.Load() {
 			return fault.New(fault.Unavailable, "the secret source vault is starting")
 		}
@@ -162,7 +163,7 @@ func TestReady(t *testing.T) {
 	}})
 	for _, lacks := range []bool{false, true} {
 		missing.Store(lacks)
-		r, body := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil)
+		r, body := sendTo(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "", nil)
 		if (r.StatusCode == 503) != lacks || strings.Contains(body, "vault") {
 			t.Errorf("missing %v: %d %s", lacks, r.StatusCode, body)
 		}
@@ -173,7 +174,7 @@ func TestReady(t *testing.T) {
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.MaxTotalTokens = 400 })
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	ann, eve := as(t, url, "ann", "2025-11-25"), as(t, url, "eve", "2025-11-25")
 	list := `{"method":"tools/list","jsonrpc":"2.0","id":2}`
 	for _, method := range []string{"POST", "GET", "DELETE"} {
@@ -207,7 +208,7 @@ func TestForeign(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		bob := as(t, url+"?surface=flat", "bob", version)
 		if got := names(t, bob); got != "chain info search shop_item_get shop_item_list shop_slow" {
@@ -227,8 +228,8 @@ func TestAllowed(t *testing.T) {
 // TestCallerLimits: what is one too many is answered with what to do, and what came before goes on.
 func TestCallerLimits(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Limits = Limits{Sessions: 2, Calls: 1} })
-	url := s.behind(t, &Door{Callers: staff})
+	s := serve(t, func(o *Options) { o.Limits = transport.Limits{Sessions: 2, Calls: 1} })
+	url := s.behind(t, &transport.Access{Callers: staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	ctx, stop := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
@@ -257,8 +258,8 @@ func TestCallerLimits(t *testing.T) {
 
 func TestCallerRate(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Limits = Limits{PerSecond: 0.01, Burst: 4} })
-	url := s.behind(t, &Door{Callers: staff})
+	s := serve(t, func(o *Options) { o.Limits = transport.Limits{PerSecond: 0.01, Burst: 4} })
+	url := s.behind(t, &transport.Access{Callers: staff})
 	ann := as(t, url, "ann", "2025-11-25") // its greeting is one
 	refused := 0
 	for range 5 {
@@ -286,7 +287,7 @@ func TestCallerRate(t *testing.T) {
 func TestRightsChange(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Door{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: staff})
 	stream := func(token, id string) chan error {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
 		if err != nil {
@@ -316,7 +317,7 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.SetDoor(&Door{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
+	s.SetAccess(&transport.Access{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {
@@ -330,7 +331,7 @@ func TestRightsChange(t *testing.T) {
 			t.Errorf("%s: %d %s", token, r.StatusCode, body)
 		}
 	}
-	s.endSessions() // ends ann's stream
+	s.Close() // ends ann's stream
 }
 
 // TestStreamExpires: a stream does not outlive the token that it was opened with.
@@ -338,11 +339,11 @@ func TestStreamExpires(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	callers := badges{"ann": staff["ann"]}
-	url := s.behind(t, &Door{Callers: callers})
+	url := s.behind(t, &transport.Access{Callers: callers})
 	r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
 	soon := *staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
-	s.SetDoor(&Door{Callers: badges{"ann": &soon}})
+	s.SetAccess(&transport.Access{Callers: badges{"ann": &soon}})
 	// It is read to its end, which is that of the token: on a very slow machine that has come before.
 	r, body := sendTo(t, "GET", url, "", header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
@@ -357,13 +358,13 @@ func TestStreamExpires(t *testing.T) {
 func TestMetadataPath(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Door{Callers: staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
+	url := s.behind(t, &transport.Access{Callers: staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
 	r, _ := sendTo(t, "POST", url, hello, nil)
 	challenge := r.Header.Get("WWW-Authenticate")
 	if !strings.Contains(challenge, `resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/team/mcp"`) {
 		t.Fatal(challenge)
 	}
-	base := strings.TrimSuffix(url, Path)
+	base := strings.TrimSuffix(url, transport.Path)
 	for path, status := range map[string]int{"/team/mcp": 200, "": 200, "/mcp": 404, "/team": 404, "/../../mcp": 404} {
 		r, body := sendTo(t, "GET", base+"/.well-known/oauth-protected-resource"+path, "", header{"Host": "tools.example.com"})
 		if r.StatusCode != status && r.StatusCode/100 != 3 || status == 200 && gjson.Get(body, "resource").Str != "https://tools.example.com/team/mcp" {

@@ -1,66 +1,48 @@
 package mcp
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Defaults of Options.
-const (
-	DefaultGrace          = 10 * time.Second
-	DefaultMaxSessions    = 1000
-	DefaultSessionTimeout = 30 * time.Minute
-	DefaultCallerSessions = 250
-	DefaultCallerCalls    = 64   // where callers have tokens
-	DefaultCalls          = 1024 // of all together, where nobody knows one from another
-)
-
-// Server serves one engine and its functions to MCP clients: at most one HTTP door, and any number over stdio.
+// Server serves one engine and its functions to MCP clients: over at most one HTTP listener, and any number over stdio.
 type Server struct {
-	now  atomic.Pointer[generation] // what is served
-	door atomic.Pointer[Door]       // over HTTP; nil: it is not open
+	transport *transport.Server
+	now       atomic.Pointer[generation] // what is served
 
-	mu       sync.Mutex
-	faces    map[faceKey]*face
-	sessions map[*sdk.ServerSession]*session
-	ids      map[string]*session // those of sessions with an id
-	streams  map[*stream]bool
-	places   map[*place]bool
-	reading  admit.Bytes   // of messages that are being read
-	readTime time.Duration // for a client to send a message
+	mu    sync.Mutex
+	faces map[faceKey]*face
 
-	awaitTime  time.Duration // for a connection that is just there to say something, when the server closes
-	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
-
-	calls    tracker
-	callers  callers
 	causes   causes
 	searched searched
 
 	reloading sync.Mutex
 	swapped   chan struct{} // gets a token at each Reload
 
-	keysWatched sync.Once
-
-	done     chan struct{} // closed by Close
-	closed   sync.Once
 	watching sync.WaitGroup
 }
 
 // New makes a server. It fails with bad_request where something that is required is missing. The caller closes it.
 func New(o *Options) (*Server, error) {
-	if err := o.check(); err != nil {
+	g, err := newGeneration(o)
+	if err != nil {
 		return nil, err
 	}
-	s := &Server{faces: map[faceKey]*face{}, sessions: map[*sdk.ServerSession]*session{}, ids: map[string]*session{},
-		streams: map[*stream]bool{}, places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, swapped: make(chan struct{}, 1), done: make(chan struct{})}
-	s.now.Store(newGeneration(o))
+	s := &Server{faces: map[faceKey]*face{}, swapped: make(chan struct{}, 1)}
+	s.now.Store(g)
+	s.transport = transport.New(&g.Options.Options, handler{s})
 	s.watching.Go(s.watch)
 	return s, nil
 }
@@ -68,36 +50,46 @@ func New(o *Options) (*Server, error) {
 // o are the options of what is served now.
 func (s *Server) o() *Options { return &s.now.Load().Options }
 
+// ServeHTTP serves clients over HTTP, as transport.Server does. A client chooses another surface than the server's by the query:
+// /mcp?surface=flat.
+func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *transport.Access) error {
+	return s.transport.ServeHTTP(ctx, l, a)
+}
+
+// ServeStdio serves one client over stdio, as transport.Server does.
+func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
+	return s.transport.ServeStdio(ctx, in, out, caller)
+}
+
+// SetAccess replaces who is served over HTTP, as transport.Server does.
+func (s *Server) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
+
+// LookAgain reads the keys of tokens again now, as transport.Server does.
+func (s *Server) LookAgain() { s.transport.LookAgain() }
+
+// Stats gives what the server does at the moment.
+func (s *Server) Stats() transport.Stats { return s.transport.Stats() }
+
 // Close ends all sessions and what watches the sources, at once. It may be called more than once. The engine and the
 // catalogue stay open.
 func (s *Server) Close() {
-	s.closed.Do(func() { close(s.done) })
-	s.calls.cut()
-	s.endSessions()
+	s.transport.Close()
 	for _, f := range s.allFaces() {
 		f.shared.close()
 	}
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() {
 		s.watching.Wait()
-		done <- nil
+		close(done)
 	}()
-	_ = bidden(done)
+	select {
+	case <-done:
+	case <-time.After(closeTime):
+	}
 }
 
-// Stats tells what a server does at the moment.
-type Stats struct {
-	Sessions int  // of clients
-	Calls    int  // of tools, that run
-	Ending   bool // the server is shutting down: no call begins any more
-}
-
-// Stats tells what the server does at the moment.
-func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Stats{Sessions: len(s.sessions), Calls: s.calls.count(), Ending: s.calls.ending()}
-}
+// closeTime bounds how long Close waits for what watches the sources.
+const closeTime = 2 * time.Second
 
 // watch keeps what is shown in step with the sources.
 func (s *Server) watch() {
@@ -109,7 +101,7 @@ func (s *Server) watch() {
 		select {
 		case <-changed:
 		case <-s.swapped:
-		case <-s.done:
+		case <-s.transport.Done():
 			return
 		}
 	}
@@ -133,7 +125,6 @@ type faceKey struct {
 
 // face gives the face for callers of some rights on a surface.
 func (s *Server) face(r steps.Rights, surface Surface) *face {
-	r = settled(r)
 	key := faceKey{r, surface}
 	s.mu.Lock()
 	f, made := s.faces[key]
@@ -145,4 +136,83 @@ func (s *Server) face(r steps.Rights, surface Surface) *face {
 	s.mu.Unlock()
 	f.begun.Do(f.refresh) // nobody looks at it before
 	return f
+}
+
+// handler answers what the transport has admitted.
+type handler struct{ s *Server }
+
+// Serves implements transport.Handler.
+func (handler) Serves(query url.Values) *fault.Error {
+	if word := query.Get("surface"); word != "" {
+		_, err := ParseSurface(word)
+		f, _ := fault.As(err)
+		return f
+	}
+	return nil
+}
+
+// Server implements transport.Handler.
+func (h handler) Server(caller *steps.Caller, query url.Values, sessions bool) *sdk.Server {
+	f := h.s.face(caller.Rights, h.surface(query))
+	if sessions {
+		return f.stateful
+	}
+	return f.stateless
+}
+
+// surface is the one that a query asks for, else the server's.
+func (h handler) surface(query url.Values) Surface {
+	if word := query.Get("surface"); word != "" {
+		if surface, err := ParseSurface(word); err == nil {
+			return surface
+		}
+	}
+	return h.s.o().Surface
+}
+
+// Opened implements transport.Handler.
+func (h handler) Opened(n *transport.Session) (ended func()) {
+	own := newSession(h.s.face(n.Caller.Rights, h.surface(n.Query)), n)
+	n.Kept = own
+	return own.own.close
+}
+
+type generationKey struct{}
+
+// Begin implements transport.Handler.
+func (h handler) Begin(ctx context.Context) (context.Context, func()) {
+	g, end := h.s.begin()
+	return context.WithValue(ctx, generationKey{}, g), end
+}
+
+// Refuse implements transport.Handler. A call of a tool that is one too many is answered by a result, which a model reads.
+func (h handler) Refuse(ctx context.Context, method string, r *transport.Request, why *fault.Error) (sdk.Result, error) {
+	if method != "tools/call" || why.Code != fault.Busy {
+		return nil, h.s.told(why)
+	}
+	engine := h.s.o().Engine
+	ctx, id := identified(ctx, engine, r)
+	answer := engine.Refuse(ctx, []*fault.Error{why}, &chain.Caller{ID: r.Caller.ID, Run: id})
+	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
+}
+
+// CallID implements transport.Handler.
+func (h handler) CallID(ctx context.Context) string {
+	_, id := h.s.o().Engine.Identify(ctx, "")
+	return id
+}
+
+// Acquire implements transport.Handler.
+func (h handler) Acquire(ctx context.Context, caller string) (release func(), err error) {
+	return h.s.o().Engine.Acquire(ctx, caller)
+}
+
+// identified gives the context of a call of a tool, in which logs know it by its id, and the id that a failure of it has to
+// name: "" if the header of the response does, or nobody gives ids.
+func identified(ctx context.Context, engine *chain.Engine, r *transport.Request) (own context.Context, run string) {
+	own, run = engine.Identify(ctx, r.Run)
+	if r.Run != "" {
+		run = ""
+	}
+	return own, run
 }

@@ -191,39 +191,3 @@ func TestProgressAndCancel(t *testing.T) {
 		t.Error("the running call was not cancelled")
 	}
 }
-
-// TestShutdown lets what runs end, and cancels what does not.
-func TestShutdown(t *testing.T) {
-	t.Parallel()
-	for _, transport := range []string{"stdio", "http"} {
-		t.Run(transport, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, nil)
-			client := s.stdio(t, writer, nil)
-			if transport == "http" {
-				client = connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, nil, "2025-11-25")
-			}
-			type answer struct {
-				result *sdk.CallToolResult
-				err    error
-			}
-			answers := make(chan answer, 1)
-			go func() {
-				result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
-				answers <- answer{result, err}
-			}()
-			<-s.shop.started
-			go s.calls.drain(50 * time.Millisecond)
-			got := <-answers
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
-			if text := textOf(t, got.result); !got.result.IsError || gjson.Get(text, "error.code").Str != "cancelled" {
-				t.Errorf("the running chain: %s", text)
-			}
-			if text, failed := ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
-				t.Errorf("a new call: %s", text)
-			}
-		})
-	}
-}

@@ -265,9 +265,8 @@ func TestSessionWarningHeld(t *testing.T) {
 
 // telling tells whether a call of any session is to tell a warning.
 func (s *served) telling() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.sessions {
+	for _, one := range s.transport.Sessions() {
+		n := one.Kept.(*session)
 		n.spent.mu.Lock()
 		telling := n.spent.telling
 		n.spent.mu.Unlock()

@@ -36,7 +36,8 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 	const most = 5000
 	s := serve(t, func(o *Options) {
-		o.Surface, o.SessionTokens, o.Upstreams = SurfaceFlat, most, []Upstream{b}
+		o.Surface, o.SessionTokens = SurfaceFlat, most
+		pass(t, o, b)
 		if err := o.Catalog.Add(b.name, b.source); err != nil {
 			t.Fatal(err)
 		}

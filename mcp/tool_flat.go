@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -44,7 +45,7 @@ func listedAs(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
 	listed := marshal(&own)
 	for _, key := range []string{"annotations", "icons", "_meta"} {
 		if value := listing.Get(key); value.IsObject() || value.IsArray() {
-			listed = with(listed, key, json.RawMessage(value.Raw))
+			listed = raw.With(listed, key, json.RawMessage(value.Raw))
 		}
 	}
 	return listed
@@ -136,7 +137,9 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
 		defer cancel()
 	}
-	ctx = c.links().within(ctx, beside(c.request))
+	if v := c.own(); v != nil {
+		ctx = v.links.Within(ctx, beside(c.request))
+	}
 	var raw []byte
 	callbacks := &steps.Callbacks{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	c.told.attend(callbacks)
@@ -153,12 +156,12 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	return c.reduced(c.made(entry, value), raw, value)
 }
 
-// links are the sessions with upstreams that the client's calls go through.
-func (c *call) links() *links {
-	if c.session == nil || c.session.links == nil {
+// own is what the client sees for itself; nil: what all see.
+func (c *call) own() *variant {
+	if c.session == nil || c.session.own == nil {
 		return c.face.shared
 	}
-	return c.session.links
+	return c.session.own
 }
 
 // made is a tool's result for a value that no MCP server has answered: of another source, or of the call cache.

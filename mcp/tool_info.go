@@ -40,7 +40,7 @@ type limitsShown struct {
 func (c *call) limitsShown() *limitsShown {
 	o := &c.now.Options
 	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(c.callsEach(), 0), PerSecond: o.Limits.PerSecond}
-	if visitorOf(c.request.Extra) != nil { // by itself a caller is bounded only where it has a token
+	if c.of.Token { // by itself a caller is bounded only where it has a token
 		shown.Sessions = max(o.Limits.Sessions, 0)
 	}
 	return shown

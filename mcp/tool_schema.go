@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -137,8 +138,8 @@ func withFetch(schema json.RawMessage) json.RawMessage {
 	own := gjson.GetBytes(taken("chain").InputSchema, "properties")
 	for _, name := range fetchFields {
 		if field := own.Get(name); field.Exists() && !gjson.GetBytes(properties, gjson.Escape(name)).Exists() && name != "budget" && name != "lite" {
-			properties = with(properties, name, json.RawMessage(field.Raw))
+			properties = raw.With(properties, name, json.RawMessage(field.Raw))
 		}
 	}
-	return with(schema, "properties", properties)
+	return raw.With(schema, "properties", properties)
 }

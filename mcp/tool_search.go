@@ -164,8 +164,8 @@ func (c *call) ranked(query string, patience time.Duration) []search.Hit {
 
 // index is what is searched: all functions, or those of the client's own sessions with upstreams where they are others.
 func (c *call) index(view *steps.Registry) *search.Index {
-	if l := c.links(); l != nil && view != c.face.view().Registry() {
-		return l.tools.searched.over(view)
+	if own := c.own(); own != nil && view != c.face.view().Registry() {
+		return own.searched.over(view)
 	}
 	return c.face.server.searched.over(c.now.Catalog.Registry())
 }

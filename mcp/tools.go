@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -53,7 +54,7 @@ func (f *face) owned(reach steps.Reach) []*tool {
 	var tools []*tool
 	add := func(t *ownTool, schema json.RawMessage, hints map[string]bool) {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schema, Meta: hostHints}
-		tools = append(tools, &tool{answer: t.answer, Tool: shown, listed: before(marshal(shown), "annotations", marshal(hints))})
+		tools = append(tools, &tool{answer: t.answer, Tool: shown, listed: raw.Before(marshal(shown), "annotations", marshal(hints))})
 	}
 	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": reach.Outside}
 	for i := range ownTools {
@@ -101,9 +102,9 @@ func (c *call) chainRead() *sdk.CallToolResult {
 }
 
 // offer is what the face shows of a view's functions.
-func (f *face) offer(view *steps.View) *offer {
+func (f *face) offer(view *steps.View) *Tools {
 	functions := view.Registry()
-	o := &offer{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
+	o := &Tools{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
 	reserved := []string{readTool.name}
 	for _, t := range ownTools {
 		reserved = append(reserved, t.name)

@@ -17,7 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // client sends the messages of a transcript, and gives what comes back.
@@ -62,7 +62,7 @@ func (s *store) serveHTTP(t *testing.T) string {
 				s.test.Errorf("ServeHTTP: %v", err)
 			}
 		})
-		s.url = "http://" + l.Addr().String() + mcp.Path
+		s.url = "http://" + l.Addr().String() + transport.Path
 	})
 	return s.url
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/proxy"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -28,7 +30,7 @@ import (
 type store struct {
 	test   *testing.T
 	server *mcp.Server
-	door   *mcp.Door
+	door   *transport.Access
 	user   *steps.Caller // over stdio
 	once   sync.Once
 	url    string
@@ -69,8 +71,8 @@ func serveStore(t *testing.T, options []byte) *store {
 	o := &mcp.Options{
 		Catalog: catalog, Counter: counter, Dispatch: dispatch, Surface: surface, Version: "1.2.3",
 		MaxTotalTokens: int(said.Get("maxTotalTokens").Int()), SessionTokens: int(said.Get("sessionTokens").Int()),
-		Lite: said.Get("lite").Bool(), ReadTool: said.Get("readTool").Bool(), Processed: said.Get("processed").Bool(), Stateless: said.Get("stateless").Bool(),
-		MaxRequestBytes: said.Get("maxRequestBytes").Int(),
+		Lite: said.Get("lite").Bool(), ReadTool: said.Get("readTool").Bool(), Processed: said.Get("processed").Bool(),
+		Options: transport.Options{Stateless: said.Get("stateless").Bool(), MaxRequestBytes: said.Get("maxRequestBytes").Int()},
 	}
 	if said.Get("upstream").Bool() {
 		passNotes(t, o)
@@ -79,9 +81,9 @@ func serveStore(t *testing.T, options []byte) *store {
 		t.Fatal(err)
 	}
 	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
-	s.door = &mcp.Door{Access: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	s.door = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if said.Get("tokens").Bool() {
-		s.door = &mcp.Door{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
+		s.door = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
 	}
 	if s.server, err = mcp.New(o); err != nil {
 		t.Fatal(err)
@@ -180,28 +182,5 @@ func passNotes(t *testing.T, o *mcp.Options) {
 		t.Fatal(err)
 	}
 	steps.Await(t.Context(), o.Catalog, nil)
-	o.Upstreams = append(o.Upstreams, passed{source})
-}
-
-// passed is an MCP server as package mcp passes it through.
-type passed struct{ *mcpsource.Source }
-
-func (passed) Name() string { return "notes" }
-
-func (p passed) Open(ctx context.Context, peer *mcp.Peer) (mcp.Link, error) {
-	link, err := p.Link(ctx, (*mcpsource.Peer)(peer))
-	if err != nil {
-		return nil, err
-	}
-	return link, nil
-}
-
-func (p passed) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (mcp.Link, error)) context.Context {
-	return p.Source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
-		opened, err := link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return opened.(*mcpsource.Link), nil
-	})
+	o.Passthrough = proxy.New([]proxy.Upstream{source})
 }

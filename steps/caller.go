@@ -53,6 +53,12 @@ func (r Rights) Allows(spec *Spec) bool {
 	return false
 }
 
+// Settled are the rights with the tier that TierDefault stands for, so that equal rights are equal (==).
+func (r Rights) Settled() Rights {
+	r.Tier = max(r.Tier, TierRead)
+	return r
+}
+
 // couldFit reports whether the pattern fits any name that begins with prefix and is longer: where they both have
 // characters before the pattern's first *, they must agree, and there must be pattern left for the rest of the name.
 func couldFit(pattern, prefix string) bool {

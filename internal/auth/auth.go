@@ -5,8 +5,8 @@ package auth
 
 import "github.com/onecall-mcp/onecall/steps"
 
-// Caller and Rights are those of package steps.
-type (
-	Caller = steps.Caller
-	Rights = steps.Rights
-)
+// Caller is who has sent a request.
+type Caller = steps.Caller
+
+// Rights are what a caller may use.
+type Rights = steps.Rights

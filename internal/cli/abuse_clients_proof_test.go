@@ -17,7 +17,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // cancelled wants what a cancelled call does to end.
@@ -160,7 +160,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	s := serveHTTP(t, newSlowService(t).config(t))
 	url := s.url
 	client := httpClient(t)
-	sessions := make([]*wire, mcp.DefaultMaxSessions)
+	sessions := make([]*wire, transport.DefaultMaxSessions)
 	for i := range sessions {
 		sessions[i] = &wire{url: url, client: client}
 		sessions[i].begin(t)

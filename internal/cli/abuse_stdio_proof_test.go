@@ -17,7 +17,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // piped is `onecall serve` on pipes.
@@ -263,7 +263,7 @@ func (p *piped) endsSoon(t *testing.T) {
 	if signalled := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled(); code != "0" && code != "130" && !signalled {
 		t.Errorf("the server ended with %s: %s", code, p.stderr)
 	}
-	if took := time.Since(from); took > mcp.DefaultGrace*9/10 {
+	if took := time.Since(from); took > transport.DefaultGrace*9/10 {
 		t.Errorf("the server took %v to end", took)
 	}
 }

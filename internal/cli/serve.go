@@ -18,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -85,7 +86,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--keep-alive is %v: it cannot be below zero", f.keepAlive)
 	case f.keepAlive > 0 && given("http"):
 		return usage("--keep-alive goes with stdio: over HTTP a client need not keep a stream open that a ping could reach; there a session ends "+
-			"that was not used for %v", mcp.DefaultSessionTimeout)
+			"that was not used for %v", transport.DefaultSessionTimeout)
 	}
 	if f.replica == "" {
 		f.replica = replicaOfHost()
@@ -204,25 +205,27 @@ func isWord(word, words string) bool {
 func (s *instance) options(a *app) *mcp.Options {
 	c := a.config
 	return &mcp.Options{
+		Options: transport.Options{
+			Log:             s.logs.logger(),
+			MaxRequestBytes: a.maxRequestBytes,
+			MaxSessions:     config.Or(c.Limits.MaxSessions, 0),
+			Limits:          perCaller(&c.Config),
+			Refused:         s.telemetry.Refused,
+			Stateless:       s.flags.stateless,
+			Replica:         s.flags.replica,
+			KeepAlive:       s.flags.keepAlive,
+		},
 		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
-		Surface:         surfaceOf(&c.Config),
-		ReadTool:        config.Or(c.ReadTool, false),
-		Lite:            config.Or(c.Lite, false),
-		MaxTotalTokens:  a.maxTotalTokens,
-		SessionTokens:   config.Or(c.Session.MaxTokens, 0),
-		Processed:       processed(&c.Config),
-		Upstreams:       a.upstreams(),
-		Version:         version(),
-		Log:             s.logs.logger(),
-		MaxRequestBytes: a.maxRequestBytes,
-		MaxSessions:     config.Or(c.Limits.MaxSessions, 0),
-		Limits:          perCaller(&c.Config),
-		Trace:           telemetry.WithCall,
-		Refused:         s.telemetry.Refused,
-		Stateless:       s.flags.stateless,
-		Replica:         s.flags.replica,
-		KeepAlive:       s.flags.keepAlive,
-		Context:         a.context,
+		Surface:        surfaceOf(&c.Config),
+		ReadTool:       config.Or(c.ReadTool, false),
+		Lite:           config.Or(c.Lite, false),
+		MaxTotalTokens: a.maxTotalTokens,
+		SessionTokens:  config.Or(c.Session.MaxTokens, 0),
+		Processed:      processed(&c.Config),
+		Passthrough:    a.passthrough(),
+		Version:        version(),
+		Trace:          telemetry.WithCall,
+		Context:        a.context,
 		Hidden: func() string {
 			if f := a.hiddenFunctions(); f != nil {
 				return f.Message
@@ -295,7 +298,7 @@ func (c *cli) tellOfEnding(ctx context.Context) (ended func()) {
 		}
 		select {
 		case <-time.After(noticeable):
-			c.note("ending: calls that are running have up to %v; interrupt again to stop now", mcp.DefaultGrace)
+			c.note("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
 		case <-done:
 		}
 	})

@@ -17,12 +17,12 @@ type callers struct {
 	tokens, jwt *auth.Table // nil: there are none of the kind
 }
 
-// Verify implements mcp.Callers.
+// Verify implements transport.Callers.
 func (c *callers) Verify(ctx context.Context, token string) (*auth.Caller, error) {
 	return c.ask(func(table *auth.Table) (*auth.Caller, error) { return table.Verify(ctx, token) })
 }
 
-// Hold implements mcp.Keyed.
+// Hold implements transport.Keyed.
 func (c *callers) Hold(ctx context.Context, token string) (*auth.Caller, error) {
 	return c.ask(func(table *auth.Table) (*auth.Caller, error) { return table.Hold(ctx, token) })
 }
@@ -41,7 +41,7 @@ func (c *callers) ask(verify func(*auth.Table) (*auth.Caller, error)) (*auth.Cal
 	return nil, fault.New(fault.Denied, "no token is accepted")
 }
 
-// Keys implements mcp.Keyed.
+// Keys implements transport.Keyed.
 func (c *callers) Keys() uint64 {
 	if c.jwt == nil {
 		return 0
@@ -49,7 +49,7 @@ func (c *callers) Keys() uint64 {
 	return c.jwt.Keys()
 }
 
-// Look implements mcp.Keyed.
+// Look implements transport.Keyed.
 func (c *callers) Look(now bool) {
 	if c.jwt != nil {
 		c.jwt.Look(now)

@@ -19,6 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -133,14 +134,14 @@ func cause(err error) error {
 	return err
 }
 
-// door says who comes in over HTTP, and what of the configuration clients are told; nil: nobody comes in that way.
-func (s *instance) door(a *app) *mcp.Door {
+// access says who is served over HTTP, and what of the configuration clients are told; nil: nobody is served that way.
+func (s *instance) access(a *app) *transport.Access {
 	if !a.use.anySurface {
 		return nil
 	}
 	access := &a.config.Access
-	d := &mcp.Door{
-		Access: auth.Caller{ID: "http", Rights: auth.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
+	d := &transport.Access{
+		Anyone: auth.Caller{ID: "http", Rights: auth.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
 		URL:    config.Or(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
 	}
 	if a.callers == nil {
@@ -154,12 +155,12 @@ func (s *instance) door(a *app) *mcp.Door {
 }
 
 func (d *httpDoor) serve(ctx context.Context, s *instance, server *mcp.Server, a *app) error {
-	s.note("listening on http://%s%s", d.Addr(), mcp.Path)
+	s.note("listening on http://%s%s", d.Addr(), transport.Path)
 	if s.flags.use.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
 		s.warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
 	listener := &openListener{Listener: d.Listener, open: sync.OnceFunc(func() { close(s.serving) })}
-	if err := server.ServeHTTP(ctx, listener, s.door(a)); err != nil {
+	if err := server.ServeHTTP(ctx, listener, s.access(a)); err != nil {
 		return failure{err}
 	}
 	return nil

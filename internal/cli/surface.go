@@ -6,6 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -85,9 +86,9 @@ func leanAbove(c *config.Config) int {
 }
 
 // perCaller are the limits of one caller.
-func perCaller(c *config.Config) mcp.Limits {
-	return mcp.Limits{
-		Sessions: max(1, config.Or(c.Limits.MaxSessions, mcp.DefaultMaxSessions)/4),
+func perCaller(c *config.Config) transport.Limits {
+	return transport.Limits{
+		Sessions: max(1, config.Or(c.Limits.MaxSessions, transport.DefaultMaxSessions)/4),
 		Calls:    config.Or(c.Access.Limits.Calls, 0),
 	}
 }

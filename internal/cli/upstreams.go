@@ -1,55 +1,22 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-
 	"github.com/onecall-mcp/onecall/mcp"
-	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+	"github.com/onecall-mcp/onecall/mcp/proxy"
 )
 
-// upstreams are the MCP servers of the configuration, in its order, as the server of a flat surface passes them through.
-func (a *app) upstreams() []mcp.Upstream {
-	var list []mcp.Upstream
+// passthrough passes through the MCP servers of the configuration, in its order.
+func (a *app) passthrough() mcp.Passthrough {
+	var list []proxy.Upstream
 	for i := range a.config.MCPServers {
-		name := a.config.MCPServers[i].Source()
-		if server, ok := a.servers[name]; ok {
-			list = append(list, upstream{server, name})
+		if server, ok := a.servers[a.config.MCPServers[i].Source()]; ok {
+			list = append(list, server)
 		}
 	}
-	return list
+	return proxy.New(list)
 }
 
-// upstream is a server as package mcp knows it.
-type upstream struct {
-	*mcpsource.Source
-	name string
-}
-
-// Name implements mcp.Upstream.
-func (u upstream) Name() string { return u.name }
-
-// Open implements mcp.Upstream.
-func (u upstream) Open(ctx context.Context, peer *mcp.Peer) (mcp.Link, error) {
-	link, err := u.Link(ctx, (*mcpsource.Peer)(peer))
-	if err != nil {
-		return nil, err // not link, which would not be nil
-	}
-	return link, nil
-}
-
-// Within implements mcp.Upstream.
-func (u upstream) Within(ctx context.Context, params json.RawMessage, link func(context.Context) (mcp.Link, error)) context.Context {
-	return u.Source.Within(ctx, params, func(ctx context.Context) (*mcpsource.Link, error) {
-		opened, err := link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return opened.(*mcpsource.Link), nil //nolint:forcetypeassert // it is what Open gives
-	})
-}
-
-// passesThrough tells whether clients see the servers' own tools, and can so be asked by them, or may do so.
+// passesThrough reports whether clients see the servers' own tools, and can so be asked by them, or may do so.
 func (a *app) passesThrough() bool {
 	surface := surfaceOf(&a.config.Config)
 	return a.use.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // emptyHash is the SHA-256 of no text; someHash looks like one.
@@ -148,8 +148,8 @@ func TestIdleHTTPTier(t *testing.T) {
 // TestLimitDefaults holds what the schema says of limits to what the server does.
 func TestLimitDefaults(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]int{"access.properties.limits.properties.calls": mcp.DefaultCallerCalls,
-		"limits.properties.maxSessions": mcp.DefaultMaxSessions} {
+	for path, want := range map[string]int{"access.properties.limits.properties.calls": transport.DefaultCallerCalls,
+		"limits.properties.maxSessions": transport.DefaultMaxSessions} {
 		if got := gjson.GetBytes(schema, "properties."+path+".default").Int(); got != int64(want) {
 			t.Errorf("%s: the default is %d, the schema says %d", path, want, got)
 		}

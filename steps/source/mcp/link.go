@@ -87,6 +87,9 @@ func (s *Source) Link(ctx context.Context, peer *Peer) (*Link, error) {
 	return l, nil
 }
 
+// Name is that of the source.
+func (s *Source) Name() string { return s.options.Name }
+
 // Capabilities is what the server offers beside tools, as its last session said; nil while that is not known.
 func (s *Source) Capabilities() *sdk.ServerCapabilities {
 	s.mu.Lock()

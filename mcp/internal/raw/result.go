@@ -1,0 +1,148 @@
+// Package raw holds results of MCP that are passed on as they were written.
+package raw
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
+)
+
+// result is a result as it was written.
+type result struct {
+	sdk.ResultBase // what the SDK adds to _meta
+	body           json.RawMessage
+}
+
+// MarshalJSON gives the bytes with what the SDK has added.
+func (r *result) MarshalJSON() ([]byte, error) {
+	if len(r.Meta) == 0 {
+		return r.body, nil
+	}
+	var meta []byte
+	own := gjson.GetBytes(r.body, "_meta")
+	own.ForEach(func(key, value gjson.Result) bool { // once, without a key, if it is no object
+		if _, replaced := r.Meta[key.Str]; !replaced && own.IsObject() {
+			meta = member(meta, key.Raw, value.Raw)
+		}
+		return true
+	})
+	for key, value := range r.Meta {
+		name, err := json.Marshal(key)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		meta = member(meta, string(name), string(text))
+	}
+	meta = append(meta, '}')
+	if own.Exists() {
+		return With(r.body, "_meta", meta), nil
+	}
+	return Before(r.body, "_meta", meta), nil
+}
+
+// Result is the result of a method as clients of a version of MCP have it.
+func Result(version, method string, body json.RawMessage) (sdk.Result, error) {
+	if !gjson.ParseBytes(body).IsObject() {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the upstream answered what is no result"}
+	}
+	if version >= protocol.Stateless {
+		has := gjson.GetManyBytes(body, "resultType", "ttlMs", "cacheScope", "contents")
+		if !has[0].Exists() {
+			body = With(body, "resultType", json.RawMessage(`"complete"`))
+		}
+		if method == "resources/read" && has[3].Exists() {
+			if !has[1].Exists() {
+				body = With(body, "ttlMs", json.RawMessage("0"))
+			}
+			body = With(body, "cacheScope", json.RawMessage(`"private"`)) // what one caller may see is no other's business
+		}
+	}
+	return &result{body: body}, nil
+}
+
+// Page is the result of a method that lists: items in the member field, next as its cursor (nil: it is the last page), and in rest
+// what else there is to say.
+func Page(version, field string, rest json.RawMessage, items []json.RawMessage, next json.RawMessage) (sdk.Result, error) {
+	size := 2
+	for _, item := range items {
+		size += len(item) + 1
+	}
+	list := append(make([]byte, 0, size), '[')
+	for i, item := range items {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, item...)
+	}
+	body := With(rest, field, append(list, ']'))
+	if next != nil {
+		body = With(body, "nextCursor", next)
+	}
+	if version >= protocol.Stateless {
+		body = With(With(body, "ttlMs", json.RawMessage("0")), "cacheScope", json.RawMessage(`"private"`))
+	}
+	return Result(version, "", body)
+}
+
+// Version is the version of MCP that a request is made in.
+func Version(ss *sdk.ServerSession, req sdk.Request) string {
+	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
+		if version, ok := params.GetMeta()[sdk.MetaKeyProtocolVersion].(string); ok {
+			return version
+		}
+	}
+	if params := ss.InitializeParams(); params != nil {
+		return params.ProtocolVersion
+	}
+	return ""
+}
+
+// Before is an object with a member more, which comes first: what may be long is copied once, and not looked at.
+func Before(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
+	rest := bytes.TrimLeft(bytes.TrimLeft(object, blanks)[1:], blanks)
+	out := member(make([]byte, 0, len(key)+len(value)+len(rest)+len(`{"":,`)), `"`+key+`"`, string(value))
+	if rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, rest...)
+}
+
+const blanks = " \t\r\n"
+
+// member adds a member to an object whose end is still to be written; empty: it is to be begun.
+func member(object []byte, key, value string) []byte {
+	if len(object) == 0 {
+		object = append(object, '{')
+	} else {
+		object = append(object, ',')
+	}
+	return append(append(append(object, key...), ':'), value...)
+}
+
+// With is an object with one member replaced or added; value nil: removed.
+func With(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
+	var out []byte
+	gjson.ParseBytes(object).ForEach(func(k, v gjson.Result) bool {
+		if k.Str != key {
+			out = member(out, k.Raw, v.Raw)
+		}
+		return true
+	})
+	if value != nil {
+		out = member(out, `"`+key+`"`, string(value))
+	}
+	if len(out) == 0 {
+		return json.RawMessage("{}")
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+// alone is a client without a session.
+type alone struct {
+	proxy   *Proxy
+	catalog *steps.Catalog
+}
+
+func (*alone) Session() *sdk.ServerSession    { return nil }
+func (a *alone) Passthrough() mcp.Passthrough { return a.proxy }
+func (a *alone) View() *steps.View            { return steps.Narrow(a.catalog, a.Rights().Allows) }
+func (*alone) Rights() steps.Rights           { return steps.Rights{Tier: steps.TierAdmin} }
+func (*alone) Tools() *mcp.Tools              { return &mcp.Tools{} }
+func (*alone) Refresh()                       {}
+func (a *alone) Settle(ctx context.Context)   { steps.Await(ctx, a.catalog, nil) }
+func (a *alone) Changed() <-chan struct{}     { return a.catalog.Changed() }
+func (*alone) Told(error) *jsonrpc.Error      { return &jsonrpc.Error{Message: "failed"} }
+func (*alone) Scrubber() steps.Scrubber       { return secret.New(nil) }
+func (*alone) Log() *slog.Logger              { return slog.New(slog.DiscardHandler) }
+func (a *alone) open(upstreams ...Upstream) *links {
+	a.proxy = New(upstreams)
+	return a.proxy.Open(a).(*links)
+}
+
+// upstream is an MCP server with three resources, which lists two of them on a page.
+func upstream(t *testing.T, name string, catalog *steps.Catalog) *mcpsource.Source {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{PageSize: 2})
+	server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{}, nil
+	})
+	for _, uri := range []string{"1", "2", "3"} {
+		server.AddResource(&sdk.Resource{Name: uri, URI: name + "://" + uri}, nil)
+	}
+	front := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		go front.Close()
+	})
+	source, err := mcpsource.New(&mcpsource.Options{Name: name, URL: front.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := catalog.Add(name, source); err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// TestListsAreNotKept: the list of one upstream is passed on page by page, and nothing of it is kept; of several it is known who has
+// what.
+func TestListsAreNotKept(t *testing.T) {
+	t.Parallel()
+	for _, names := range []string{"a", "a b"} {
+		catalog, err := steps.NewCatalog(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer catalog.Close()
+		var upstreams []Upstream
+		for name := range strings.FieldsSeq(names) {
+			upstreams = append(upstreams, upstream(t, name, catalog))
+		}
+		l := (&alone{catalog: catalog}).open(upstreams...)
+		defer l.Close()
+		req := &sdk.ServerRequest[*sdk.ListResourcesParams]{Session: &sdk.ServerSession{}, Params: &sdk.ListResourcesParams{}}
+		p := &passing{links: l, method: "resources/list"}
+		if _, err := p.list(t.Context(), req, nil); err != nil {
+			t.Fatal(err)
+		}
+		if kept := len(l.routes) + len(l.pages); (kept > 0) != (len(upstreams) > 1) {
+			t.Errorf("%s: %v %v are kept", names, l.routes, l.pages)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// tracker counts what is under way, so that a server that is shut down can let it end: calls, and the requests over HTTP that
+// any replica could serve, from the moment that they are let in.
+type tracker struct {
+	closing  atomic.Bool  // nothing begins any more
+	admitted atomic.Int64 // requests that were let in
+
+	mu      sync.Mutex
+	running int           // calls
+	idle    chan struct{} // closed when nothing runs any more while the server closes
+	rests   bool          // idle is closed
+	cutting context.CancelCauseFunc
+	life    context.Context
+}
+
+// endingWords are what callers read of a server that shuts down, before what became of theirs.
+const endingWords = "the server is shutting down: "
+
+// admit lets a request in, whose calls may begin whenever they do, until the function that it returns is called; false: the
+// server closes. What is let in before drain has ended is waited for.
+func (t *tracker) admit() (leave func(), ok bool) {
+	t.admitted.Add(1)
+	if !t.closing.Load() { // drain stores it, and then counts
+		return t.leave, true
+	}
+	t.leave()
+	return nil, false
+}
+
+func (t *tracker) leave() {
+	if t.admitted.Add(-1) == 0 && t.closing.Load() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.rest()
+	}
+}
+
+// start lets a call begin: its context ends when the server has no more patience. Once the server closes it is refused, but for
+// a call of a request that was let in before.
+func (t *tracker) start(ctx context.Context, admitted bool) (context.Context, func(), *fault.Error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.init()
+	if t.closing.Load() && !admitted {
+		return nil, nil, fault.New(fault.Unavailable, endingWords+"nothing of this call was run")
+	}
+	t.running++
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.life, func() { cancel(context.Cause(t.life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.running--
+		t.rest()
+	}, nil
+}
+
+// rest tells drain that nothing runs any more, if so. The caller holds the lock.
+func (t *tracker) rest() {
+	if t.closing.Load() && !t.rests && t.running == 0 && t.admitted.Load() == 0 {
+		t.rests = true
+		close(t.idle)
+	}
+}
+
+// count tells how many calls run.
+func (t *tracker) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.running
+}
+
+// ending tells whether no call begins any more.
+func (t *tracker) ending() bool { return t.closing.Load() }
+
+func (t *tracker) init() {
+	if t.life == nil {
+		t.life, t.cutting = context.WithCancelCause(context.Background())
+		t.idle = make(chan struct{})
+	}
+}
+
+// drain refuses new calls, and waits until those that run have ended, for at most patience; then it cancels them and
+// waits a moment for their answers.
+func (t *tracker) drain(patience time.Duration) {
+	t.mu.Lock()
+	t.init()
+	t.closing.Store(true)
+	t.rest()
+	t.mu.Unlock()
+	select {
+	case <-t.idle:
+		return
+	case <-time.After(patience):
+	}
+	t.cut()
+	select {
+	case <-t.idle:
+	case <-time.After(2 * time.Second):
+	}
+}
+
+// cut cancels all that runs.
+func (t *tracker) cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.init()
+	t.cutting(fault.New(fault.Cancelled, endingWords+"this call did not end in time, and was cancelled"))
+}
+
+// codeEnding is the code of the error that a server which shuts down answers; JSON-RPC 2.0, section 5.1 leaves it to servers.
+const codeEnding = -32000
+
+// sendAway answers a request that is not begun, as the server closes. It is none of its caller's that are counted.
+func (s *Server) sendAway(w http.ResponseWriter, m *message, from *identity) {
+	from.counted.Store(true)
+	why := &misfit{id: m.id, code: codeEnding, message: endingWords + "nothing of this was done, send it again"}
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Connection", "close") // so that the next one may go elsewhere
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write(why.answer()) // a client that does not take it is gone
+}
+
+// awaitTime is how long a connection that is just there has to say something, when the server closes.
+const awaitTime = time.Second
+
+// newcomers are the connections of which nothing was handled yet: net/http's Shutdown drops what they have sent.
+type newcomers struct{ conns sync.Map }
+
+type connKey struct{}
+
+func (n *newcomers) came(ctx context.Context, c net.Conn) context.Context {
+	n.conns.Store(c, true)
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+func (n *newcomers) went(c net.Conn, state http.ConnState) {
+	if state == http.StateClosed || state == http.StateHijacked {
+		n.conns.Delete(c)
+	}
+}
+
+// heard has the first request of a connection taken note of.
+func (n *newcomers) heard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.conns.Delete(r.Context().Value(connKey{}))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// await waits until something of each connection was handled, for at most patience. Who has connected and says nothing is let go:
+// Shutdown would wait for it.
+func (n *newcomers) await(patience time.Duration) {
+	for end := time.Now().Add(patience); n.some() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	n.conns.Range(func(c, _ any) bool {
+		_ = c.(net.Conn).Close()
+		return true
+	})
+}
+
+func (n *newcomers) some() (found bool) {
+	n.conns.Range(func(any, any) bool {
+		found = true
+		return false
+	})
+	return found
+}

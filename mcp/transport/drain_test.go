@@ -1,0 +1,248 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// statelessCall is a request of a client without sessions, with its headers.
+func statelessCall(id, method, params string) (body string, headers header) {
+	name := gjson.Get("{"+params+"}", "name").Str
+	if params != "" {
+		params += ","
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params +
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`,
+		header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
+}
+
+// TestSentAway: once a server shuts down, a request that any replica could serve is answered 503 before anything of it is done,
+// and counts for nothing. What belongs to calls that run is let in, and a session that only this server has is told by its tools.
+func TestSentAway(t *testing.T) {
+	t.Parallel()
+	const chain = `"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`
+	for name, one := range map[string]struct {
+		session bool // the client has one
+		away    bool // it is sent away
+	}{
+		"without sessions": {false, true},
+		"with a session":   {true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			url := s.http(t, anyone)
+			headers, own := header{}, header{"Mcp-Protocol-Version": "2025-11-25"}
+			if one.session {
+				begun, _ := sendTo(t, "POST", url, hello, nil)
+				own["Mcp-Session-Id"] = begun.Header.Get("Mcp-Session-Id")
+			}
+			send := func(id, method, params string) (*http.Response, string) {
+				body := `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
+				headers = own
+				if !one.session {
+					body, headers = statelessCall(id, method, params)
+				}
+				return sendTo(t, "POST", url, body, headers)
+			}
+			var running sync.WaitGroup
+			running.Go(func() {
+				if r, text := send(`"slow"`, "tools/call", `"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`); r.StatusCode != 200 || !strings.Contains(text, "cancelled") {
+					t.Errorf("the running call: %d %s", r.StatusCode, text)
+				}
+			})
+			<-s.shop.started
+			drained := make(chan bool)
+			go func() { s.calls.drain(time.Hour); close(drained) }()
+			for !s.calls.ending() {
+				time.Sleep(time.Millisecond)
+			}
+			before := s.shop.calls.Load()
+			r, text := send("7", "tools/call", chain)
+			if one.away {
+				sentAway(t, r, text, "7")
+				r, text = send(`"b"`, "tools/list", "")
+				sentAway(t, r, text, `"b"`)
+				r, text = sendTo(t, "GET", url, "", headers)
+				sentAway(t, r, text, "null")
+				if headers["Mcp-Method"] != "" {
+					headers["Mcp-Method"] = "notifications/cancelled"
+				}
+				if r, text := sendTo(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, headers); r.StatusCode != http.StatusAccepted {
+					t.Errorf("a notification: %d %s", r.StatusCode, text)
+				}
+			} else {
+				if r.StatusCode != 200 || !strings.Contains(text, `\"unavailable\"`) || !strings.Contains(text, "the server is shutting down: nothing of this call was run") {
+					t.Errorf("a call: %d %s", r.StatusCode, text)
+				}
+				if r, text = send("8", "tools/list", ""); r.StatusCode != 200 {
+					t.Errorf("a list: %d %s", r.StatusCode, text)
+				}
+			}
+			r, text = sendTo(t, "POST", url, hello, nil)
+			sentAway(t, r, text, gjson.Get(hello, "id").Raw)
+			if now := s.shop.calls.Load(); now != before {
+				t.Errorf("%d calls were run", now-before)
+			}
+			if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil); r.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("/readyz: %d %s", r.StatusCode, text)
+			}
+			select {
+			case <-drained:
+				t.Error("the running call was not waited for")
+			default:
+			}
+			s.calls.cut()
+			running.Wait()
+			<-drained
+		})
+	}
+}
+
+func sentAway(t *testing.T, r *http.Response, text, id string) {
+	t.Helper()
+	m := gjson.Parse(text)
+	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || !r.Close || r.Header.Get("Content-Type") != "application/json" ||
+		m.Get("jsonrpc").Str != "2.0" || m.Get("id").Raw != id || m.Get("error.code").Int() != -32000 || !strings.HasPrefix(m.Get("error.message").Str, "the server is shutting down: ") {
+		t.Errorf("it is not sent away: %d %v %s", r.StatusCode, r.Header, text)
+	}
+}
+
+// TestAdmitted: what was let in before the server closes may begin its calls, and is waited for; nothing is let in afterwards. A call
+// that does not end is cancelled, and its context says why.
+func TestAdmitted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls tracker
+		leave, ok := calls.admit()
+		if !ok {
+			t.Fatal("nothing is let in")
+		}
+		drained := make(chan bool)
+		go func() { calls.drain(time.Minute); close(drained) }()
+		synctest.Wait()
+		if _, ok := calls.admit(); ok || !calls.ending() {
+			t.Error("a request is let in while the server closes")
+		}
+		if _, _, f := calls.start(t.Context(), false); f == nil || f.Code != fault.Unavailable {
+			t.Errorf("a call of nobody who was let in: %v", f)
+		}
+		ctx, end, f := calls.start(t.Context(), true)
+		if f != nil {
+			t.Fatalf("a call of one who was let in: %v", f)
+		}
+		leave() // its client has gone
+		synctest.Wait()
+		select {
+		case <-drained:
+			t.Error("the call is not waited for")
+		default:
+		}
+		<-ctx.Done()
+		if f, ok := fault.As(context.Cause(ctx)); !ok || f.Code != fault.Cancelled || !strings.HasPrefix(f.Message, "the server is shutting down: ") {
+			t.Errorf("the cause: %v", context.Cause(ctx))
+		}
+		end()
+		<-drained
+	})
+}
+
+// TestAdmittedAtTheEnd: drain misses nothing that is let in while it begins.
+func TestAdmittedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		var calls tracker
+		var inside, refused atomic.Int64
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for {
+					leave, ok := calls.admit()
+					if !ok {
+						refused.Add(1)
+						return
+					}
+					inside.Add(1)
+					if _, end, f := calls.start(t.Context(), true); f != nil {
+						t.Error(f)
+					} else {
+						end()
+					}
+					inside.Add(-1)
+					leave()
+				}
+			})
+		}
+		calls.drain(time.Minute)
+		if n := inside.Load(); n != 0 {
+			t.Fatalf("%d are inside", n)
+		}
+		all.Wait()
+		if refused.Load() != 4 {
+			t.Fatal("not all were refused")
+		}
+	}
+}
+
+// TestNewcomer: who has connected before the door is closed, and asks then, is answered.
+func TestNewcomer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.awaitTime = time.Hour
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeHTTP(ctx, l, &Access{Anyone: *anyone}) }()
+	url := "http://" + l.Addr().String() + Path
+	body, headers := statelessCall("1", "tools/list", "")
+	if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", r.StatusCode, text)
+	}
+	headers["Content-Type"] = "application/json"
+	conn := dial(t, url, "POST", Path, headers, len(body)) // accepted before the next one is
+	if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", r.StatusCode, text)
+	}
+	silent, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", r.StatusCode, text)
+	}
+	cancel()
+	for !s.calls.ending() {
+		time.Sleep(time.Millisecond)
+	}
+	for _, text := range []string{body, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
+			t.Fatalf("%v %v", answer, err)
+		}
+		answer.Body.Close()
+		conn = silent
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

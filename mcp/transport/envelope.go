@@ -1,0 +1,136 @@
+package transport
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// Codes of JSON-RPC 2.0, section 5.1, for messages that are none.
+const (
+	codeParse   = jsonrpc.CodeParseError
+	codeRequest = jsonrpc.CodeInvalidRequest
+)
+
+// maxDepth bounds how deep a message is nested: what no schema needs can only exhaust whoever reads it.
+const maxDepth = 1_100
+
+// envelope is what a message says beside its params.
+type envelope struct {
+	id     string // as it is written; "": it has none
+	method string // "": it is a response
+}
+
+// misfit is what is wrong with a message that is not handed on: with the id that it has, where it has one.
+type misfit struct {
+	id      string // as it is written; "": null
+	code    int
+	message string
+}
+
+// stray is what the client says of a message that it could not read: it answers nothing that was asked, and is dropped.
+var stray = &misfit{}
+
+// answer is the response to such a message.
+func (m *misfit) answer() []byte {
+	id := m.id
+	if id == "" {
+		id = "null"
+	}
+	return []byte(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + strconv.Itoa(m.code) + `,"message":` + quoted(m.message) + "}}")
+}
+
+// quoted is a text as JSON, without the escapes that HTML would need.
+func quoted(text string) string { return string(gjson.AppendJSONString(nil, text)) }
+
+// examine says what is wrong with a message before anything reads it that could take it for another: text after it, keys
+// that stand twice, ids that a float does not hold. nil: it is one message of JSON-RPC 2.0.
+func examine(message []byte) (envelope, *misfit) {
+	_, deep := rawjson.Outline(message, maxDepth)
+	switch {
+	case deep >= 0:
+		return envelope{}, &misfit{code: codeRequest, message: "the message is nested more than " + strconv.Itoa(maxDepth) + " deep"}
+	case !gjson.ValidBytes(message):
+		return envelope{}, &misfit{code: codeParse, message: "not JSON, or more than one value"}
+	}
+	root := gjson.ParseBytes(message)
+	if root.IsArray() {
+		return envelope{}, &misfit{code: codeRequest, message: "batches are not supported: send each message by itself"}
+	}
+	if !root.IsObject() {
+		return envelope{}, &misfit{code: codeRequest, message: "a message must be a JSON object"}
+	}
+	var version, id, method, result, failure, params gjson.Result
+	twice := ""
+	root.ForEach(func(key, value gjson.Result) bool {
+		name := key.String()
+		var into *gjson.Result
+		switch name {
+		case "jsonrpc":
+			into = &version
+		case "id":
+			into = &id
+		case "method":
+			into = &method
+		case "params":
+			into = &params
+		case "result":
+			into = &result
+		case "error":
+			into = &failure
+		default:
+			return true
+		}
+		if into.Exists() {
+			twice = name
+		}
+		*into = value
+		return true
+	})
+	hasID, isRequest, isResult, isError := id.Exists(), method.Exists(), result.Exists(), failure.Exists()
+	if twice == "" && version.Str == "2.0" && method.Type == gjson.String && !isResult && !isError && (!hasID || goodID(id)) {
+		return envelope{id.Raw, method.Str}, nil // a request, or a notification
+	}
+	m := &misfit{code: codeRequest}
+	if hasID && goodID(id) {
+		m.id = id.Raw
+	}
+	switch {
+	case twice != "":
+		m.id, m.message = "", "the key "+fault.Quote(twice)+" stands twice"
+	case version.Str != "2.0":
+		m.message = `jsonrpc must be "2.0"`
+	case isRequest && method.Type != gjson.String:
+		m.message = "method must be a string"
+	case !isRequest && !isResult && !isError:
+		m.message = "a message has a method, a result or an error"
+	case isError && hasID && id.Type == gjson.Null:
+		return envelope{}, stray
+	case hasID && m.id == "":
+		m.message = "id must be a string, or an integer of at most 2^53-1"
+	case !isRequest && !hasID:
+		m.message = "a response has the id of its request"
+	default:
+		return envelope{id: id.Raw}, nil
+	}
+	return envelope{}, m
+}
+
+// goodID reports whether an id is one that comes back as it was sent.
+func goodID(id gjson.Result) bool {
+	if id.Type == gjson.String {
+		return true
+	}
+	digits := strings.TrimPrefix(id.Raw, "-")
+	if id.Type != gjson.Number || strings.Trim(digits, "0123456789") != "" || len(digits) > 16 {
+		return false
+	}
+	const most = 1<<53 - 1
+	n := id.Int()
+	return n <= most && n >= -most
+}

@@ -1,0 +1,70 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/tidwall/gjson"
+)
+
+// FuzzExamine: what is handed on is read by the protocol's library as it was sent, and what is not is answered with JSON.
+func FuzzExamine(f *testing.F) {
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`,
+		`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":-9007199254740991,"method":"ping"}`, `[]`, `null`, `7`, `{`, `{} {}`, `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":{},"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":-0,"method":"ping"}`, `{"jsonrpc":"2.0","id":1e3,"method":"ping"}`, strings.Repeat("[", 3000), `{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`,
+	} {
+		f.Add(message)
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		_, wrong := examine([]byte(message))
+		switch wrong {
+		case stray:
+		case nil:
+			decoded, err := jsonrpc.DecodeMessage([]byte(message))
+			if err != nil {
+				t.Fatalf("%q is handed on: %v", message, err)
+			}
+			id := gjson.Get(message, "id")
+			request, ok := decoded.(*jsonrpc.Request)
+			if !ok || !id.Exists() || id.Type != gjson.Number {
+				return
+			}
+			back, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: request.ID, Result: []byte(`{}`)})
+			if err != nil || gjson.GetBytes(back, "id").Int() != id.Int() {
+				t.Fatalf("the id of %q comes back in %s: %v", message, back, err)
+			}
+		default:
+			if answer := wrong.answer(); !gjson.ValidBytes(answer) || !gjson.GetBytes(answer, "error.code").Exists() {
+				t.Fatalf("%q is answered %s", message, answer)
+			}
+		}
+	})
+}
+
+// TestLines: bad lines are answered one by one, and good ones go on.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	good := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"id":7}`, good}, "\n")
+	var out bytes.Buffer
+	read, err := io.ReadAll(newLines(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: closing{&out}}, 70_000))
+	if err != nil || string(read) != strings.Repeat(good+"\n", 3) {
+		t.Errorf("handed on %q, %v", read, err)
+	}
+	var codes []string
+	for line := range strings.Lines(out.String()) {
+		codes = append(codes, gjson.Get(line, "id").Raw+":"+gjson.Get(line, "error.code").Raw)
+	}
+	if got := strings.Join(codes, " "); got != "null:-32700 null:-32600 7:-32600" {
+		t.Errorf("answered %s", got)
+	}
+}
+
+type closing struct{ io.Writer }
+
+func (closing) Close() error { return nil }

@@ -1,0 +1,282 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/loopback"
+	"github.com/onecall-mcp/onecall/internal/protocol"
+)
+
+// Path is where MCP is served over HTTP.
+const Path = "/mcp"
+
+// ServeHTTP serves MCP's Streamable HTTP transport to all who connect to l, until ctx is done; then running calls have
+// Grace to end. It closes l. Clients of a version without sessions and those with sessions come to the same URL. Beside it
+// /healthz tells that the process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728)
+// where a client gets a token.
+//
+// A Server serves one listener: a second call takes the place of the first's.
+//
+// If callers have no tokens, only a loopback listener is served (denied): every caller has the same rights then.
+func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
+	if host, _, err := net.SplitHostPort(l.Addr().String()); a.Callers == nil && (err != nil || !loopback.Is(host)) {
+		l.Close()
+		return fault.New(fault.Denied, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
+	}
+	s.SetAccess(a)
+	var fresh newcomers
+	server := &http.Server{
+		Handler:           fresh.heard(s.httpHandler()),
+		ConnContext:       fresh.came,
+		ConnState:         fresh.went,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.o().Log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving MCP over HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	s.calls.drain(s.o().Grace)
+	s.endSessions()
+	s.cutHeld(func(*held) bool { return true })
+	_ = l.Close()
+	err := <-failed
+	fresh.await(s.awaitTime)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if err := server.Shutdown(stopping); err != nil {
+		_ = server.Close() // a client that does not take the end of its answer is left
+	}
+	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("serving MCP over HTTP: %w", err)
+	}
+	return nil
+}
+
+// httpHandler answers all requests. Each has its time to come in, and to be answered.
+func (s *Server) httpHandler() http.Handler {
+	o := s.o()
+	options := sdk.StreamableHTTPOptions{
+		Logger:                       Quiet(o.Log),
+		SessionTimeout:               o.SessionTimeout,
+		MaxRequestBodyBytes:          -1, // messages are read before the protocol's library sees them
+		PropagateRequestCancellation: true,
+		DisableLocalhostProtection:   true, // Access knows the hosts
+	}
+	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.serverOf(r, true) }, &options)
+	options.Stateless = true
+	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.serverOf(r, false) }, &options)
+	answer := func(w http.ResponseWriter, r *http.Request, m *message) {
+		if o.Stateless || !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version")) {
+			s.withoutSession(stateless, w, r, m)
+		} else {
+			s.inSession(stateful, w, r, m)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", s.ready)
+	mux.HandleFunc(metadataPath, s.metadata)
+	mux.HandleFunc(metadataPath+"/", s.metadata)
+	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w.(*writer), r, answer) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // also where nobody reads it: net/http waits for its end
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // net/http's own connections have one
+		}
+		patient := &writer{ResponseWriter: w, server: s}
+		defer patient.extend() // for what net/http writes at the end
+		mux.ServeHTTP(patient, r)
+	})
+}
+
+// serverOf is the SDK's server that a request is answered by.
+func (s *Server) serverOf(r *http.Request, sessions bool) *sdk.Server {
+	from := identityIn(r.Context())
+	return s.handler.Server(from.Caller, from.query, sessions)
+}
+
+// message is what a request asks for.
+type message struct {
+	envelope        // of the message in the body of a POST
+	body     []byte // nil: there is none
+	held     func() // gives back what is counted of it (see small), until it is decoded
+	lasts    bool   // the answer is a stream that stays open
+}
+
+// admit finds out who has sent a request, reads it, and has it answered if the caller may send it.
+func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWriter, *http.Request, *message)) {
+	access := s.access.Load()
+	var query url.Values
+	if r.URL.RawQuery != "" {
+		query = r.URL.Query()
+	}
+	if f := access.refuses(r, query); f != nil {
+		s.turnAway(w, r, f)
+		return
+	}
+	if f := s.handler.Serves(query); f != nil {
+		s.turnAway(w, r, f)
+		return
+	}
+	from := s.identify(access, query, w, r)
+	if from == nil {
+		return
+	}
+	w.from = from
+	leave, ok := s.callers.visit(from.ID, s.visitsEach())
+	if !ok {
+		s.tooBusy(w, from, "too many of your requests are under way: wait until one is answered")
+		return
+	}
+	defer leave()
+	m := &message{held: func() {}, lasts: r.Method == http.MethodGet}
+	defer func() { m.held() }()
+	if !s.readMessage(w, r, m, from) {
+		return
+	}
+	m.lasts = m.lasts || m.method == "subscriptions/listen"
+	if !s.sentSoon(from) { // it may have taken its time to send all of it
+		w.from = nil
+		if from = s.identify(s.access.Load(), query, w, r); from == nil {
+			return
+		}
+		w.from = from
+	}
+	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
+	s.name(w, r, m)
+	done, ok := s.decode(r.Context(), m, from)
+	if !ok {
+		return
+	}
+	defer done()
+	from.introduce(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
+}
+
+// CallHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
+// has the same id when it comes to the SDK, which hands its headers to the call, but not its context if there is a session.
+const CallHeader = "Onecall-Chain"
+
+// name gives a call of a tool its id.
+func (s *Server) name(w http.ResponseWriter, r *http.Request, m *message) {
+	r.Header.Del(CallHeader) // no client chooses it
+	if m.method != "tools/call" {
+		return
+	}
+	if id := s.handler.CallID(r.Context()); id != "" {
+		r.Header.Set(CallHeader, id)
+		w.Header().Set(CallHeader, id)
+	}
+}
+
+// withoutSession serves a request of a client without sessions. Once the server closes it is answered 503 before anything of it
+// is done, so that a balancer may send it to another replica, which it must not with one that was begun. Notifications, answers
+// to what a running call has asked, and the end of a session are always let in.
+func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
+	from := identityIn(r.Context())
+	switch {
+	case m.lasts: // which ends with the server, and is not waited for
+		if s.calls.ending() {
+			s.sendAway(w, m, from)
+			return
+		}
+	case r.Method == http.MethodPost && m.id != "" && m.method != "":
+		leave, ok := s.calls.admit()
+		if !ok {
+			s.sendAway(w, m, from)
+			return
+		}
+		defer leave()
+		from.admitted = true
+	}
+	s.serve(next, w, r, m)
+}
+
+// inSession serves a request of a client with sessions.
+func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
+	id, from := r.Header.Get(sessionHeader), identityIn(r.Context())
+	n := s.byID(id)
+	switch {
+	case id != "" && (n == nil || n.Caller.ID != from.ID || n.Caller.Rights != from.Rights):
+		s.noSession(w, from) // of another caller, or of what the caller was: not told from one that there is not
+	case id != "" || r.Method != http.MethodPost:
+		if r.Method == http.MethodDelete && n != nil {
+			n.cut(sessionEnded()) // the end of a session waits for its calls
+		}
+		if r.Method == http.MethodPost && n != nil {
+			n.note(1) // before the look: who ends the session waits for this request, or the look finds that it has ended
+			defer n.note(-1)
+			if n.ctx.Err() != nil {
+				s.noSession(w, from)
+				return
+			}
+		}
+		s.serve(next, w, r, m)
+	case s.calls.ending():
+		s.sendAway(w, m, from)
+	case m.body != nil && m.method != "initialize" && knowsSessions(r): // what is no JSON, or no version, is refused as such
+		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
+	default:
+		place, ok := s.reserve(from.Caller)
+		if !ok {
+			s.refused(from, RefusedSession)
+			w.Header().Set("Retry-After", "60")
+			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
+			return
+		}
+		defer place.free()
+		from.place = place
+		s.serve(next, w, r, m)
+	}
+}
+
+// serve answers a request. One that stays open does not outlive the rights of its caller.
+func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
+	if !m.lasts {
+		next.ServeHTTP(w, r)
+		return
+	}
+	from := identityIn(r.Context())
+	ctx, end, refused := s.hold(r.Context(), from)
+	defer end()
+	if refused != nil {
+		s.noSession(w, from)
+		return
+	}
+	if !from.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, from.Expires)
+		defer cancel()
+	}
+	next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// noSession answers that there is no such session.
+func (s *Server) noSession(w http.ResponseWriter, from *identity) {
+	s.refused(from, RefusedSession)
+	http.Error(w, "session not found", http.StatusNotFound)
+}
+
+// sessionHeader names a client's session.
+const sessionHeader = "Mcp-Session-Id"
+
+// knowsSessions reports whether a client names a version of MCP that has sessions, or none.
+func knowsSessions(r *http.Request) bool {
+	version := r.Header.Get("Mcp-Protocol-Version")
+	return version == "" || slices.Contains(protocol.Versions, version)
+}

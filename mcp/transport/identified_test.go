@@ -1,0 +1,147 @@
+package transport
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestIdentifiedOnce: a request whose sender nothing has happened to is identified once, and anew where something may have.
+func TestIdentifiedOnce(t *testing.T) {
+	t.Parallel()
+	s, k := serve(t, nil), newKeyring()
+	url := s.behind(t, &Access{Callers: k})
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + statelessMeta + `}}`
+	headers := header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
+	const requests = 10
+	before, _, _ := k.count()
+	for range requests {
+		headers["Authorization"] = "Bearer ann"
+		if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != 200 {
+			t.Fatal(text)
+		}
+	}
+	// A machine that stands still for a second has one of them identified again.
+	if after, _, _ := k.count(); after-before > requests+requests/2 {
+		t.Errorf("%d requests, and %d tokens verified", requests, after-before)
+	}
+	calls := s.shop.calls.Load()
+	for who, meanwhile := range map[string]func(){
+		"ann": func() { k.without("ann"); s.LookAgain() },
+		"bob": func() { // as by a file that nobody has looked at since
+			k.mu.Lock()
+			k.known = maps.Clone(k.known)
+			delete(k.known, "bob")
+			k.mu.Unlock()
+			time.Sleep(readSoon)
+		},
+	} {
+		headers["Authorization"] = "Bearer " + who
+		conn := dial(t, url, "POST", Path, headers, len(body))
+		until(func() bool { return s.callers.visiting("token:"+who) > 0 })
+		meanwhile()
+		status, text := answerTo(t, conn, body)
+		if status != 401 || s.shop.calls.Load() != calls {
+			t.Errorf("%s: %d %s", who, status, text)
+		}
+	}
+}
+
+// TestSentSoon: what may have happened to a sender while it sent.
+func TestSentSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, k := &Server{}, newKeyring()
+		let := func() *Access {
+			d := &Access{Callers: k, keyed: k}
+			s.access.Store(d)
+			return d
+		}
+		d := let()
+		for name, test := range map[string]struct {
+			meanwhile func(*identity)
+			soon      bool
+		}{
+			"nothing":        {func(*identity) {}, true},
+			"a moment":       {func(*identity) { time.Sleep(readSoon - 1) }, true},
+			"a while":        {func(*identity) { time.Sleep(readSoon) }, false},
+			"its end":        {func(v *identity) { v.Expires = time.Now() }, false},
+			"other keys":     {func(*identity) { k.keys++ }, false},
+			"another access": {func(*identity) { d = let() }, false},
+		} {
+			one := *k.known["ann"]
+			v := &identity{Caller: &one, access: d, at: time.Now(), token: "ann"}
+			v.keys.Store(k.keys)
+			one.Expires = time.Now().Add(time.Hour)
+			if test.meanwhile(v); s.sentSoon(v) != test.soon {
+				t.Errorf("%s: %v", name, !test.soon)
+			}
+		}
+	})
+}
+
+// pondering is who knows callers after a while.
+type pondering struct {
+	badges
+	asked  chan struct{} // gets a token when somebody may be waited for
+	answer chan struct{} // closed when it is known
+}
+
+func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, error) {
+	select {
+	case <-p.answer:
+		return p.badges.Verify(ctx, token)
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "the keys did not come in time")
+	case p.asked <- struct{}{}:
+	}
+	select {
+	case <-p.answer:
+		return p.badges.Verify(ctx, token)
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "the keys did not come in time")
+	}
+}
+
+// TestADoorThatPonders: what is served next does not wait for whoever has to tell who may stay; who may not ends when that is known.
+func TestADoorThatPonders(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	url := s.behind(t, &Access{Callers: staff})
+	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
+	p := &pondering{badges{"bob": staff["bob"]}, make(chan struct{}), make(chan struct{})}
+	s.SetAccess(&Access{Callers: p}) // nobody answers yet
+	soon(t, "somebody looks who may stay", p.asked)
+	close(p.answer)
+	if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {
+		t.Error(body)
+	}
+	s.shop.enough <- struct{}{}
+	if body := soon(t, "who may stay ends", bob); !strings.Contains(body, "late") {
+		t.Error(body)
+	}
+}
+
+// TestSettledRights: a caller whose rights are others by the new keys is cut too.
+func TestSettledRights(t *testing.T) {
+	t.Parallel()
+	s, k := serve(t, nil), newKeyring()
+	url := s.behind(t, &Access{Callers: k})
+	ann := slowCall(t, s, url, "ann", true)
+	k.mu.Lock()
+	k.next = maps.Clone(k.known)
+	more := *k.next["ann"]
+	more.Tier = steps.TierAdmin
+	k.next["ann"] = &more
+	k.mu.Unlock()
+	s.LookAgain()
+	if body := soon(t, "whose rights are others ends", ann); !strings.Contains(body, "cancelled") {
+		t.Error(body)
+	}
+}

@@ -1,0 +1,201 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// identity is who has sent a request over HTTP, and by what it was identified.
+type identity struct {
+	*steps.Caller
+	sender
+	access *Access
+	keys   atomic.Uint64 // of the access, by which its token was verified
+	at     time.Time     // when it was identified
+	token  string        // "": none is asked for
+	query  url.Values    // of the request's URL
+
+	admitted bool        // its calls may begin although the server closes: it is waited for
+	place    *place      // for the session that the request begins; nil: it begins none
+	counted  atomic.Bool // the request has come to Receive, which counts it
+	decoded  func()      // ends the turn that its message is decoded in; nil: there is none
+}
+
+type identityKey struct{}
+
+// identityIn is who has sent the request whose context ctx is; nil: it did not come over HTTP.
+func identityIn(ctx context.Context) *identity {
+	from, _ := ctx.Value(identityKey{}).(*identity)
+	return from
+}
+
+// identityField is where the protocol's library keeps the identity of a request.
+const identityField = "identity"
+
+// identityOf is who has sent a message; nil: it did not come over HTTP. The context of a message in a session is that of the
+// request that has begun the session: of callers with tokens the library keeps each request's own.
+func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
+	if extra != nil && extra.TokenInfo != nil {
+		if from, ok := extra.TokenInfo.Extra[identityField].(*identity); ok {
+			return from
+		}
+	}
+	return identityIn(ctx)
+}
+
+// identify finds out who has sent a request. It answers one of somebody who is not known; the identity is nil then.
+func (s *Server) identify(a *Access, query url.Values, w http.ResponseWriter, r *http.Request) *identity {
+	from := &identity{Caller: &a.Anyone, sender: sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a, at: time.Now(), query: query}
+	if a.Callers == nil {
+		return from
+	}
+	from.token = bearer(r)
+	from.keys.Store(a.keys()) // before: what changes meanwhile is noticed
+	if from.token == "" {
+		s.o().Refused(RefusedToken)
+		a.challenge(w, "") // RFC 6750 section 3.1: a client that sent no token is told no error
+		http.Error(w, "no bearer token", http.StatusUnauthorized)
+		return nil
+	}
+	caller, err := a.Callers.Verify(r.Context(), from.token)
+	switch {
+	case err == nil:
+		known := *caller
+		known.Rights = known.Rights.Settled()
+		from.Caller = &known
+		return from
+	case fault.CodeOf(err) != fault.Denied:
+		s.o().Log.Debug("a token could not be checked", "error", err) // whoever keeps the keys tells once that they are away
+		s.o().Refused(RefusedKeys)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "tokens cannot be checked now", http.StatusServiceUnavailable)
+	case errors.Is(err, steps.ErrScope):
+		s.refusedToken(r.Context(), &from.sender, RefusedScope, err)
+		a.challenge(w, "insufficient_scope")
+		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
+	default:
+		s.refusedToken(r.Context(), &from.sender, RefusedToken, err)
+		a.challenge(w, "invalid_token")
+		http.Error(w, "invalid token", http.StatusUnauthorized)
+	}
+	return nil
+}
+
+// readSoon is how long a message may take to be read without its sender being identified again.
+const readSoon = time.Second
+
+// sentSoon reports whether nothing can have happened to the rights of a caller since it was identified.
+func (s *Server) sentSoon(from *identity) bool {
+	return s.access.Load() == from.access && from.access.keys() == from.keys.Load() && time.Since(from.at) < readSoon && !from.expired()
+}
+
+// expired reports whether the caller's token is not accepted any more.
+func (i *identity) expired() bool { return !i.Expires.IsZero() && !time.Now().Before(i.Expires) }
+
+// holds reports whether a caller that was identified has the same rights now; that its token has expired since does not matter.
+// sure: that is known. If it is not, the caller stays.
+func (s *Server) holds(ctx context.Context, from *identity) (held, sure bool) {
+	a := s.access.Load()
+	keys := a.keys()
+	switch {
+	case a == from.access && keys == from.keys.Load():
+		return true, true
+	case a.Callers == nil || from.token == "":
+		return a.Callers == nil && from.token == "" && a.Anyone.ID == from.ID && a.Anyone.Rights == from.Rights, true
+	}
+	verify := a.Callers.Verify
+	if a.keyed != nil {
+		verify = a.keyed.Hold
+	}
+	now, err := verify(ctx, from.token)
+	if err != nil {
+		denied := fault.CodeOf(err) == fault.Denied
+		return !denied, denied
+	}
+	if now.ID != from.ID || now.Rights.Settled() != from.Rights {
+		return false, true
+	}
+	if a == from.access {
+		from.keys.Store(keys)
+	}
+	return true, true
+}
+
+// introduce has the protocol's library told whose a request is.
+func (i *identity) introduce(next http.HandlerFunc) http.Handler {
+	if i.token == "" {
+		return next
+	}
+	return sdkauth.RequireBearerToken(func(context.Context, string, *http.Request) (*sdkauth.TokenInfo, error) {
+		return &sdkauth.TokenInfo{UserID: i.ID, Expiration: i.Expires, Extra: map[string]any{identityField: i}}, nil
+	}, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
+}
+
+// bearer is the token that a request carries; "": it carries none, or more than one.
+func bearer(r *http.Request) string {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(strings.TrimSpace(headers[0]), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || strings.ContainsAny(token, " \t") {
+		return ""
+	}
+	return token
+}
+
+// challenge tells how a caller is let in (RFC 6750 section 3, RFC 9728 section 5.1); problem "": it has not tried yet.
+func (a *Access) challenge(w http.ResponseWriter, problem string) {
+	params := []string{`realm="onecall"`}
+	if problem != "" {
+		params = append(params, fmt.Sprintf("error=%q", problem))
+	}
+	if at := a.metadataURL(); at != nil {
+		params = append(params, fmt.Sprintf("resource_metadata=%q", at))
+		if len(a.Scopes) > 0 {
+			params = append(params, fmt.Sprintf("scope=%q", strings.Join(a.Scopes, " ")))
+		}
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer "+strings.Join(params, ", "))
+}
+
+// metadataPath is where clients look for the metadata of a protected resource; that of a resource with a path stands under
+// it with the path (RFC 9728 section 3.1).
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// metadataURL is where a client is told how to get a token; nil: nowhere.
+func (a *Access) metadataURL() *url.URL {
+	if a.own == nil || len(a.Issuers) == 0 {
+		return nil
+	}
+	at := *a.own
+	at.Path, at.RawPath, at.RawQuery = metadataPath+strings.TrimSuffix(at.Path, "/"), "", ""
+	return &at
+}
+
+// metadata tells where a client gets a token.
+func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
+	a := s.access.Load()
+	at := a.metadataURL()
+	if at == nil || !a.serves(r.Host) || r.URL.Path != metadataPath && r.URL.Path != at.Path {
+		http.NotFound(w, r)
+		return
+	}
+	sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: a.URL, AuthorizationServers: a.Issuers, ScopesSupported: a.Scopes, BearerMethodsSupported: []string{"header"},
+	}).ServeHTTP(w, r)
+}

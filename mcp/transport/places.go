@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// abandonedAfter is how long a session was not used that gives way to a new one if there are too many.
+const abandonedAfter = time.Minute
+
+// place is kept for a session that is about to begin.
+type place struct {
+	server *Server
+	caller string
+}
+
+// free gives the place up: its session has begun, or does not begin.
+func (p *place) free() {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	delete(p.server.places, p)
+}
+
+// reserve keeps a place for one more session of a caller over HTTP. Most clients never end theirs: if there are too many
+// of the caller or of all, the one of them that was not used for longest gives way.
+func (s *Server) reserve(caller *steps.Caller) (*place, bool) {
+	p := &place{s, caller.ID}
+	s.mu.Lock()
+	gone, ok := s.giveWay(s.sessionsEach(), func(id string) bool { return id == caller.ID })
+	if ok && gone == nil {
+		gone, ok = s.giveWay(s.o().MaxSessions, func(string) bool { return true })
+	}
+	if ok {
+		s.places[p] = true
+	}
+	if gone != nil {
+		gone.leaving = true
+	}
+	s.mu.Unlock()
+	if gone != nil {
+		_ = gone.SDK.Close()
+	}
+	return p, ok
+}
+
+// sessionsEach is how many sessions a caller may have; 0: any number, as if nobody knows one caller from another.
+func (s *Server) sessionsEach() int {
+	if s.access.Load().Callers == nil {
+		return 0
+	}
+	return max(s.o().Limits.Sessions, 0)
+}
+
+// giveWay reports whether there may be one more of the sessions over HTTP of the callers whom of accepts, and which has to end
+// for it; most 0: there may be any number. The caller holds the lock.
+func (s *Server) giveWay(most int, of func(caller string) bool) (gone *Session, ok bool) {
+	if most == 0 || len(s.sessions)+len(s.places) < most {
+		return nil, true
+	}
+	n := 0
+	for p := range s.places {
+		if of(p.caller) {
+			n++
+		}
+	}
+	at := time.Now().Add(-abandonedAfter)
+	for _, one := range s.sessions {
+		if one.id == "" || one.leaving || !of(one.Caller.ID) {
+			continue
+		}
+		n++
+		if since, idle := one.idle(); idle && since.Before(at) {
+			gone, at = one, since
+		}
+	}
+	if n < most {
+		return nil, true
+	}
+	return gone, gone != nil
+}

@@ -1,0 +1,262 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// toldLines is a log that a test reads.
+type toldLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *toldLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// of are the lines of a message.
+func (l *toldLines) of(message string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, "msg="+message+" ") || strings.Contains(line, `msg="`+message+`"`) {
+			all = append(all, strings.TrimSpace(line))
+		}
+	}
+	return all
+}
+
+func (l *toldLines) log(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+// counting counts refusals by their reasons.
+type counting struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+func (c *counting) refused(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = map[string]int{}
+	}
+	c.by[reason]++
+}
+
+func (c *counting) of(reason string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.by[reason]
+}
+
+// TestAFloodOfRefusals: who is refused again and again is told of now and then, and counted each time; one caller's lines leave
+// another's in.
+func TestAFloodOfRefusals(t *testing.T) {
+	t.Parallel()
+	var told toldLines
+	var counted counting
+	s := serve(t, func(o *Options) {
+		o.Log, o.Refused, o.Limits = told.log(slog.LevelInfo), counted.refused, Limits{PerSecond: 0.001, Burst: 1}
+	})
+	url := s.behind(t, &Access{Callers: staff})
+	const each = 200
+	for range each {
+		for _, token := range []string{"ann", "bob"} {
+			sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token})
+		}
+	}
+	for _, who := range []string{"token:ann", "token:bob"} {
+		n := 0
+		for _, line := range told.of("refused") {
+			if strings.Contains(line, "reason=rate caller="+who+" remote=127.0.0.1") {
+				n++
+			}
+		}
+		if n == 0 || n > each/10 {
+			t.Errorf("%d lines for %d requests of %s that were refused", n, each-1, who)
+		}
+	}
+	if n := counted.of(RefusedRate); n != 2*(each-1) {
+		t.Errorf("%d are counted, want %d", n, 2*(each-1))
+	}
+}
+
+// TestLeftOut: the next line tells how many were left out since the last.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told toldLines
+		o := &Options{Log: told.log(slog.LevelInfo)}
+		if err := o.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		s := New(o, nil)
+		for _, n := range []int{100, 1, 7} {
+			for range n {
+				s.refusedCaller(t.Context(), "token:ann", nil, RefusedRate)
+			}
+			time.Sleep(occasionEvery)
+		}
+		var got []string
+		for _, line := range told.of("refused") {
+			_, rest, _ := strings.Cut(line, "reason=")
+			got = append(got, rest)
+		}
+		if want := "rate caller=token:ann|rate caller=token:ann left_out=99|rate caller=token:ann"; strings.Join(got, "|") != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// TestOccasionsAreBounded: whatever names there are, little is remembered of them and few lines are logged; and one kind's names
+// take no room from another's.
+func TestOccasionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c occasions
+		told := 0
+		for i := range 100_000 {
+			if c.due(occasion{ofRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}) {
+				told++
+			}
+			if i%1000 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if len(c.of[ofRefusal]) > maxOccasions+3 || told > maxOccasions+3 {
+			t.Errorf("%d are remembered, %d were told of", len(c.of[ofRefusal]), told)
+		}
+		if !c.due(occasion{of: ofToken, what: "reason0", who: "caller: 99999"}) {
+			t.Error("another kind is left out")
+		}
+		time.Sleep(occasionEvery)
+		for i := range maxOccasions - 10 {
+			if !c.due(occasion{ofRefusal, "reason0", fmt.Sprint("new", i)}) {
+				t.Errorf("the old make no room for the %d. of the new", i)
+				break
+			}
+		}
+		for i := range 20 {
+			c.due(occasion{ofRefusal, "reason2", fmt.Sprint("more", i)})
+		}
+		if left, due := c.dueAfter(occasion{ofRefusal, "reason1", "one more"}); !due || left < 30_000 {
+			t.Errorf("those beyond: %v, %d left out", due, left)
+		}
+	})
+}
+
+// TestWhoWasRefused: the log tells from where a refused request came, by whose word for whom, and never anything of a token.
+func TestWhoWasRefused(t *testing.T) {
+	t.Parallel()
+	var told toldLines
+	s := serve(t, func(o *Options) { o.Log = told.log(slog.LevelInfo) })
+	url := s.behind(t, &Access{Callers: staff})
+	const secret = "oc_s3cr3t-of-a-client"
+	for i, headers := range []header{
+		{"Authorization": "Bearer " + secret},
+		{"Authorization": "Bearer scopeless", "X-Forwarded-For": "203.0.113.7, 2001:db8::1"},
+		{"Authorization": "Bearer " + secret, "X-Forwarded-For": secret + ", 198.51.100.4:4711, fe80::1%" + secret + ", [2001:db8::2]:80"},
+		{"Authorization": "Bearer " + secret, "X-Forwarded-For": strings.Repeat("192.0.2.1, ", 1000) + "192.0.2.2"},
+		{"Authorization": "Bearer ann", "Host": "evil.example", "X-Forwarded-For": "203.0.113.9"},
+	} {
+		if r, _ := sendTo(t, "POST", url, hello, headers); r.StatusCode < 400 {
+			t.Errorf("%d. %d", i, r.StatusCode)
+		}
+	}
+	const five = `"192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.2"`
+	tokens := strings.Join(told.of("a token was refused"), "\n")
+	for _, want := range []string{
+		"reason=token remote=127.0.0.1 error=", `reason=scope remote=127.0.0.1 forwarded="203.0.113.7, 2001:db8::1" error=insufficient_scope`,
+		`forwarded="?, 198.51.100.4, fe80::1, 2001:db8::2"`, "forwarded=" + five,
+	} {
+		if !strings.Contains(tokens, want) {
+			t.Errorf("%q is not in\n%s", want, tokens)
+		}
+	}
+	if hosts := strings.Join(told.of("refused"), "\n"); !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
+		t.Errorf("of a host: %s", hosts)
+	}
+	if text := told.text.String(); strings.Contains(text, "s3cr3t") {
+		t.Errorf("the log shows a token:\n%s", text)
+	}
+}
+
+// TestWhoWasRefusedInASession: it is the request that is refused whose sender is told of, not the one that has begun the session.
+func TestWhoWasRefusedInASession(t *testing.T) {
+	t.Parallel()
+	var told toldLines
+	s := serve(t, func(o *Options) { o.Log, o.Limits = told.log(slog.LevelInfo), Limits{PerSecond: 0.001, Burst: 2} })
+	url := s.behind(t, &Access{Callers: staff})
+	headers := header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
+	r, _ := sendTo(t, "POST", url, hello, headers)
+	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
+	for range 3 {
+		sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, headers)
+	}
+	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=rate caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
+		t.Errorf("%q", all)
+	}
+}
+
+// TestPlainAddress tells addresses only.
+func TestPlainAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"127.0.0.1:4711": "127.0.0.1", "[::1]:80": "::1", "::1": "::1", "[::1]": "::1", "fe80::1%eth0": "fe80::1",
+		"": "?", "unknown": "?", "_secret": "?", "localhost:80": "?", "1.2.3.4\nlevel=INFO": "?", "@": "?",
+	} {
+		if got := plainAddress(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if from := (&sender{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.addresses() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
+		t.Errorf("several headers: %s", from.addresses())
+	}
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestUncheckedTokensInTheLog: who comes with what token does not fill the log.
+func TestUncheckedTokensInTheLog(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	s := serve(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	url := s.behind(t, &Access{Callers: staff})
+	for range 5 {
+		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
+			if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token}); r.StatusCode != status {
+				t.Errorf("%s: %d %s", token, r.StatusCode, body)
+			}
+		}
+	}
+	if text := log.String(); strings.Contains(text, "checked") {
+		t.Error(text)
+	}
+}

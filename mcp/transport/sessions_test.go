@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+)
+
+// TestListenEnds: a client that listens by a message, whatever its headers say, hears nothing more once it may not.
+func TestListenEnds(t *testing.T) {
+	t.Parallel()
+	for name, stateless := range map[string]bool{"2026-07-28": false, "2025-11-25": true} {
+		s := serve(t, func(o *Options) { o.Stateless = stateless })
+		url := s.behind(t, &Access{Callers: staff})
+		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
+		r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer eve", "Mcp-Protocol-Version": name} {
+			r.Header.Set(key, value)
+		}
+		if name == "2026-07-28" {
+			r.Header.Set("Mcp-Method", "subscriptions/listen")
+		}
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = io.Copy(io.Discard, response.Body)
+		}()
+		s.SetAccess(&Access{Callers: badges{"ann": staff["ann"]}})
+		<-ended
+		response.Body.Close()
+		for open := 1; open > 0; time.Sleep(time.Millisecond) { // the test's own time is the bound
+			s.mu.Lock()
+			open = len(s.held)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// TestSessionsAtOnce: as many sessions begin as may, however many are begun at the same time.
+func TestSessionsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Limits = Limits{Sessions: 5} })
+	url := s.behind(t, &Access{Callers: staff})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	began := map[int]int{}
+	for range 40 {
+		all.Go(func() {
+			r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
+			mu.Lock()
+			defer mu.Unlock()
+			began[r.StatusCode]++
+		})
+	}
+	all.Wait()
+	if began[200] != 5 || began[503] != 35 || s.Stats().Sessions != 5 {
+		t.Errorf("%v, %d sessions", began, s.Stats().Sessions)
+	}
+}
+
+// TestShutdown lets what runs end, and cancels what does not.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	for _, transport := range []string{"stdio", "http"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			client := s.stdio(t, anyone, nil)
+			if transport == "http" {
+				client = connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, anyone)}, nil, "2025-11-25")
+			}
+			type answer struct {
+				result *sdk.CallToolResult
+				err    error
+			}
+			answers := make(chan answer, 1)
+			go func() {
+				result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
+				answers <- answer{result, err}
+			}()
+			<-s.shop.started
+			go s.calls.drain(50 * time.Millisecond)
+			got := <-answers
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			if text := textOf(t, got.result); !got.result.IsError || gjson.Get(text, "error.code").Str != "cancelled" {
+				t.Errorf("the running chain: %s", text)
+			}
+			if text, failed := ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
+				t.Errorf("a new call: %s", text)
+			}
+		})
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/config"
-	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -62,39 +61,6 @@ func newAuthCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// loginFolder is where logins are kept, or what says where they are.
-func loginFolder() (string, error) {
-	folder, err := os.UserConfigDir()
-	if err != nil {
-		return "", fault.New(fault.Unavailable, "there is no folder for logins: %v", textfile.Cause(err))
-	}
-	return filepath.Join(folder, "onecall", "logins"), nil
-}
-
-// oauthOptions are those of a login to a server that has a URL. The client that they hold reaches the hosts that the
-// entry names, and public ones.
-func oauthOptions(source string, s *config.MCPServer) (*login.Options, error) {
-	folder, err := loginFolder()
-	if err != nil {
-		return nil, err
-	}
-	o := &login.Options{Source: source, ServerURL: config.Or(s.URL, ""), Store: login.Auto(folder), ClientName: "onecall"}
-	urls := []string{o.ServerURL}
-	if c := s.OAuth; c != nil {
-		o.ClientID, o.ClientSecret, o.Scopes = config.Or(c.ClientID, ""), config.Or(c.ClientSecret, ""), c.Scopes
-		o.RedirectPort, o.AuthServer = config.Or(c.CallbackPort, 0), config.Or(c.AuthServer, "")
-		if o.AuthServer != "" {
-			urls = append(urls, o.AuthServer)
-		}
-	}
-	rules, err := egress.Open().Naming(urls...)
-	if err != nil {
-		return nil, err
-	}
-	o.HTTPClient = rules.Client(nil)
-	return o, nil
-}
-
 // account is a server of the configuration that may ask for a login.
 type account struct {
 	name     string
@@ -108,7 +74,7 @@ func (c *cli) accounts(named string) ([]account, error) {
 	if len(faults) > 0 {
 		return nil, config.Refused(faults)
 	}
-	c.redactor.learn(config.Secrets)
+	c.redactor.Learn(config.Secrets)
 	var all []account
 	var names []string
 	for i := range config.MCPServers {
@@ -126,7 +92,7 @@ func (c *cli) accounts(named string) ([]account, error) {
 		if named != "" && !is {
 			continue
 		}
-		options, err := oauthOptions(entry.Source(), &entry.Config)
+		options, err := app.LoginOptions(entry.Source(), &entry.Config)
 		if err != nil {
 			return nil, config.Refused([]*fault.Error{config.Under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
 		}

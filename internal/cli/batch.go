@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -190,7 +191,7 @@ func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return failure{err}
+			return app.Failure{Err: err}
 		}
 	}
 }

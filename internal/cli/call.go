@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -51,12 +52,12 @@ func newCallCommand(c *cli) *cobra.Command {
 				return err
 			}
 		}
-		a, err := c.openLadder(cmd.Context(), use{})
+		a, err := c.open(cmd.Context(), app.Options{Calls: true})
 		if err != nil {
 			return err
 		}
-		defer a.closeInto(&err)
-		made, err := a.arguments(cmd.Context(), args[0], given, args[1:])
+		defer closeInto(a, &err)
+		made, err := argumentsOf(cmd.Context(), a, args[0], given, args[1:])
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func newCallCommand(c *cli) *cobra.Command {
 			return err
 		}
 		return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer {
-			return a.engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
+			return a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
 		})
 	}
 	return cmd
@@ -73,12 +74,12 @@ func newCallCommand(c *cli) *cobra.Command {
 
 // describe shows a function with all that it takes and gives.
 func (c *cli) describe(ctx context.Context, name string) (err error) {
-	a, err := c.open(use{})
+	a, err := c.open(ctx, app.Options{})
 	if err != nil {
 		return err
 	}
-	defer a.closeInto(&err)
-	fn, err := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
+	defer closeInto(a, &err)
+	fn, err := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
 	if err != nil {
 		return met{err}
 	}
@@ -97,15 +98,15 @@ type argument struct {
 	value json.RawMessage
 }
 
-// arguments puts key=value over the given arguments of a function.
-func (a *app) arguments(ctx context.Context, name string, given []byte, settings []string) ([]byte, error) {
+// argumentsOf puts key=value over the given arguments of a function.
+func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, settings []string) ([]byte, error) {
 	var list []argument
 	gjson.ParseBytes(given).ForEach(func(key, value gjson.Result) bool {
 		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
 		return true
 	})
 	var input []byte // of an unknown function: the engine tells that it is
-	functions := steps.Await(ctx, a.catalog, func(now *steps.Registry) bool { return now.Has(name) })
+	functions := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) })
 	if fn, err := functions.Resolve(name); err == nil {
 		input = fn.Spec().Input
 	}

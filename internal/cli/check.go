@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/app"
 )
 
 func newCheckCommand(c *cli) *cobra.Command {
@@ -24,23 +25,23 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := c.openLadder(ctx, use{})
+	a, err := c.open(ctx, app.Options{Calls: true})
 	if err != nil {
 		return err
 	}
-	defer a.closeInto(&err)
+	defer closeInto(a, &err)
 	out, err := c.newOutput("")
 	if err != nil {
 		return err
 	}
 	standard := false
-	b := &batch{files: files, stdin: c.in, jobs: 1, maxLine: a.maxRequestBytes,
+	b := &batch{files: files, stdin: c.in, jobs: 1, maxLine: a.MaxRequestBytes,
 		run: func(ctx context.Context, e *entry) *chain.Answer {
 			caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &standard}}
 			if len(files) > 1 || files[0].lines {
 				caller.Label = e.label()
 			}
-			return a.run(ctx, e.request, caller)
+			return a.Run(ctx, e.request, caller)
 		}}
 	first := error(nil)
 	err = b.each(ctx, func(e *entry) error {

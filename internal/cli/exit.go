@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
@@ -40,12 +41,6 @@ func statusOf(a *chain.Answer) error {
 	return answered(a.Error.Code.Exit())
 }
 
-// failure is an error that is not the user's: an answer or a recording that could not be written.
-type failure struct{ err error }
-
-func (f failure) Error() string { return f.err.Error() }
-func (f failure) Unwrap() error { return f.err }
-
 // usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
 func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
 
@@ -70,7 +65,7 @@ func (m met) Unwrap() error { return m.error }
 func (s *streams) exitStatus(err error) int {
 	var done answered
 	var config *config.Error
-	var failed failure
+	var failed app.Failure
 	switch {
 	case err == nil:
 		return exitOK
@@ -83,10 +78,10 @@ func (s *streams) exitStatus(err error) int {
 	switch {
 	case errors.As(err, &done):
 		return int(done)
-	case failed.err != nil:
+	case failed.Err != nil:
 		return exitFailed
 	}
-	s.note("onecall: %s", message(err))
+	s.note("onecall: %s", fault.Message(err))
 	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) {
 		s.note("See onecall --help, or --help after a command.")
 	}

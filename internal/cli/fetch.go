@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/internal/app"
 )
 
 // fetchRequest is the request that the flags of fetch make: only what was given is sent.
@@ -48,11 +50,11 @@ func newFetchCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, err := c.open(use{none: true})
+		a, err := c.open(cmd.Context(), app.Options{NoSources: true})
 		if err != nil {
 			return err
 		}
-		defer a.closeInto(&err)
+		defer closeInto(a, &err)
 		out, err := c.newOutput("")
 		if err != nil {
 			return err

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/onecall-mcp/onecall/internal/app"
 )
 
 // Execute carries out one command line and returns its exit status. The first interrupt cancels what runs and lets the
@@ -80,8 +82,8 @@ type streams struct {
 	errTerminal bool       // err is a terminal
 	errWidth    func() int // its width in columns
 
-	redactor redactor // of all that is logged
-	unhelped error    // why there was no help
+	redactor app.Redactor // of all that is logged
+	unhelped error        // why there was no help
 }
 
 func newStreams(in, out, err *os.File) *streams {

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -99,7 +100,7 @@ func (o *output) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return failure{fmt.Errorf("the answer could not be written: %w", err)}
+	return app.Failure{Err: fmt.Errorf("the answer could not be written: %w", err)}
 }
 
 // commit ends the output: the file appears under its name.
@@ -159,7 +160,7 @@ func (s *streams) writeJSON(text []byte) error {
 // writeText answers text as it is.
 func (s *streams) writeText(text []byte) error {
 	if _, err := s.out.Write(text); err != nil {
-		return failure{fmt.Errorf("the answer could not be written: %w", err)}
+		return app.Failure{Err: fmt.Errorf("the answer could not be written: %w", err)}
 	}
 	return nil
 }

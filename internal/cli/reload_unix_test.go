@@ -216,7 +216,7 @@ func TestReloadRefused(t *testing.T) {
 	}
 	hangUp(t, p.cmd)
 	says(t, p.stderr, "has not changed since it was refused", 1)
-	time.Sleep(3 * lookEvery) // for what must not come
+	time.Sleep(3 * time.Second) // for what must not come
 	if n := strings.Count(p.stderr.String(), "unknown_field"); n != 1 {
 		t.Errorf("it is told %d times: %s", n, p.stderr)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"runtime"
 	"slices"
@@ -9,11 +8,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -42,13 +41,13 @@ func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
 
 type runFlags struct {
 	answerFlags
-	use
-	input  string
-	set    []string
-	dryRun bool
-	trace  string
-	jobs   int
-	out    string
+	record, replay string
+	input          string
+	set            []string
+	dryRun         bool
+	trace          string
+	jobs           int
+	out            string
 }
 
 func newRunCommand(c *cli) *cobra.Command {
@@ -136,11 +135,11 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	a, err := c.openLadder(cmd.Context(), f.use)
+	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
 	if err != nil {
 		return err
 	}
-	defer a.closeInto(&err)
+	defer closeInto(a, &err)
 	out, err := c.newOutput(f.out)
 	if err != nil {
 		return err
@@ -150,7 +149,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if len(files) > 1 || files[0].lines {
 		return c.runBatch(ctx, a, files, f.jobs, override, out)
 	}
-	request, err := files[0].read(ctx, c.in, a.maxRequestBytes)
+	request, err := files[0].read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
 		return err
 	}
@@ -158,8 +157,8 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 }
 
 // runOne runs one request, with a line of progress, and writes its answer.
-func (c *cli) runOne(ctx context.Context, a *app, request []byte, override chain.Override, out *output) error {
-	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.run(ctx, request, caller) })
+func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override chain.Override, out *output) error {
+	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
 }
 
 // answerOne has one answer made, with a line of progress, and writes it.
@@ -182,10 +181,10 @@ func (c *cli) answerOne(override chain.Override, out *output, answered func(*cha
 }
 
 // runBatch runs many chains and writes a line for each.
-func (c *cli) runBatch(ctx context.Context, a *app, files []chainFile, jobs int, override chain.Override, out *output) error {
-	b := &batch{files: files, stdin: c.in, jobs: jobs, maxLine: a.maxRequestBytes,
+func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs int, override chain.Override, out *output) error {
+	b := &batch{files: files, stdin: c.in, jobs: jobs, maxLine: a.MaxRequestBytes,
 		run: func(ctx context.Context, e *entry) *chain.Answer {
-			return a.run(ctx, e.request, &chain.Caller{Label: e.label(), Override: override, Log: c.logged()})
+			return a.Run(ctx, e.request, &chain.Caller{Label: e.label(), Override: override, Log: c.logged()})
 		}}
 	bar := c.newBar(files)
 	defer bar.stop()
@@ -235,16 +234,4 @@ func (c *cli) showWarnings(label string, a *chain.Answer) {
 	for _, w := range a.Warnings {
 		c.note("warning: %s%s", label, textfile.Printable(w.Error()))
 	}
-}
-
-// chainName is the name that a chain gives itself, "" for none.
-func chainName(request []byte) string {
-	if !bytes.Contains(request, []byte(`"name"`)) {
-		return ""
-	}
-	name := gjson.GetBytes(request, "name")
-	if name.Type != gjson.String {
-		return ""
-	}
-	return name.Str
 }

@@ -2,24 +2,21 @@ package cli
 
 import (
 	"cmp"
-	"context"
-	"errors"
+	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/config"
-	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 type serveFlags struct {
@@ -31,7 +28,8 @@ type serveFlags struct {
 	logLevel  string
 	logFormat string
 	keepAlive time.Duration
-	use       use
+	record    string
+	replay    string
 }
 
 func newServeCommand(c *cli) *cobra.Command {
@@ -56,8 +54,8 @@ func newServeCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.replica, "replica", "", "with --http: the `name` by which the ids of sessions begin, for a balancer in front of several servers (default: the host's)")
 	flags.BoolVar(&f.stateless, "stateless", false, "with --http: no client has a session, also those that could")
 	flags.DurationVar(&f.keepAlive, "keep-alive", 0, "over stdio: ping the client so often; when it leaves three unanswered, it is gone (default: never)")
-	flags.StringVar(&f.use.record, "record", "", "append each call to a `file`")
-	flags.StringVar(&f.use.replay, "replay", "", "answer calls from a recording, and call nothing: a `file`")
+	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
+	flags.StringVar(&f.replay, "replay", "", "answer calls from a recording, and call nothing: a `file`")
 	return cmd
 }
 
@@ -66,12 +64,14 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	surface, err := mcp.ParseSurface(f.surface)
 	if given("surface") && err != nil {
-		return usage("--surface: %v", message(err))
+		return usage("--surface: %v", fault.Message(err))
 	}
 	if given("surface") {
-		f.use.surface = surface.String()
+		f.surface = surface.String()
 	}
 	switch {
+	case given("http") && f.http == "", given("metrics") && f.metrics == "":
+		return usage("--http and --metrics are addresses: write one such as 127.0.0.1:8080 or :8080")
 	case given("log-level") && !isWord(f.logLevel, "debug info warn error"):
 		return usage("--log-level is %q: use debug, info, warn or error", f.logLevel)
 	case !isWord(f.logFormat, "text json"):
@@ -91,7 +91,6 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	if f.replica == "" {
 		f.replica = replicaOfHost()
 	}
-	f.use.serve, f.use.anySurface = true, given("http") // over HTTP clients choose a surface
 	return nil
 }
 
@@ -107,7 +106,7 @@ func replicaOfHost() string {
 // level is from where on is logged: who serves many wants to see what they do.
 func (f *serveFlags) level() slog.Level {
 	level := slog.LevelWarn
-	if f.use.anySurface {
+	if f.http != "" {
 		level = slog.LevelInfo
 	}
 	if f.logLevel != "" {
@@ -116,81 +115,56 @@ func (f *serveFlags) level() slog.Level {
 	return level
 }
 
-// instance is a server with what it keeps while configurations come and go.
-type instance struct {
-	*cli
-	flags     *serveFlags
-	lines     *lineQueue // all that is written to stderr
-	logs      *logs
-	telemetry *telemetry.Telemetry
-	in        door
-	inform    func(state string) // tells the service manager
-	hangups   chan os.Signal     // each has the configuration loaded anew
-	serving   chan struct{}      // closed when clients are let in
-
-	current atomic.Pointer[app] // that is served
-	server  atomic.Pointer[mcp.Server]
-	looked  looked
-}
-
 // serve is the verb. What is wrong with the flags is told before anything is opened.
-func (c *cli) serve(cmd *cobra.Command, f *serveFlags) (err error) {
+func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	ctx := cmd.Context()
 	hangups, unhang := hangups() // before all else: one that comes while the server starts, or ends, does not end it
 	defer unhang()
 	lines := newLineQueue(c.err)
 	defer lines.Close()
 	c.err = lines
-	s := &instance{cli: c, flags: f, lines: lines, logs: c.newLogs(f), inform: notifier(), hangups: hangups, serving: make(chan struct{})}
-	lines.tell(s.logs)
-	s.logs.takeOver()
-	if s.in, err = s.open(ctx, cmd.Flags().Changed("http")); err != nil {
-		return err
+	logs := c.newLogs(f)
+	lines.tell(logs)
+	logs.takeOver()
+	o := &app.ServeOptions{HTTP: f.http, Metrics: f.metrics, Stateless: f.stateless, Replica: f.replica, KeepAlive: f.keepAlive,
+		Log: logs.handler, JSON: logs.json, Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned, Inform: notifier()}
+	if f.http == "" {
+		c.useStdio(o)
 	}
-	defer func() { err = errors.Join(err, s.in.Close()) }()
-	stop, err := s.observe(ctx, cmd.Flags().Changed("metrics"))
-	if err != nil {
-		return err
-	}
-	defer stop()
-	f.use.logs = s.logs
-	a, err := c.openLadder(ctx, f.use)
-	if err != nil {
-		return s.logs.refused(err)
-	}
-	return s.run(ctx, a)
+	return logs.refused(app.Serve(cmd.Context(), c.options(app.Options{Record: f.record, Replay: f.replay, Surface: f.surface}), o))
 }
 
-// run serves what the configuration says, until the client has gone or ctx ends. It closes the app and the process.
-func (s *instance) run(ctx context.Context, a *app) (err error) {
-	defer func() { err = errors.Join(err, a.process.close()) }()
-	s.current.Store(a)
-	s.warnOfIdle(a)
-	server, err := mcp.New(s.options(a))
-	if err != nil {
-		return errors.Join(err, a.close())
+// endIfOrphaned ends the server if the terminal that it was started from is gone.
+func (s *streams) endIfOrphaned() bool {
+	if !s.terminalGone() {
+		return false
 	}
-	s.server.Store(server)
-	r := s.reloading(ctx, a)
-	defer func() {
-		r.stop()
-		server.Close()
-		err = errors.Join(err, r.close())
-	}()
-	defer s.tellOfEnding(ctx)()
-	return s.in.serve(ctx, s, server, a)
+	interruptSelf()
+	return true
 }
 
-// message is an error's message, without its code.
-func message(err error) string {
-	if f, ok := fault.As(err); ok {
-		return f.Message
+// useStdio takes stdin and stdout for the protocol. Whatever else is written to stdout from now on goes to stderr.
+func (c *cli) useStdio(o *app.ServeOptions) {
+	o.In, o.Out = io.NopCloser(c.in), unclosed{c.out}
+	if in, ok := c.in.(io.ReadCloser); ok {
+		o.In = in
 	}
-	return err.Error()
+	c.out = c.err
+	os.Stdout = os.Stderr
+	// A client that has gone is an error of writing, not the end of the process. (Ignored, the signal would be for servers that
+	// are started, too.)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if c.inTerminal {
+		c.note("waiting on stdin for the messages of an MCP client, which starts this command by itself; --http serves any number")
+	}
 }
+
+// unclosed is an output that stays open.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
 
 func isWord(word, words string) bool {
 	for known := range strings.FieldsSeq(words) {
@@ -199,111 +173,4 @@ func isWord(word, words string) bool {
 		}
 	}
 	return false
-}
-
-// options are the options of the server, as the flags and a configuration say.
-func (s *instance) options(a *app) *mcp.Options {
-	c := a.config
-	return &mcp.Options{
-		Options: transport.Options{
-			Log:             s.logs.logger(),
-			MaxRequestBytes: a.maxRequestBytes,
-			MaxSessions:     config.Or(c.Limits.MaxSessions, 0),
-			Limits:          perCaller(&c.Config),
-			Refused:         s.telemetry.Refused,
-			Stateless:       s.flags.stateless,
-			Replica:         s.flags.replica,
-			KeepAlive:       s.flags.keepAlive,
-		},
-		Engine: a.engine, Catalog: a.catalog, Counter: a.counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
-		Surface:        surfaceOf(&c.Config),
-		ReadTool:       config.Or(c.ReadTool, false),
-		Lite:           config.Or(c.Lite, false),
-		MaxTotalTokens: a.maxTotalTokens,
-		SessionTokens:  config.Or(c.Session.MaxTokens, 0),
-		Processed:      processed(&c.Config),
-		Passthrough:    a.passthrough(),
-		Version:        version(),
-		Trace:          telemetry.WithCall,
-		Context:        a.context,
-		Hidden: func() string {
-			if f := a.hiddenFunctions(); f != nil {
-				return f.Message
-			}
-			return ""
-		},
-	}
-}
-
-// warnOfIdle tells of what is configured and does nothing here.
-func (s *instance) warnOfIdle(a *app) {
-	if f := idleGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.use.anySurface {
-		a.warn(f)
-	}
-	if f := idleSession(a.config, s.flags.stateless); f != nil {
-		a.warn(f)
-	}
-}
-
-// warnOfUnused tells of settings, groups and allowed functions that fit nothing, and of very many tools, once the sources are
-// there, and of stores that cannot be used. The function that it returns ends the waiting.
-func (s *instance) warnOfUnused(ctx context.Context, a *app) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var waiting sync.WaitGroup
-	waiting.Go(func() { s.logSources(ctx, a) })
-	waiting.Go(func() { s.lookAtStores(ctx, a) })
-	waiting.Go(func() {
-		steps.Await(ctx, a.catalog, nil)
-		if a.catalog.Starting() != nil {
-			return // the end came first
-		}
-		for _, f := range a.unusedSettings() {
-			a.warn(f)
-		}
-		for _, f := range a.unusedAllowed() {
-			a.warn(f)
-		}
-		if f := a.manyFlatTools(a.config.Access.Highest(a.use.anySurface)); f != nil {
-			a.warn(f)
-		}
-		for changed := a.catalog.Changed(); ; changed = a.catalog.Changed() { // a source may come, or go, at any time
-			if f := a.hiddenFunctions(); f != nil {
-				a.warn(f)
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return func() {
-		cancel()
-		waiting.Wait()
-	}
-}
-
-// noticeable is how long a server may take to end before it says what it waits for.
-const noticeable = 300 * time.Millisecond
-
-// tellOfEnding says, after an interrupt, that calls are still running. The function that it returns is called when none does.
-func (c *cli) tellOfEnding(ctx context.Context) (ended func()) {
-	done := make(chan struct{})
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-done:
-			return
-		}
-		select {
-		case <-time.After(noticeable):
-			c.note("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
-		case <-done:
-		}
-	})
-	return func() {
-		close(done)
-		waiting.Wait()
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
@@ -20,7 +21,7 @@ import (
 type logs struct {
 	handler  slog.Handler
 	json     bool
-	redactor *redactor // knows nothing before a configuration is open, when none of it can be logged
+	redactor *app.Redactor // knows nothing before a configuration is open, when none of it can be logged
 }
 
 // newLogs begins the logs. In JSON all else that the command writes to stderr is a record too, notes and warnings of any level.

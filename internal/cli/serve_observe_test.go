@@ -185,7 +185,7 @@ func TestLogsAreScrubbed(t *testing.T) {
 		var b bytes.Buffer
 		c := &cli{streams: &streams{err: &b}}
 		l := c.newLogs(&serveFlags{logFormat: format, logLevel: "debug"})
-		c.redactor.learn([]string{secret})
+		c.redactor.Learn([]string{secret})
 		l.logger().With("with", secret).WithGroup("group").Debug("said "+secret, "text", secret, "error", errors.New("was "+secret),
 			"fault", fault.New(fault.Unavailable, "at %s", secret), "list", slog.GroupValue(slog.String("deep", secret)))
 		c.note("warning: %s", c.redactor.Text(secret))

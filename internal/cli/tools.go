@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
@@ -53,17 +54,17 @@ func newToolsCommand(c *cli) *cobra.Command {
 			"all. The name of a function shows that one, with all that it takes and gives. It waits until each source has\n" +
 			"started, or has failed to.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			a, err := c.open(use{detail: true})
+			a, err := c.open(cmd.Context(), app.Options{List: true})
 			if err != nil {
 				return err
 			}
-			defer a.closeInto(&err)
+			defer closeInto(a, &err)
 			query := strings.TrimSpace(strings.Join(args, " "))
-			list := a.tools(cmd.Context(), query)
+			list := listTools(cmd.Context(), a, query)
 			if len(list.Functions) == 0 {
-				c.note("no function matches %q%s", query, a.nearestNames(query))
+				c.note("no function matches %q%s", query, nearestNames(a, query))
 			}
-			for _, f := range a.unusedSettings() {
+			for _, f := range a.UnusedSettings() {
 				c.warn(f)
 			}
 			if asJSON {
@@ -80,12 +81,12 @@ func newToolsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// tools lists the functions that a query finds, best first, or all of a source that it names, and every source.
-func (a *app) tools(ctx context.Context, query string) *toolList {
+// listTools lists the functions that a query finds, best first, or all of a source that it names, and every source.
+func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
-	functions := steps.Await(ctx, a.catalog, nil)
+	functions := steps.Await(ctx, a.Catalog, nil)
 	source := map[string]string{} // by function
-	for _, info := range a.catalog.Sources() {
+	for _, info := range a.Catalog.Sources() {
 		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
 		if info.Error != nil {
 			one.Error = info.Error.Message
@@ -96,13 +97,13 @@ func (a *app) tools(ctx context.Context, query string) *toolList {
 		}
 	}
 	if entry, err := functions.Resolve(query); err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
-		one := a.tool(entry, source[entry.Spec().Name])
+		one := toolOf(a, entry, source[entry.Spec().Name])
 		one.entry = entry
 		list.Functions = append(list.Functions, one)
 		return list
 	}
 	for _, entry := range matching(functions, query, source) {
-		list.Functions = append(list.Functions, a.tool(entry, source[entry.Spec().Name]))
+		list.Functions = append(list.Functions, toolOf(a, entry, source[entry.Spec().Name]))
 	}
 	return list
 }
@@ -122,18 +123,18 @@ func matching(functions *steps.Registry, query string, source map[string]string)
 	return entries
 }
 
-func (a *app) tool(entry *steps.Entry, source string) toolFunction {
+func toolOf(a *app.App, entry *steps.Entry, source string) toolFunction {
 	spec, signature := entry.Spec(), entry.Signature()
 	return toolFunction{
 		Name: spec.Name, Source: source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
 		Signature: signature, Description: spec.Description,
-		Tokens: a.counter.Count([]byte(signature+"\n"+spec.Description), -1),
+		Tokens: a.Counter.Count([]byte(signature+"\n"+spec.Description), -1),
 	}
 }
 
-func (a *app) nearestNames(query string) string {
+func nearestNames(a *app.App, query string) string {
 	var names []string
-	for _, entry := range a.catalog.Registry().All() {
+	for _, entry := range a.Catalog.Registry().All() {
 		names = append(names, entry.Spec().Name)
 	}
 	near := fault.Nearest(query, names, 3)

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// TestNeedsRestart: what is not carried out is told of for as long as it is so, compared with what the server was started with.
+func TestNeedsRestart(t *testing.T) {
+	t.Parallel()
+	remote, stdio := serving{serve: true, anySurface: true}, serving{serve: true}
+	for _, c := range []struct {
+		use                serving
+		began, before, now string
+		want               []string
+	}{
+		{remote, "{}", "{}", "session: {maxTokens: 5}\naccess: {stdio: read}", nil},
+		{stdio, "{}", "{}", "access: {stdio: read}", []string{"/access/stdio"}},
+		{stdio, "{}", "access: {stdio: read}", "access: {stdio: read}\nlite: true", []string{"/access/stdio"}},
+		{stdio, "access: {stdio: admin}", "access: {stdio: read}", "access: {stdio: admin}", nil},
+		{stdio, "{}", "{}", "session: {maxTokens: 5}", nil},
+	} {
+		began := appOf(t, c.began, c.use).config.Settings
+		if got := compare(began, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).later; !slices.Equal(got, c.want) {
+			t.Errorf("%q, then %q, then %q: %q needs a restart, want %q", c.began, c.before, c.now, got, c.want)
+		}
+	}
+}
+
+// TestKeptResults: what was kept is there where it lies.
+func TestKeptResults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		before, after string
+		want          bool
+	}{
+		{"{}", "results: {store: memory, ttl: 1h, pageSize: 5}", true},
+		{"{}", "results: {maxBytes: 5MB}", true},
+		{"{}", "results: {store: disk}", false},
+		{"results: {store: disk}", "results: {store: disk, maxBytes: 5MB}", true},
+		{"results: {store: 'redis://h/1'}", "results: {store: 'redis://h/1', maxBytes: 5MB}", true},
+		{"results: {store: 'redis://h/1'}", "results: {store: 'redis://h/2'}", false},
+		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
+		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
+	} {
+		if got := storePlace(&appOf(t, c.after, serving{}).config.Results) == storePlace(&appOf(t, c.before, serving{}).config.Results); got != c.want {
+			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
+		}
+	}
+}
+
+// TestLoadable: a configuration that is empty, or is not there, is not loaded in the place of another.
+func TestLoadable(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, c := range map[string]struct{ text, want string }{
+		"blanks":         {" \n\t\n", " is empty (for a configuration that says nothing write {})"},
+		"nothing":        {"", " is empty (for a configuration that says nothing write {})"},
+		"a setting":      {"lite: true\n", ""},
+		"blanks follow":  {"lite: true\n" + strings.Repeat(" ", 100_000), ""},
+		"more than most": {strings.Repeat(" ", config.MaxBytes+1), ""}, // which is told when it is read
+	} {
+		path, got := write(t, folder, name, c.text), ""
+		if err := loadable(path); err != nil {
+			got = fault.Message(err)
+		}
+		if want := c.want; want != "" && got != path+want || want == "" && got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := fault.Message(loadable(folder)); got != folder+" is no regular file, and cannot be read again" {
+		t.Errorf("a folder: %q", got)
+	}
+	if none := filepath.Join(folder, "none"); !strings.HasPrefix(fault.Message(loadable(none)), none+" cannot be read (") {
+		t.Errorf("nothing: %v", loadable(none))
+	}
+}

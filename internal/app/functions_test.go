@@ -1,0 +1,221 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// openWith opens onecall with a configuration, in which SERVER is the URL of an MCP server with these tools, and gives
+// the functions once they are there.
+func openWith(t *testing.T, text string, tools ...string) (*App, []string) {
+	t.Helper()
+	server := mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, nil)
+	for _, name := range tools {
+		server.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return &mcp.CallToolResult{}, nil
+			})
+	}
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	path := filepath.Join(t.TempDir(), "onecall.yaml")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "SERVER", web.URL)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := processOf(Options{Config: path}, serving{}).open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.close() })
+	var names []string
+	for _, entry := range steps.Await(t.Context(), a.Catalog, nil).All() {
+		if name, ok := strings.CutPrefix(entry.Spec().Name, "s."); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return a, names
+}
+
+// TestToolNames: includeTools and excludeTools take the names that the server gives its tools, and an entry that fits
+// none is told of with the nearest.
+func TestToolNames(t *testing.T) {
+	t.Parallel()
+	tools := []string{"wipe_all", "odd name!", "odd", "a/b", "über", "list"}
+	all := []string{"_ber_b51c8541", "a.b", "list", "odd", "odd_name__ddabd191", "wipe_all"}
+	long := strings.Repeat("x", 200)
+	tests := []struct {
+		name, keys    string
+		shown, unused []string
+	}{
+		{"none", "", all, nil},
+		{"a typing error", "excludeTools: [wipe_al]", all, []string{"/mcpServers/s/excludeTools/0 wipe_all"}},
+		{"true names", `excludeTools: ["odd name!", a/b]`, []string{all[0], "list", "odd", "wipe_all"}, nil},
+		{"patterns", `excludeTools: ["odd n*", "?xb*", "w?pe*"]`, []string{all[0], "a.b", "list", "odd"}, []string{"/mcpServers/s/excludeTools/1 "}},
+		{"any first letter", `excludeTools: ["ü*", "*!"]`, []string{"a.b", "list", "odd", "wipe_all"}, nil},
+		{"include", `includeTools: ["odd name!", wipe_al, ` + long + `]`, []string{"odd_name__ddabd191"}, []string{"/mcpServers/s/includeTools/1 wipe_all", "/mcpServers/s/includeTools/2 "}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a, names := openWith(t, "mcpServers:\n  s:\n    url: SERVER\n    "+test.keys+"\n", tools...)
+			if !slices.Equal(names, test.shown) {
+				t.Errorf("functions %q, want %q", names, test.shown)
+			}
+			var unused []string
+			for _, f := range a.UnusedSettings() {
+				unused = append(unused, f.At+" "+strings.Join(f.Nearest, ","))
+				if f.Code != fault.UnknownFunction || f.Line != 4 || !strings.Contains(f.Message, "fits no tool of s") {
+					t.Errorf("%+v", f)
+				}
+			}
+			if !slices.Equal(unused, test.unused) {
+				t.Errorf("unused %q, want %q", unused, test.unused)
+			}
+		})
+	}
+}
+
+// TestUnusedBesideAbsent: a source that is not there silences the patterns that may fit it, and no others.
+func TestUnusedBesideAbsent(t *testing.T) {
+	t.Parallel()
+	a, _ := openWith(t, `
+mcpServers:
+  s: {url: SERVER, excludeTools: [lst]}
+  off: {command: x, disabled: true, excludeTools: [y]}
+functions:
+  fs.gerp: {hide: true}
+  s.lisst: {hide: true}
+  "s.x*": {hide: true}
+  "f*.nothing": {hide: true}
+  off.x: {hide: true}
+  "of*x": {hide: true}
+  "*.nothing": {hide: true}
+  "off.?": {hide: true}
+  offer.x: {hide: true}
+  "?ff": {hide: true}
+`, "list")
+	var got []string
+	for _, f := range a.UnusedSettings() {
+		got = append(got, f.At)
+	}
+	if want := []string{"/mcpServers/s/excludeTools/0", "/functions/fs.gerp", "/functions/s.lisst", "/functions/s.x*", "/functions/f*.nothing", "/functions/offer.x"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// faultsOf are the faults of a configuration as a command reports them.
+func faultsOf(t *testing.T, text string) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "onecall.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := processOf(Options{Config: path}, serving{}).open(nil)
+	if err == nil {
+		t.Fatal("no faults", a.close())
+	}
+	var refused *config.Error
+	if !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
+	return faultPlaces(refused.Faults)
+}
+
+// TestFaultsOnce: all faults come at once, in order, each once and in its place, whichever package finds them.
+func TestFaultsOnce(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"functions:\n  a.b: {cacheTtl: -1s, heavy: x, defaults: [1]}\nfs: {rot: x}\n": {
+			"2:19 bad_request /functions/a.b/cacheTtl", "2:31 bad_request /functions/a.b/heavy", "2:44 bad_request /functions/a.b/defaults", "3:6 unknown_field /fs/rot"},
+		"mcpServers:\n  a: {command: x}\n  b: {command: x, concurrency: -5}\n": {"3:32 bad_request /mcpServers/b/concurrency"},
+		"http:\n  allow: ['ftp://x']\n  endpoints:\n    e: {url: 'http://h/{', method: get}\n    f: {}\n": {
+			"2:11 bad_request /http/allow/0", "4:14 bad_request /http/endpoints/e/url", "4:36 bad_request /http/endpoints/e/method", "5:5 bad_request /http/endpoints/f"},
+		"functions:\n  a.b: {rename: 'x y'}\nfs: {root: /no/such/folder}\nopenapi:\n  o: {spec: x, auth: {}, include: ['[']}\nhttp: {allow: ['${NO_SUCH_VARIABLE}']}\n": {
+			"2:17 bad_request /functions/a.b/rename", "3:12 bad_request /fs/root", "6:16 bad_request /http/allow/0"},
+		"tokens: {factor: 0}\n": {"1:18 bad_request /tokens/factor"},
+		"functions:\n  a.b: {rename: x.y}\n  a.c: {rename: X_y}\n  a.d: {rename: fs.grep}\n  a.e: {rename: HTTP.get}\n  a.f: {rename: text.other}\n  expr.eval: {rename: expr.other}\n  fs.grep: {rename: fs.list}\n  a.g: {rename: a.g}\n": {
+			"3:17 bad_request /functions/a.c/rename", "4:17 bad_request /functions/a.d/rename", "5:17 bad_request /functions/a.e/rename", "6:17 bad_request /functions/a.f/rename",
+			"8:21 bad_request /functions/fs.grep/rename"},
+	} {
+		if got := faultsOf(t, text); !slices.Equal(got, want) {
+			t.Errorf("%s\ngives\n%s\nwant\n%s", text, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+func TestFunctionSettings(t *testing.T) {
+	t.Parallel()
+	c, faults := config.Parse("onecall.yaml", []byte(`
+mcpServers:
+  a b: {command: x, includeTools: [one, t*], excludeTools: [two]}
+  every: {command: x, tools: ["*"]}
+openapi: {o: {spec: x}}
+functions:
+  "o.*": {tier: admin, timeoutMs: 250, defaults: {b: 1.10, a: x}, aliases: {q: query}, heavy: always, cacheTtl: 7s}
+  "a_b.*": {cacheTtl: 5s}
+  o.get: {effect: destroy, rename: o.fetch, description: d, cacheTtl: 0s}
+  a_b.hidden: {hide: false}
+  nothing.fits: {hide: true}
+`), os.LookupEnv)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	settings, faults := functionSettings(c)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	apply := func(name string) (steps.Function, bool) {
+		return settings.Apply(steps.Function{Spec: steps.Spec{Name: name}})
+	}
+	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true, "a_b.hidden": false, "every.x": false, "o.list": false} {
+		if _, got := apply(name); got != hidden {
+			t.Errorf("%s: hidden is %v", name, got)
+		}
+	}
+	fn, _ := apply("o.get")
+	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond || fn.CacheTTL != 0 ||
+		fn.Description != "d" || fn.Heavy != "always" || string(fn.Defaults) != `{"b":1.10,"a":"x"}` || fn.Aliases["q"] != "query" {
+		t.Errorf("o.get: %+v", fn)
+	}
+	one, _ := apply("a_b.one")
+	list, _ := apply("o.list")
+	if one.CacheTTL != 5*time.Second || list.CacheTTL != 7*time.Second {
+		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
+	}
+	unused := unusedSettings(c, settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
+	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 11 || !slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
+		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
+	}
+
+	c, faults = config.Parse("onecall.yaml", []byte("functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n"), os.LookupEnv)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if _, faults = functionSettings(c); !slices.Equal(faultPlaces(faults), []string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
+		t.Errorf("faults %q", faultPlaces(faults))
+	}
+}
+
+func faultPlaces(faults []*fault.Error) []string {
+	var got []string
+	for _, f := range faults {
+		got = append(got, fmt.Sprintf("%d:%d %s %s", f.Line, f.Column, f.Code, f.At))
+	}
+	return got
+}

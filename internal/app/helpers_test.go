@@ -1,0 +1,47 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// tooLong is longer than anything takes that ends.
+const tooLong = 2 * time.Minute
+
+// silent reports nothing.
+type silent struct{}
+
+func (silent) Note(string, ...any)                   {}
+func (silent) Warn(*fault.Error)                     {}
+func (silent) Faults(string, []byte, []*fault.Error) {}
+
+// processOf is a process that reports nothing.
+func processOf(o Options, s serving) *process {
+	o.Reporter, o.Redactor = silent{}, &Redactor{}
+	return newProcess(&o, s)
+}
+
+// appOf is an app as far as it is known by its configuration.
+func appOf(t *testing.T, text string, s serving) *App {
+	t.Helper()
+	c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return &App{config: c, process: processOf(Options{}, s)}
+}
+
+// write writes a file and gives its path.
+func write(t *testing.T, folder, name, text string) string {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
+)
+
+// recording is the file that calls are recorded to.
+type recording struct {
+	path     string
+	file     *os.File
+	recorder *replay.Recorder
+	served   bool
+}
+
+// openRecording opens the file to append to. A server logs at once when it cannot be written, and goes on.
+func (p *process) openRecording() (*recording, error) {
+	path := p.Record
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "--record: %s cannot be written: %v", path, textfile.Cause(err))
+	}
+	if err := endLine(file); err != nil {
+		file.Close()
+		return nil, fault.New(fault.Unavailable, "--record: %s cannot be written: %v", path, textfile.Cause(err))
+	}
+	var o replay.RecorderOptions
+	if log := p.log; log != nil {
+		o.Report = func(err error) {
+			if err == nil {
+				log.Warn("the recording is written again; a line marks the gap", "file", path)
+				return
+			}
+			log.Error("the recording cannot be written: calls are missing in it until it can be", "file", path, "error", textfile.Cause(err))
+		}
+	}
+	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, &o), served: p.serve}, nil
+}
+
+// endLine ends the last line of a file that was cut off, so that the next one stands for itself.
+func endLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteString("\n")
+	return err
+}
+
+// Close ends the recording. Codes: unavailable if it is not whole; a server has logged that.
+func (r *recording) Close() error {
+	r.recorder.End()
+	err := r.recorder.Err()
+	if closing := r.file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil || r.served {
+		return nil
+	}
+	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, textfile.Cause(err)), Err: err}
+}

@@ -1,0 +1,293 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/cache"
+)
+
+// counted is a thing that knows how often it was closed.
+type counted struct{ closed int }
+
+func (c *counted) Close() error {
+	c.closed++
+	return nil
+}
+
+// use is a use of a pooled value.
+type pooledUse struct {
+	key     string
+	value   *counted
+	release func() error
+}
+
+// TestPool compares a pool with a model of it: what is acquired under a key is one value for as long as somebody uses it, and is
+// closed once, by the last.
+func TestPool(t *testing.T) {
+	t.Parallel()
+	none := errors.New("it cannot be opened")
+	rapid.Check(t, func(t *rapid.T) {
+		p := &pool{}
+		var uses []*pooledUse
+		current := map[string]*counted{}
+		users := map[*counted]int{}
+		keys := rapid.SampledFrom([]string{"a", "b", "c"})
+		t.Repeat(map[string]func(*rapid.T){
+			"acquire": func(t *rapid.T) {
+				key, opened := keys.Draw(t, "key"), false
+				value, release, err := acquire(p, key, func() (*counted, error) { opened = true; return &counted{}, nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if before := current[key]; opened != (before == nil) || before != nil && before != value {
+					t.Fatalf("%s: %p, opened %v; before %p", key, value, opened, before)
+				}
+				current[key] = value
+				users[value]++
+				uses = append(uses, &pooledUse{key, value, release})
+			},
+			"fail": func(t *rapid.T) {
+				key := keys.Draw(t, "key")
+				if current[key] != nil {
+					t.Skip("it is there")
+				}
+				if _, _, err := acquire(p, key, func() (*counted, error) { return nil, none }); !errors.Is(err, none) {
+					t.Fatal(err)
+				}
+			},
+			"forget": func(t *rapid.T) {
+				key := keys.Draw(t, "key")
+				p.forget(key)
+				delete(current, key)
+			},
+			"release": func(t *rapid.T) {
+				if len(uses) == 0 {
+					t.Skip("nothing is used")
+				}
+				i := rapid.IntRange(0, len(uses)-1).Draw(t, "use")
+				one := uses[i]
+				for range rapid.IntRange(1, 2).Draw(t, "times") {
+					if err := one.release(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				uses = slices.Delete(uses, i, i+1)
+				if users[one.value]--; users[one.value] == 0 && current[one.key] == one.value {
+					delete(current, one.key)
+				}
+			},
+			"": func(t *rapid.T) {
+				for value, n := range users {
+					if want := map[bool]int{true: 0, false: 1}[n > 0]; value.closed != want {
+						t.Fatalf("with %d users it was closed %d times", n, value.closed)
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestFingerprint: what has one setting apart has another fingerprint, which shows no setting.
+func TestFingerprint(t *testing.T) {
+	t.Parallel()
+	text := func(s string) *string { return &s }
+	seen := map[string]int{}
+	for i, c := range []config.MCPServer{
+		{}, {Command: text("a")}, {URL: text("a")}, {Args: []string{"a", "b"}}, {Args: []string{`a" "b`}}, {Args: []string{}},
+		{Env: map[string]string{"A": "secret-word"}}, {Env: map[string]string{"A": "other-word"}}, {Headers: map[string]string{"A": "secret-word"}},
+		{Command: text("a"), OAuth: &config.OAuth{}}, {OAuth: &config.OAuth{ClientID: text("a")}},
+	} {
+		key := fingerprint(&c)
+		if other, twice := seen[key]; twice {
+			t.Errorf("%d has the fingerprint of %d", i, other)
+		}
+		if again := c; key != fingerprint(&again) || strings.Contains(key, "word") {
+			t.Errorf("the fingerprint of %d is %q", i, key)
+		}
+		seen[key] = i
+	}
+	if fingerprint("b", "c") == fingerprint("bc", "") || fingerprint("b", nil) == fingerprint(nil, "b") {
+		t.Error("settings that follow each other are taken for one")
+	}
+}
+
+// TestChangedDocument: a document that has changed is told of by the place that names it.
+func TestChangedDocument(t *testing.T) {
+	t.Parallel()
+	of := func(digest string) *App {
+		a := appOf(t, "openapi: {a: {spec: a.yaml}}", serving{})
+		a.files = fileState{{at: "/openapi/a/spec", path: "a.yaml", digest: digest}}
+		return a
+	}
+	if d := compare(nil, of("1"), of("2")); !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
+		t.Errorf("a file has changed: %q", d)
+	}
+}
+
+// TestFileState: what is at a path is another file when it was written, however it came there, and has another content then.
+func TestFileState(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := write(t, folder, "f", "one")
+	old := time.Now().Add(-time.Hour)
+	age := func(path string) {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	age(path)
+	var first fileState
+	first.add("", path)
+	if now := first.look(); !now.untouched(first) || !now.equal(first) {
+		t.Error("a file that nobody touched has changed")
+	}
+	for name, do := range map[string]func(){
+		"written": func() { write(t, folder, "f", "two") },
+		"renamed onto, of the same age and size": func() {
+			other := write(t, folder, "other", "six")
+			age(other)
+			_ = os.Rename(other, path)
+		},
+		"behind a link that turns": func() {
+			_ = os.Mkdir(filepath.Join(folder, "v1"), 0o700)
+			write(t, folder, "v1/f", "ten")
+			age(filepath.Join(folder, "v1", "f"))
+			_ = os.Remove(path)
+			if err := os.Symlink(filepath.Join("v1", "f"), path); err != nil {
+				t.Skip("needs symbolic links: ", err)
+			}
+		},
+		"gone": func() { _ = os.Remove(path) },
+	} {
+		before := first.again()
+		do()
+		if before.look().untouched(before) || before.again().equal(before) {
+			t.Errorf("%s: it is the same", name)
+		}
+		write(t, folder, "g", "one")
+		_ = os.Rename(filepath.Join(folder, "g"), path)
+		age(path)
+		if !first.again().equal(first) {
+			t.Errorf("after %s it does not hold what it held", name)
+		}
+	}
+	var odd fileState
+	odd.add("", folder, filepath.Join(folder, "none"), "")
+	if len(odd) != 2 || odd.content("") != "  " || !odd.look().untouched(odd) {
+		t.Errorf("what is no file: %v", odd)
+	}
+}
+
+// TestDocumentFiles: what a document refers to in its folder is found, through other files, and nothing else.
+func TestDocumentFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	spec := write(t, folder, "api.yaml", "a: {$ref: 'b.yaml#/x'}\nb:\n  $ref: \"#/y\"\nc: {\"$ref\": \"c.json\"}\nd: {$ref: 'https://example.com/d.yaml'}\ne: {$ref: '../e.yaml'}\nf: {$ref: /etc/passwd}\n")
+	write(t, folder, "b.yaml", "x: {$ref: api.yaml#/z}\n")
+	write(t, folder, "c.json", `{"x":{"$ref":"gone.json#/a"}}`)
+	var want []string
+	for _, name := range []string{"api.yaml", "b.yaml", "c.json", "gone.json"} {
+		want = append(want, filepath.Join(folder, name))
+	}
+	if got := documentFiles(&config.OpenAPI{Spec: &spec}); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	remote := "https://example.com/api.yaml"
+	if got := documentFiles(&config.OpenAPI{Spec: &remote}); got != nil {
+		t.Errorf("behind a URL: %q", got)
+	}
+}
+
+// TestCachesHearOfWrites: a write through the functions of one configuration drops what another one's cache holds of the source.
+func TestCachesHearOfWrites(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	value := "1"
+	registry, err := steps.NewRegistry([]steps.Function{
+		{Spec: steps.Spec{Name: "a.read", Effect: steps.Read, CacheTTL: time.Hour}, Call: func(context.Context, []byte) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return []byte(value), nil
+		}},
+		{Spec: steps.Spec{Name: "a.write", Effect: steps.Write}, Call: func(context.Context, []byte) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			value += "1"
+			return []byte("null"), nil
+		}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &caches{}
+	var views []*steps.Registry
+	for range 2 {
+		cache := cache.New(nil)
+		all.add(cache)
+		views = append(views, all.wrap(cache, registry))
+	}
+	call := func(view int, name string) string {
+		result, err := views[view].All()[map[string]int{"a.read": 0, "a.write": 1}[name]].Call(t.Context(), []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(result)
+	}
+	for _, writer := range []int{0, 1, 0} {
+		was := call(0, "a.read")
+		if again := call(1, "a.read"); again != was {
+			t.Errorf("before a write: %s, %s", was, again)
+		}
+		call(writer, "a.write")
+		if one, other := call(0, "a.read"), call(1, "a.read"); one != was+"1" || other != one {
+			t.Errorf("after a write through %d: %s and %s, want %s1", writer, one, other, was)
+		}
+	}
+	mu.Lock()
+	value = "other"
+	mu.Unlock()
+	if got := call(0, "a.read"); got != "1111" {
+		t.Errorf("what nothing has changed is not cached: %s", got)
+	}
+}
+
+// TestRedactorForgetsNothing: the secrets of every configuration that was read are removed.
+func TestRedactorForgetsNothing(t *testing.T) {
+	t.Parallel()
+	r := &Redactor{}
+	if got := r.Text("first-secret"); got != "first-secret" {
+		t.Errorf("without any: %q", got)
+	}
+	r.Learn([]string{"first-secret"})
+	r.Learn([]string{"second-secret", "first-secret"})
+	r.Learn(nil)
+	if got := r.Text("first-secret second-secret"); strings.Contains(got, "secret") {
+		t.Errorf("with both: %q", got)
+	}
+}
+
+// TestWarnings: a warning is given again if the app before did not give it.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	p := processOf(Options{}, serving{})
+	for _, c := range []struct {
+		generation int
+		first      bool
+	}{{0, true}, {0, false}, {1, false}, {2, false}, {4, true}, {5, false}} {
+		if got := p.firstWarning(c.generation, "odd"); got != c.first {
+			t.Errorf("app %d: %v", c.generation, got)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/diskstore"
+	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// openResults opens the store of large results: on disk, in the user's cache folder, where later commands can fetch them, in
+// memory, or on a server. store is where the results of a configuration are that does not say it. Apps with results in the same
+// place share the store, so what was kept stays.
+func (a *App) openResults(c *config.Results, store string) error {
+	maxBytes := int64(config.Or(c.MaxBytes, 0))
+	where := config.Or(c.Store, store)
+	driver, release, err := acquire(&a.process.pool, "results "+where, func() (budget.Driver, error) { return openStore(where, maxBytes) })
+	if err != nil {
+		return err
+	}
+	a.store, a.storeBytes = driver, maxBytes
+	a.results, err = budget.NewResults(&storeUse{a.process.watched(driver), release}, &budget.ResultsOptions{
+		TTL:      config.Or(c.TTL, 0),
+		MaxTTL:   maxTTL(c),
+		MaxBytes: maxBytes,
+		PageSize: config.Or(c.PageSize, 0),
+		Counter:  a.Counter,
+	})
+	a.closers = append(a.closers, a.results)
+	return err
+}
+
+// storeUse is one app's use of a store. The last use closes it.
+type storeUse struct {
+	budget.Driver
+	release func() error
+}
+
+// Close implements budget.Driver.
+func (u *storeUse) Close() error { return u.release() }
+
+// maxTTL is the configured one, and never below a ttl that was raised alone.
+func maxTTL(c *config.Results) time.Duration {
+	return max(config.Or(c.MaxTTL, budget.DefaultMaxTTL), config.Or(c.TTL, 0))
+}
+
+// openStore opens the store in a place. A server is not asked before it is needed, and a folder not made.
+func openStore(where string, maxBytes int64) (budget.Driver, error) {
+	switch where {
+	case "disk":
+		d := &lazyDisk{maxBytes: maxBytes}
+		d.open = sync.OnceValues(d.openFolder)
+		return d, nil
+	case "memory":
+		return memstore.New(&memstore.Options{MaxBytes: maxBytes})
+	}
+	return redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
+}
+
+// lazyDisk is a store on disk that is opened when it is needed: a command that keeps no result and fetches none needs no cache
+// folder.
+type lazyDisk struct {
+	open func() (budget.Driver, error) // once
+
+	mu       sync.Mutex
+	maxBytes int64
+	opened   budget.Driver
+}
+
+func (l *lazyDisk) openFolder() (budget.Driver, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	store, err := diskstore.Open(filepath.Join(cache, "onecall", "results"), &diskstore.Options{MaxBytes: l.maxBytes})
+	if err != nil {
+		return nil, err
+	}
+	l.opened = store
+	return store, nil
+}
+
+// Put implements budget.Driver.
+func (l *lazyDisk) Put(ctx context.Context, key string, e budget.Entry) error {
+	d, err := l.open()
+	if err != nil {
+		return err
+	}
+	return d.Put(ctx, key, e)
+}
+
+// Get implements budget.Driver.
+func (l *lazyDisk) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
+	d, err := l.open()
+	if err != nil {
+		return budget.Entry{}, err
+	}
+	return d.Get(ctx, key, admit)
+}
+
+// Touch implements budget.Driver.
+func (l *lazyDisk) Touch(ctx context.Context, key string, expires time.Time) error {
+	d, err := l.open()
+	if err != nil {
+		return err
+	}
+	return d.Touch(ctx, key, expires)
+}
+
+// Delete implements budget.Driver.
+func (l *lazyDisk) Delete(ctx context.Context, key string) error {
+	d, err := l.open()
+	if err != nil {
+		return err
+	}
+	return d.Delete(ctx, key)
+}
+
+// SetMaxBytes implements budget.Driver. The bound of a store that is not open yet is checked when it is opened.
+func (l *lazyDisk) SetMaxBytes(maxBytes int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.maxBytes = maxBytes; l.opened == nil {
+		return nil
+	}
+	return l.opened.SetMaxBytes(maxBytes)
+}
+
+// Close implements budget.Driver.
+func (l *lazyDisk) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opened == nil {
+		return nil
+	}
+	return l.opened.Close()
+}

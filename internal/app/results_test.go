@@ -1,0 +1,89 @@
+package app
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// TestSharedStore: apps with results in one place have one store, which is closed by the last of them.
+func TestSharedStore(t *testing.T) {
+	t.Parallel()
+	p := processOf(Options{}, serving{})
+	open := func(where string) *App {
+		a := &App{process: p}
+		if err := a.openResults(&config.Results{Store: &where}, ""); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	one, two, other := open("memory"), open("memory"), open("disk")
+	if one.store != two.store || one.store == other.store {
+		t.Fatal("stores are told apart by where they are")
+	}
+	token, _, err := one.results.Keep(t.Context(), "me", []byte("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := one.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := two.results.Value(t.Context(), "me", token); err != nil {
+		t.Errorf("the next app does not find what was kept: %v", err)
+	}
+	_ = two.close()
+	if _, _, err := two.results.Value(t.Context(), "me", token); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("the last use has not closed the store: %v", err)
+	}
+	_ = other.close()
+}
+
+// TestLazyDisk: a store on disk makes no folder before it is used, and has the bound that was set before.
+func TestLazyDisk(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", folder)
+	t.Setenv("HOME", folder)
+	store, err := openStore("disk", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.SetMaxBytes(2000); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := func() bool {
+		_, err := os.Stat(filepath.Join(cache, "onecall"))
+		return err == nil
+	}
+	if made() {
+		t.Error("a folder is made before it is needed")
+	}
+	now := time.Now()
+	large := budget.Entry{Owner: "me", Created: now, Expires: now.Add(time.Hour), Value: make([]byte, 5000)}
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(large.Value) // which cannot be compressed
+	if err := store.Put(t.Context(), "large", large); fault.CodeOf(err) != fault.LimitExceeded {
+		t.Errorf("beyond the bound: %v", err)
+	}
+	large.Value = []byte("1")
+	if err := store.Put(t.Context(), "small", large); err != nil || !made() {
+		t.Errorf("within the bound: %v", err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(t.Context(), "late", large); !errors.Is(err, budget.ErrClosed) {
+		t.Errorf("after it was closed: %v", err)
+	}
+}

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/login"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps"
+	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
+)
+
+// plannedServer is an MCP server that is started when nothing is wrong with the configuration.
+type plannedServer struct {
+	name, pointer string
+	key           string             // in the pool
+	options       *mcpsource.Options // nil: it is disabled
+}
+
+// planServers looks at the MCP servers.
+func (o *opener) planServers() {
+	for i := range o.config.MCPServers {
+		entry := &o.config.MCPServers[i]
+		p := plannedServer{name: entry.Source(), pointer: fault.Key("/mcpServers", entry.Name)}
+		if !entry.Config.Off() {
+			var err error
+			if p.options, err = o.server(p.name, &entry.Config); err != nil {
+				o.add(p.name, p.pointer, nil, err)
+			}
+			p.key = o.serverKey(p.name, &entry.Config)
+		}
+		o.servers = append(o.servers, p)
+	}
+}
+
+// serverKey is the key of a server in the pool. What the entry says of its functions does not belong to the server.
+func (o *opener) serverKey(name string, c *config.MCPServer) string {
+	settings := *c
+	settings.IncludeTools, settings.ExcludeTools, settings.Disabled, settings.Enabled = nil, nil, nil, nil
+	return "server " + name + " " + fingerprint(&settings, o.config.Limits.MaxResultBytes, o.passesThrough())
+}
+
+// startServers starts the MCP servers, which go on starting side by side. Those that run already stay.
+func (o *opener) startServers() {
+	for _, p := range o.servers {
+		if p.options == nil {
+			o.add(p.name, p.pointer, absent{steps.Status{State: steps.StateDisabled}}, nil)
+			continue
+		}
+		source, err := o.acquireSource(p.name, p.key, func() (steps.Live, error) { return mcpsource.New(p.options) })
+		if err == nil {
+			o.App.servers[p.name] = source.Live.(*mcpsource.Source) //nolint:forcetypeassert // its key is a server's
+		}
+		o.add(p.name, p.pointer, source, err)
+	}
+}
+
+// server is an entry of mcpServers as the source takes it.
+func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, error) {
+	options := &mcpsource.Options{
+		Name: name, Command: config.Or(c.Command, ""), Args: c.Args, Env: c.Env, Dir: config.Or(c.Cwd, ""),
+		URL: config.Or(c.URL, ""), Headers: c.Headers, SSE: config.Or(c.Type, "") == "sse",
+		Lazy:         config.Or(c.Start, "") == "lazy",
+		Names:        config.Or(c.Names, ""),
+		Concurrency:  config.Or(c.Concurrency, 0),
+		StartTimeout: time.Duration(config.Or(c.StartTimeoutMs, 0)) * time.Millisecond,
+		ClientName:   "onecall", ClientVersion: o.process.Version, Warn: o.process.warnRedacted,
+		AsProxy: o.process.serve && o.passesThrough(), Roots: config.Or(c.Roots, false),
+	}
+	if limit := int64(config.Or(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
+		options.MaxMessageBytes = limit + 1<<20
+	}
+	if o.process.Verbose {
+		p := o.process
+		options.Log = func(line string) { p.Reporter.Note("%s: %s", name, textfile.Printable(p.Redactor.Text(line))) }
+	}
+	if options.Lazy {
+		options.CacheFile = o.toolCacheFile(name)
+	}
+	if options.URL == "" {
+		return options, nil
+	}
+	rules, err := egress.Open().Naming(options.URL)
+	if err != nil {
+		return nil, fault.New(fault.BadRequest, "%v", err).Under("/url")
+	}
+	options.HTTPClient = rules.Client(nil)
+	for header := range c.Headers {
+		if http.CanonicalHeaderKey(header) == "Authorization" {
+			return options, nil // the configuration's own credentials: there is nothing to log in for
+		}
+	}
+	if options.SSE && c.OAuth == nil {
+		return options, nil // the SDK has no logins there
+	}
+	settings, err := LoginOptions(name, c)
+	if err == nil {
+		options.OAuth, err = login.Handler(settings)
+	}
+	if c.OAuth == nil {
+		return options, nil // such as a plain http:// server, which never gets tokens: it may need none
+	}
+	return options, err
+}
+
+// toolsOf are the names of a server's functions without its own, hidden ones among them.
+func (a *App) toolsOf(source string) []string {
+	server, ok := a.servers[source]
+	if !ok {
+		return nil
+	}
+	names := namesOf(server)
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, source+".")
+	}
+	return names
+}
+
+// toolCacheFile is where a lazy server's list of tools is kept between commands, for each configuration its own; "" where
+// there is no folder for it.
+func (o *opener) toolCacheFile(source string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	path, err := filepath.Abs(o.config.Path)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "onecall", "tools", fmt.Sprintf("%s-%x.json", source, sha256.Sum256([]byte(path))))
+}

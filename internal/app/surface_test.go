@@ -1,0 +1,60 @@
+package app
+
+import (
+	"os"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func TestSurfaceSettings(t *testing.T) {
+	t.Parallel()
+	type settings struct {
+		surface   mcp.Surface
+		stdio     steps.Tier
+		http      steps.Tier
+		lean      int
+		processed bool
+		idle      string // the place of what the surface does not show
+	}
+	for text, want := range map[string]settings{
+		"":                                    {stdio: steps.TierReadWrite, http: steps.TierRead},
+		"surface: hybrid\ngroups: {a: [b]}\n": {surface: mcp.SurfaceHybrid, stdio: steps.TierReadWrite, http: steps.TierRead},
+		"surface: flat\nautodispatch: true\n": {surface: mcp.SurfaceFlat, stdio: steps.TierReadWrite, http: steps.TierRead, idle: "/autodispatch"},
+		"groups: {a: [b]}\nungrouped: hide\n": {stdio: steps.TierReadWrite, http: steps.TierRead, idle: "/groups"},
+		"access: {stdio: read, http: admin}":  {stdio: steps.TierRead, http: steps.TierAdmin},
+		"results: {leanAbove: 0}":             {stdio: steps.TierReadWrite, http: steps.TierRead, lean: -1},
+		"results: {leanAbove: 7}":             {stdio: steps.TierReadWrite, http: steps.TierRead, lean: 7, processed: true},
+		"results: {probeAbove: 7}":            {stdio: steps.TierReadWrite, http: steps.TierRead, processed: true},
+		"budget: {maxTotalTokens: 150}":       {stdio: steps.TierReadWrite, http: steps.TierRead, processed: true},
+		"budget: {maxTotalTokens: 0}":         {stdio: steps.TierReadWrite, http: steps.TierRead},
+	} {
+		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
+		if len(faults) > 0 {
+			t.Errorf("%q: %v", text, faults)
+			continue
+		}
+		got := settings{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite), config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), processed(&c.Config), ""}
+		if f := idleGroups(c, surfaceOf(&c.Config)); f != nil {
+			got.idle = f.At
+		}
+		if got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestIdleSession(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false, "session: {maxTokens: 5}": true} {
+		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
+		if f := idleSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
+			t.Errorf("%q: %v, %v", text, f, faults)
+		}
+		if f := idleSession(c, false); f != nil {
+			t.Errorf("%q, with sessions: %v", text, f)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// UnusedSettings tells of settings that fit no function, and could not fit one of a source that is not there; and of groups,
+// aliases and hoisted names that fit none of those that are there. It is for the time when no source is starting any more.
+func (a *App) UnusedSettings() []*fault.Error {
+	var names, absent, down []string
+	for _, info := range a.Catalog.Sources() {
+		switch info.State {
+		case steps.StateReady, steps.StateIdle:
+			continue
+		case steps.StateDisabled: // on purpose: what it offers is not missed, though settings may be there for it
+		default:
+			down = append(down, fmt.Sprintf("%s, which is %s", info.Name, info.State))
+		}
+		absent = append(absent, info.Name) // what it offers is not known
+	}
+	registry := a.Catalog.Registry()
+	for _, entry := range registry.All() {
+		names = append(names, entry.Spec().Name)
+	}
+	unused := unusedSettings(a.config, a.settings, names, a.toolsOf, absent)
+	for _, f := range a.dispatch.Renamed() {
+		unused = append(unused, a.config.Under("", f))
+	}
+	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.oddRungs(registry)) {
+		if len(down) > 0 {
+			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
+		}
+		unused = append(unused, a.config.Under("", f))
+	}
+	return config.InOrder(unused)
+}
+
+// unusedNames tells of global aliases and of hoisted names for which no function has an argument.
+func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Error) {
+	var known []string
+	for _, entry := range registry.All() {
+		known = append(known, entry.Properties()...)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	look := func(at, name string) {
+		if slices.ContainsFunc(registry.All(), func(e *steps.Entry) bool { return e.Argument(name) != "" }) {
+			return
+		}
+		f := fault.New(fault.BadRequest, "no function declares the argument %q", fault.Clip(name, 60)).Under(at)
+		f.Nearest = fault.Nearest(name, known, 3)
+		unused = append(unused, f)
+	}
+	for alias, name := range c.Aliases {
+		look(fault.Key("/aliases", alias), name)
+	}
+	for i, name := range c.Hoist {
+		look(fault.Index("/hoist", i), name)
+	}
+	return unused
+}
+
+// hiddenFunctions is a note on the functions that clients over HTTP do not see where none of them needs a token; else nil.
+func (a *App) hiddenFunctions() *fault.Error {
+	if !a.process.anySurface || a.config.Access.ByToken() {
+		return nil
+	}
+	tier := config.TierOf(a.config.Access.HTTP, steps.TierRead)
+	hidden, needed := 0, tier
+	all := a.Catalog.Registry().All()
+	for _, entry := range all {
+		if minimum := entry.Spec().MinimumTier(); minimum > tier {
+			hidden, needed = hidden+1, max(needed, minimum)
+		}
+	}
+	if hidden == 0 {
+		return nil
+	}
+	return fault.New(fault.BadRequest, "%d of %d functions are not shown to clients over HTTP, whose tier is %s: access: {http: %s} shows all to each of them, and tokens (access.tokens) to some",
+		hidden, len(all), tier, needed)
+}
+
+// manyTools is how many flat tools are worth a warning: their schemas are read by a model at each of its turns.
+const manyTools = 100
+
+// manyFlatTools is a warning where the configuration's surface shows a client of a tier very many functions as tools of their
+// own; else nil.
+func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
+	surface := surfaceOf(&a.config.Config)
+	view := a.Catalog.Registry().View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier })
+	count := view.Len()
+	switch surface {
+	case mcp.SurfaceChain:
+		return nil
+	case mcp.SurfaceDispatch:
+		count = len(a.dispatch.Arrange(view).Rest)
+	}
+	if count <= manyTools {
+		return nil
+	}
+	instead := "surface: chain shows three tools for all"
+	if surface == mcp.SurfaceDispatch {
+		instead = "groups, or autodispatch: true, make dispatchers of them, ungrouped: hide leaves them to chain, and surface: chain shows three tools for all"
+	}
+	return fault.New(fault.BadRequest, "the surface %s shows %d functions as tools of their own, whose schemas a model reads at each turn: %s",
+		surface, count, instead)
+}

@@ -11,7 +11,8 @@ func Private(ctx context.Context, source string) context.Context {
 	return context.WithValue(ctx, privateKey{FoldName(source)}, true)
 }
 
-// IsPrivate reports whether ctx is one that Private has given for the source, whose name is as FoldName gives it.
-func IsPrivate(ctx context.Context, folded string) bool {
-	return ctx.Value(privateKey{folded}) != nil
+// IsPrivate gives what reports whether a context is one that Private has given for the source.
+func IsPrivate(source string) func(context.Context) bool {
+	var key any = privateKey{FoldName(source)} // made once, as a call must not allocate for it
+	return func(ctx context.Context) bool { return ctx.Value(key) != nil }
 }

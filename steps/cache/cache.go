@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -120,13 +121,15 @@ func (c *Cache) Flush(name string) {
 
 // function is what the cache knows of a function in a registry.
 type function struct {
-	source   string // folded; "": none
-	ttl      time.Duration
-	identity identity
+	source    string // folded; "": none
+	isPrivate func(context.Context) bool
+	ttl       time.Duration
+	identity  identity
 }
 
 func (c *Cache) newFunction(spec *steps.Spec) *function {
-	f := &function{source: steps.FoldName(c.options.Source(spec)), identity: identify(spec)}
+	source := c.options.Source(spec)
+	f := &function{source: steps.FoldName(source), isPrivate: steps.IsPrivate(source), identity: identify(spec)}
 	if spec.Effect == steps.Read {
 		f.ttl = c.options.TTL(spec)
 	}

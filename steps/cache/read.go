@@ -37,7 +37,7 @@ func (c *Cache) reading(f *function, next steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		callbacks := steps.CallbacksOf(ctx)
 		k, ok := f.key(args, callbacks.Keep != nil)
-		if !ok || steps.IsPrivate(ctx, f.source) {
+		if !ok || f.isPrivate(ctx) {
 			return next(ctx, args)
 		}
 		answer, joined := c.find(ctx, f, k)

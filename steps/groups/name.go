@@ -144,4 +144,3 @@ func (e *entry) moreExact(n int, other *entry, m int) bool {
 }
 
 const maxNearest, maxListed = 3, 20
-

@@ -110,7 +110,7 @@ func cause(err error) error {
 }
 
 // access says who comes in over HTTP, and what of the configuration clients are told; nil: nobody comes in that way.
-func (s *server) door(a *App) *mcp.Door {
+func (s *server) access(a *App) *mcp.Door {
 	if !a.process.anySurface {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (d *httpListener) serve(ctx context.Context, s *server, server *mcp.Server,
 		s.process.Reporter.Warn(fault.New(fault.BadRequest, "%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
 	}
 	listener := &openListener{Listener: d.Listener, open: sync.OnceFunc(func() { close(s.open) })}
-	if err := server.ServeHTTP(ctx, listener, s.door(a)); err != nil {
+	if err := server.ServeHTTP(ctx, listener, s.access(a)); err != nil {
 		return Failure{err}
 	}
 	return nil

@@ -134,7 +134,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	}
 	var drained <-chan struct{}
 	if err == nil {
-		drained, err = r.server.server.Load().Reload(r.options(next), r.door(next))
+		drained, err = r.server.server.Load().Reload(r.options(next), r.access(next))
 	}
 	if err != nil {
 		r.refuse(errors.Join(err, next.close()), next.config.Path, next.files)

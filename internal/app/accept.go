@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// openListener tells when clients are let in, and leaves none standing before the door when it is closed: whom the system has
+// openListener tells when clients are let in, and leaves none waiting when it is closed: whom the system has
 // connected by then is answered. A proxy that has sent a request, and is cut off, may not send it to another server.
 type openListener struct {
 	net.Listener

@@ -138,7 +138,7 @@ func (a *App) assemble(before *App, faults []*fault.Error) error {
 	if a.Counter, err = budget.NewCounter(config.Or(cfg.Tokens.Encoding, ""), config.Or(cfg.Tokens.Factor, 0)); err != nil {
 		o.faults = append(o.faults, cfg.Under("/tokens", err))
 	}
-	o.faults = append(o.faults, a.face(cfg, before)...)
+	o.faults = append(o.faults, a.surface(cfg, before)...)
 	if len(o.faults) > 0 {
 		return cfg.Refused(cfg.Settled(o.faults, read))
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // callers knows the clients over HTTP by their tokens. The two tables are apart so that a change of the one, when the
-// configuration is loaded anew, leaves the other what it has: the issuer's keys.
+// configuration is loaded again, leaves the other what it has: the issuer's keys.
 type callers struct {
 	tokens, jwt *auth.Table // nil: there are none of the kind
 }
@@ -101,7 +101,7 @@ func (a *App) access(c *config.File, before *App) (faults []*fault.Error) {
 	return faults
 }
 
-// unguarded tells why the door would be open to whom it should not, by what the configuration says; nil: it is not. At is relative to
+// unguarded reports why the configuration would let in whom it should not; nil: it does not. At is relative to
 // /access.
 func (a *App) unguarded(c *config.Access, before *App) *fault.Error {
 	switch f := c.UnfitForRemote(); {

@@ -11,9 +11,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// face reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
+// surface reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
 // is as in openAfter.
-func (a *App) face(c *config.File, before *App) (faults []*fault.Error) {
+func (a *App) surface(c *config.File, before *App) (faults []*fault.Error) {
 	cfg := &groups.Config{Autodispatch: config.Or(c.Autodispatch, false), Hide: config.Or(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
 	for _, group := range c.Groups {
 		cfg.Groups = append(cfg.Groups, groups.Group{

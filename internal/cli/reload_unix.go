@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// hangups gives the signals that have the configuration loaded anew, until the function is called. Those that are not taken yet
+// hangups gives the signals that load the configuration again, until the function is called. Those that are not taken yet
 // are one.
 func hangups() (chan os.Signal, func()) {
 	signals := make(chan os.Signal, 1)

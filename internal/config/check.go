@@ -237,37 +237,6 @@ func (d *decoder) checkDocument(at string, o *OpenAPI) {
 	}
 }
 
-func (d *decoder) checkAuth(at string, a *Credential) {
-	var forms int
-	var lacks string
-	form := func(is bool, lacking string) {
-		if is {
-			forms++
-			lacks = lacking
-		}
-	}
-	form(a.Value != nil, "")
-	form(a.Username != nil || a.Password != nil, missing([]string{"username", "password"}, a.Username, a.Password))
-	form(a.ClientID != nil || a.ClientSecret != nil || a.TokenURL != nil || len(a.Scopes) > 0,
-		missing([]string{"clientId", "clientSecret"}, a.ClientID, a.ClientSecret))
-	switch {
-	case forms != 1:
-		d.at(at, fault.BadRequest, "needs one of: value (an API key or a bearer token); username and password; clientId and clientSecret (OAuth 2.0 client credentials)")
-	case lacks != "":
-		d.at(at, fault.BadRequest, "%s is missing", lacks)
-	}
-}
-
-// missing is the name of the first value that is nil, "" where there is none.
-func missing(names []string, values ...*string) string {
-	for i, value := range values {
-		if value == nil {
-			return names[i]
-		}
-	}
-	return ""
-}
-
 var (
 	// knownStore is the URL of a store; redisclient knows the rest of it.
 	knownStore = regexp.MustCompile(`^(rediss?|unix)://`)

@@ -79,18 +79,6 @@ type OpenAPI struct {
 	Concurrency *int `yaml:"concurrency" validate:"min=1"` // calls under way at once, of all callers
 }
 
-// Credential are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
-// password (basic) and a client (oauth2 client credentials).
-type Credential struct {
-	Value        *string  `yaml:"value" also:"token" expand:"credential"`
-	Username     *string  `yaml:"username" expand:"text" validate:"min=1"`
-	Password     *string  `yaml:"password" expand:"credential"`
-	ClientID     *string  `yaml:"clientId" expand:"text" validate:"min=1"`
-	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
-	TokenURL     *string  `yaml:"tokenUrl" expand:"text" validate:"min=1"`
-	Scopes       []string `yaml:"scopes"`
-}
-
 // HTTP is what http.* may do.
 type HTTP struct {
 	Allow     []string        `yaml:"allow" expand:"text"`

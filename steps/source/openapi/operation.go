@@ -65,15 +65,6 @@ type field struct {
 // requirement names the security schemes that are needed together, with the scopes asked of each.
 type requirement map[string][]string
 
-// scheme is one security scheme of the document.
-type scheme struct {
-	kind     string   // apiKey, basic, bearer, oauth2 (client credentials only), other
-	in       string   // of an apiKey: query, header, cookie
-	name     string   // of an apiKey: the parameter's name
-	tokenURL string   // of oauth2; "" where the document has no client credentials flow
-	scopes   []string // of oauth2: all that the document knows
-}
-
 // document is what is loaded of an OpenAPI document.
 type document struct {
 	title, version string // info.title, info.version

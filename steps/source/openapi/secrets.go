@@ -1,8 +1,6 @@
 package openapi
 
 import (
-	"encoding/base64"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,12 +24,7 @@ type secrets struct {
 func newSecrets(o *Options) *secrets {
 	s := &secrets{}
 	for _, c := range o.Auth {
-		s.configured = append(s.configured, secret.Unusual(c.Value, c.Password, c.ClientSecret)...)
-		for user, password := range map[string]string{c.Username: c.Password, url.QueryEscape(c.ClientID): url.QueryEscape(c.ClientSecret)} {
-			if password != "" {
-				s.configured = append(s.configured, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
-			}
-		}
+		s.configured = append(s.configured, c.secrets()...)
 	}
 	for name, value := range o.Headers {
 		if secret.Name(name) {

@@ -1,0 +1,46 @@
+package config
+
+import "github.com/onecall-mcp/onecall/fault"
+
+// Credential are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
+// password (basic) and a client (oauth2 client credentials).
+type Credential struct {
+	Value        *string  `yaml:"value" also:"token" expand:"credential"`
+	Username     *string  `yaml:"username" expand:"text" validate:"min=1"`
+	Password     *string  `yaml:"password" expand:"credential"`
+	ClientID     *string  `yaml:"clientId" expand:"text" validate:"min=1"`
+	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
+	TokenURL     *string  `yaml:"tokenUrl" expand:"text" validate:"min=1"`
+	Scopes       []string `yaml:"scopes"`
+}
+
+func (d *decoder) checkAuth(at string, a *Credential) {
+	var forms int
+	var lacks string
+	form := func(is bool, lacking string) {
+		if is {
+			forms++
+			lacks = lacking
+		}
+	}
+	form(a.Value != nil, "")
+	form(a.Username != nil || a.Password != nil, missing([]string{"username", "password"}, a.Username, a.Password))
+	form(a.ClientID != nil || a.ClientSecret != nil || a.TokenURL != nil || len(a.Scopes) > 0,
+		missing([]string{"clientId", "clientSecret"}, a.ClientID, a.ClientSecret))
+	switch {
+	case forms != 1:
+		d.at(at, fault.BadRequest, "needs one of: value (an API key or a bearer token); username and password; clientId and clientSecret (OAuth 2.0 client credentials)")
+	case lacks != "":
+		d.at(at, fault.BadRequest, "%s is missing", lacks)
+	}
+}
+
+// missing is the name of the first value that is nil, "" where there is none.
+func missing(names []string, values ...*string) string {
+	for i, value := range values {
+		if value == nil {
+			return names[i]
+		}
+	}
+	return ""
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // manualOf is what is to be known of one of onecall's own tools, with schema losslessly; nil for any other name.
-func (f *face) manualOf(name string, schema bool) json.RawMessage {
+func (f *toolset) manualOf(name string, schema bool) json.RawMessage {
 	switch {
 	case !slices.Contains(ownToolNames, name):
 		return nil

@@ -46,7 +46,7 @@ var titles = map[string]string{"chain": "Chain", "search": "Search", "info": "In
 var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
 
 // owned lists the own tools for a caller that can do so much.
-func (f *face) owned(reach steps.Reach) []*tool {
+func (f *toolset) owned(reach steps.Reach) []*tool {
 	var listed []struct {
 		Name, Description string
 		InputSchema       json.RawMessage
@@ -78,7 +78,7 @@ func (f *face) owned(reach steps.Reach) []*tool {
 }
 
 // hoisted declares the names that stand beside a chain's fields.
-func (f *face) hoisted(schema json.RawMessage) json.RawMessage {
+func (f *toolset) hoisted(schema json.RawMessage) json.RawMessage {
 	if f.server == nil || len(f.server.o().Hoist) == 0 {
 		return schema
 	}
@@ -103,8 +103,8 @@ func (c *call) chainRead() *sdk.CallToolResult {
 	return c.run(c.args)
 }
 
-// offer is what the face shows of a view's functions.
-func (f *face) offer(view *steps.View) *Tools {
+// offer is what the toolset shows of a view's functions.
+func (f *toolset) offer(view *steps.View) *Tools {
 	functions := view.Registry()
 	o := &Tools{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
 	reserved := append(slices.Clip(ownToolNames), chainReads)

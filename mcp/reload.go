@@ -55,11 +55,11 @@ func (g *generation) retire() {
 	}
 }
 
-// Reload serves something else from now on, to the clients that there are and those to come, and lets others in over HTTP (nil:
-// the same); clients are told that their tools have changed where they have. Calls that run end with what they began with:
-// drained is closed when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version,
-// Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica stay what they were; what was added
-// up of a session stays. It fails with bad_request where something that is required is missing, and then changes nothing.
+// Reload serves something else from now on, to the clients that there are and those to come, and replaces who is served over HTTP
+// (a nil: it stays); clients are told if their tools have changed. Calls that run end with what they began with: drained is closed
+// when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version, Log, Grace, Stateless,
+// KeepAlive, SessionTimeout and Replica stay what they were; what was added up of a session stays. It fails with bad_request if
+// something that is required is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{}, err error) {
 	next, err := newGeneration(o)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	return old.drained, nil
 }
 
-// dropToolsets lets go of the toolsets at which nobody has looked since the reload before, and nobody looks; who comes again gets
+// dropToolsets lets go of the toolsets that nobody has used since the reload before, and nobody uses; a caller that comes again gets
 // another. Their sessions with upstreams end when all calls have that may use them.
 func (s *Server) dropToolsets(old *generation) {
 	seen := map[*toolset]bool{}

@@ -18,7 +18,7 @@ import (
 // call is one call of a tool.
 type call struct {
 	ctx     context.Context
-	face    *face
+	toolset *toolset
 	now     *generation // that it is served with
 	view    *steps.View // what the caller may use
 	of      *transport.Request
@@ -26,22 +26,25 @@ type call struct {
 	request *sdk.CallToolRequest
 	args    []byte // a JSON object where the client keeps to the protocol
 	caller  *chain.Caller
-	told    *teller  // nil: the client wants to be told nothing
-	spends  *spender // nil: nothing is added up
+	told    *reporter // nil: the client wants to be told nothing
+	spends  *spender  // nil: nothing is added up
 
 	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
 
 // handler answers the calls of a tool, as the tool is at the moment of the call.
-func (f *face) handler(name string) sdk.ToolHandler {
+func (f *toolset) handler(name string) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, of := ctx.Value(generationKey{}).(*generation), transport.RequestIn(ctx)
 		ctx, id := identified(ctx, now.Engine, of)
-		c := &call{ctx: ctx, face: f, now: now, of: of, session: sessionOf(of), request: req, args: req.Params.Arguments}
+		c := &call{ctx: ctx, toolset: f, now: now, of: of, session: sessionOf(of), request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
-		c.view = c.own().viewIn(ctx, f.scene(now))
+		shown := f.scene(now)
+		if c.view = shown.viewIn(ctx); c.own() != nil {
+			c.view = c.own().viewIn(ctx, shown)
+		}
 		c.caller = &chain.Caller{ID: of.Caller.ID, Run: id, Functions: c.view}
 		if of.Token { // without tokens all callers have the same rights, and what is kept over stdio is for the command line too
 			c.caller.Rights = budget.Rights{Level: int(of.Caller.Tier), Scope: of.Caller.Functions}
@@ -103,7 +106,7 @@ func (c *call) traced(ctx context.Context) context.Context {
 }
 
 // tool is a tool that the client has, by its name; nil where it is gone.
-func (c *call) tool(name string) *tool { return c.face.offerOf(c.own()).byName[name] }
+func (c *call) tool(name string) *tool { return c.toolset.offerOf(c.own()).byName[name] }
 
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {

@@ -34,7 +34,7 @@ var allTaken = sync.OnceValue(func() (all map[string]takes) {
 func taken(name string) takes { return allTaken()[name] }
 
 // manualOf is what is to be known of one of onecall's own tools, with schema losslessly; nil for any other name.
-func (f *face) manualOf(name string, schema bool) json.RawMessage {
+func (f *toolset) manualOf(name string, schema bool) json.RawMessage {
 	manual := taken(name).Manual
 	if name != "chain" || manual == nil {
 		return manual

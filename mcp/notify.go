@@ -14,9 +14,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// teller tells a client how far a call is, and what functions log meanwhile. A client that reads slowly holds up nothing:
+// reporter tells a client how far a call is, and what functions log meanwhile. A client that reads slowly holds up nothing:
 // of the progress that it has not taken the newest is kept, and of the log messages the oldest.
-type teller struct {
+type reporter struct {
 	call  *call
 	token any
 	last  float64 // progress that was told; it only grows
@@ -41,13 +41,13 @@ const (
 )
 
 // listen has the caller's progress and log told to the client, where the client has asked for them.
-func (c *call) listen() *teller {
+func (c *call) listen() *reporter {
 	token := c.request.Params.GetProgressToken()
 	logs := c.logs()
 	if token == nil && !logs {
 		return nil
 	}
-	t := &teller{call: c, token: token, wake: make(chan struct{}, 1), done: make(chan struct{}), last: -1}
+	t := &reporter{call: c, token: token, wake: make(chan struct{}, 1), done: make(chan struct{}), last: -1}
 	if token != nil {
 		c.caller.Progress = t.progress
 	}
@@ -69,7 +69,7 @@ func (c *call) logs() bool {
 // metaLogLevel is where a request of a client without a session says which log messages it wants (MCP 2026-07-28).
 const metaLogLevel = "io.modelcontextprotocol/logLevel"
 
-func (t *teller) work() {
+func (t *reporter) work() {
 	defer close(t.done)
 	ctx := context.WithoutCancel(t.call.ctx)
 	for range t.wake {
@@ -90,7 +90,7 @@ func (t *teller) work() {
 	}
 }
 
-func (t *teller) next() (n note, ok bool) {
+func (t *reporter) next() (n note, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
@@ -100,13 +100,13 @@ func (t *teller) next() (n note, ok bool) {
 	return n, true
 }
 
-func (t *teller) over() bool {
+func (t *reporter) over() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended
 }
 
-func (t *teller) signal() {
+func (t *reporter) signal() {
 	select {
 	case t.wake <- struct{}{}:
 	default:
@@ -114,7 +114,7 @@ func (t *teller) signal() {
 }
 
 // end waits until all is told, for a moment. What the client has not taken then is dropped: nothing may follow the answer.
-func (t *teller) end() {
+func (t *reporter) end() {
 	if t == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (t *teller) end() {
 	}
 }
 
-func (t *teller) add(n note) {
+func (t *reporter) add(n note) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
@@ -153,7 +153,7 @@ func (t *teller) add(n note) {
 }
 
 // progress tells of a step's end, and of how far a step is. The engine calls it one call at a time, and not after the end.
-func (t *teller) progress(p chain.Progress) {
+func (t *reporter) progress(p chain.Progress) {
 	value, message := float64(p.Done), stepText(p)
 	switch {
 	case p.Whole > 0:
@@ -188,7 +188,7 @@ func stepText(p chain.Progress) string {
 }
 
 // attend has a function that is called without a chain tell what it has to tell. It may do so at any time.
-func (t *teller) attend(a *steps.Callbacks) {
+func (t *reporter) attend(a *steps.Callbacks) {
 	if t == nil {
 		return
 	}
@@ -208,7 +208,7 @@ func (t *teller) attend(a *steps.Callbacks) {
 }
 
 // pass tells of progress in the function's own numbers.
-func (t *teller) pass(done, total float64, message string) {
+func (t *reporter) pass(done, total float64, message string) {
 	if done <= t.last {
 		return
 	}
@@ -218,7 +218,7 @@ func (t *teller) pass(done, total float64, message string) {
 }
 
 // log tells what a function logs.
-func (t *teller) log(m chain.LogMessage) {
+func (t *reporter) log(m chain.LogMessage) {
 	logger := m.Function
 	switch {
 	case logger == "":

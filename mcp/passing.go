@@ -16,10 +16,10 @@ import (
 
 // passIn answers the list and the calls of tools, whose bytes are given as they are, and has what upstreams offer beside tools
 // answered by the client's links.
-func (f *face) passIn(next sdk.MethodHandler) sdk.MethodHandler {
+func (f *toolset) passIn(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
-		if !ok {
+		if !ok || f.surface == SurfaceChain && method != "tools/list" {
 			return next(ctx, method, req)
 		}
 		v := f.variantOf(ss)
@@ -35,8 +35,8 @@ func (f *face) passIn(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// passOut sends the messages of upstreams. It stands on the sending side of the face's servers.
-func (f *face) passOut(next sdk.MethodHandler) sdk.MethodHandler {
+// passOut sends the messages of upstreams. It stands on the sending side of the toolset's servers.
+func (f *toolset) passOut(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok {
 			if v := f.variantOf(ss); v != nil {
@@ -48,7 +48,7 @@ func (f *face) passOut(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // variantOf is what the client of a session sees for itself; nil: what all clients see.
-func (f *face) variantOf(ss *sdk.ServerSession) *variant {
+func (f *toolset) variantOf(ss *sdk.ServerSession) *variant {
 	if !f.passes() {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (f *face) variantOf(ss *sdk.ServerSession) *variant {
 }
 
 // list answers the list of tools, which has one page. v may be nil.
-func (v *variant) list(ctx context.Context, f *face, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+func (v *variant) list(ctx context.Context, f *toolset, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	if asked, ok := req.GetParams().(*sdk.ListToolsParams); ok && asked != nil && asked.Cursor != "" {
 		return next(ctx, "tools/list", req) // which knows no cursor
 	}
@@ -98,11 +98,8 @@ func handOver(ctx context.Context, raw []byte, err error) bool {
 	return h.err != nil
 }
 
-// callTool gives what an upstream answered in place of what was made of it. A chain gives no such answer.
-func (f *face) callTool(ctx context.Context, v *variant, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if f.surface == SurfaceChain {
-		return next(ctx, "tools/call", req)
-	}
+// callTool gives what an upstream answered in place of what was made of it.
+func (f *toolset) callTool(ctx context.Context, v *variant, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	h := &handed{}
 	ctx = context.WithValue(ctx, handedKey{}, h)
 	if v != nil {
@@ -131,17 +128,17 @@ func (v *variant) callOf(ctx context.Context, req sdk.Request, next sdk.MethodHa
 		return next, nil
 	}
 	name := call.Params.Name
-	if v.face.offerOf(v).byName[name] == nil {
+	if v.toolset.offerOf(v).byName[name] == nil {
 		v.links.Await(ctx)
 	}
 	switch {
-	case v.face.offerOf(v).byName[name] == nil:
+	case v.toolset.offerOf(v).byName[name] == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
-	case v.face.shows(name):
+	case v.toolset.shows(name):
 		return next, nil
 	}
 	return func(ctx context.Context, _ string, _ sdk.Request) (sdk.Result, error) {
-		return v.face.handler(name)(ctx, call)
+		return v.toolset.handler(name)(ctx, call)
 	}, nil
 }
 

@@ -67,23 +67,23 @@ type Client interface {
 	Log() *slog.Logger
 }
 
-// passes reports whether this face passes through what upstreams offer beside tools.
-func (f *face) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
+// passes reports whether this toolset passes through what upstreams offer beside tools.
+func (f *toolset) passes() bool { return f.surface == SurfaceFlat || f.surface == SurfaceHybrid }
 
-// client is one on a face.
+// client is one on a toolset.
 type client struct {
-	*face
+	*toolset
 	session *sdk.ServerSession // nil: there are several
 	own     *variant
 }
 
-// open makes what a client of the face sees for itself; nil: what all see.
-func (f *face) open(ss *sdk.ServerSession) *variant {
+// open makes what a client of the toolset sees for itself; nil: what all see.
+func (f *toolset) open(ss *sdk.ServerSession) *variant {
 	p := f.server.o().Passthrough
 	if p == nil || !f.passes() {
 		return nil
 	}
-	v := &variant{face: f}
+	v := &variant{toolset: f}
 	v.links = p.Open(&client{f, ss, v})
 	return v
 }

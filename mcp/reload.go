@@ -55,20 +55,11 @@ func (g *generation) retire() {
 	}
 }
 
-// begin gives what a call that begins now is served with. end is called at its end.
-func (s *Server) begin() (g *generation, end func()) {
-	for {
-		if g := s.now.Load(); g.begin() {
-			return g, g.end
-		}
-	}
-}
-
-// Reload serves something else from now on, to the clients that there are and those to come, and lets others in over HTTP (nil:
-// the same); clients are told that their tools have changed where they have. Calls that run end with what they began with:
-// drained is closed when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version,
-// Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica stay what they were; what was added
-// up of a session stays. It fails with bad_request where something that is required is missing, and then changes nothing.
+// Reload serves something else from now on, to the clients that there are and those to come, and replaces who is served over HTTP
+// (a nil: it stays); clients are told if their tools have changed. Calls that run end with what they began with: drained is closed
+// when all have, and nothing uses the old engine and catalogue any more. Of the options Name, Version, Log, Grace, Stateless,
+// KeepAlive, SessionTimeout and Replica stay what they were; what was added up of a session stays. It fails with bad_request if
+// something that is required is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{}, err error) {
 	next, err := newGeneration(o)
 	if err != nil {
@@ -89,8 +80,8 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	case s.swapped <- struct{}{}:
 	default: // it is looked at anyway
 	}
-	s.dropFaces(old)
-	for _, f := range s.allFaces() {
+	s.dropToolsets(old)
+	for _, f := range s.allToolsets() {
 		f.refresh()
 	}
 	for _, v := range s.allVariants() {
@@ -99,20 +90,20 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	return old.drained, nil
 }
 
-// dropFaces lets go of the faces at which nobody has looked since the reload before, and nobody looks; who comes again gets
+// dropToolsets lets go of the toolsets that nobody has used since the reload before, and nobody uses; a caller that comes again gets
 // another. Their sessions with upstreams end when all calls have that may use them.
-func (s *Server) dropFaces(old *generation) {
-	seen := map[*face]bool{}
+func (s *Server) dropToolsets(old *generation) {
+	seen := map[*toolset]bool{}
 	for _, n := range s.transport.Sessions() {
-		seen[n.Kept.(*session).face] = true
+		seen[n.Kept.(*session).toolset] = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, f := range s.faces {
+	for key, f := range s.toolsets {
 		if seen[f] || f.running.Load() > 0 || f.used == old || f.used == s.now.Load() {
 			continue
 		}
-		delete(s.faces, key)
+		delete(s.toolsets, key)
 		if f.shared != nil {
 			s.watching.Go(func() {
 				select {
@@ -127,7 +118,7 @@ func (s *Server) dropFaces(old *generation) {
 
 // allVariants are what clients see for themselves.
 func (s *Server) allVariants() (all []*variant) {
-	for _, f := range s.allFaces() {
+	for _, f := range s.allToolsets() {
 		if f.shared != nil {
 			all = append(all, f.shared)
 		}
@@ -140,15 +131,15 @@ func (s *Server) allVariants() (all []*variant) {
 	return all
 }
 
-// scene is what a face shows of one generation.
+// scene is what a toolset shows of one generation.
 type scene struct {
 	*generation
 	view     *steps.View // what the caller may use, and know of
 	discreet *steps.View // the same for callers who are not told why sources are not there
 }
 
-// scene gives what the face shows of a generation.
-func (f *face) scene(g *generation) *scene {
+// scene gives what the toolset shows of a generation.
+func (f *toolset) scene(g *generation) *scene {
 	f.staging.Lock()
 	defer f.staging.Unlock()
 	if f.staged == nil || f.staged.generation != g {
@@ -161,5 +152,5 @@ func (f *face) scene(g *generation) *scene {
 	return f.staged
 }
 
-// view is what callers of the face may use now.
-func (f *face) view() *steps.View { return f.scene(f.server.now.Load()).view }
+// view is what callers of the toolset may use now.
+func (f *toolset) view() *steps.View { return f.scene(f.server.now.Load()).view }

@@ -22,8 +22,8 @@ type Server struct {
 	transport *transport.Server
 	now       atomic.Pointer[generation] // what is served
 
-	mu    sync.Mutex
-	faces map[faceKey]*face
+	mu       sync.Mutex
+	toolsets map[toolsetKey]*toolset
 
 	causes   causes
 	searched searched
@@ -40,7 +40,7 @@ func New(o *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{faces: map[faceKey]*face{}, swapped: make(chan struct{}, 1)}
+	s := &Server{toolsets: map[toolsetKey]*toolset{}, swapped: make(chan struct{}, 1)}
 	s.now.Store(g)
 	s.transport = transport.New(&g.Options.Options, handler{s})
 	s.watching.Go(s.watch)
@@ -74,7 +74,7 @@ func (s *Server) Stats() transport.Stats { return s.transport.Stats() }
 // catalogue stay open.
 func (s *Server) Close() {
 	s.transport.Close()
-	for _, f := range s.allFaces() {
+	for _, f := range s.allToolsets() {
 		f.shared.close()
 	}
 	done := make(chan struct{})
@@ -95,7 +95,7 @@ const closeTime = 2 * time.Second
 func (s *Server) watch() {
 	for {
 		changed := s.o().Catalog.Changed()
-		for _, f := range s.allFaces() {
+		for _, f := range s.allToolsets() {
 			f.refresh()
 		}
 		select {
@@ -107,30 +107,30 @@ func (s *Server) watch() {
 	}
 }
 
-func (s *Server) allFaces() []*face {
+func (s *Server) allToolsets() []*toolset {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*face, 0, len(s.faces))
-	for _, f := range s.faces {
+	all := make([]*toolset, 0, len(s.toolsets))
+	for _, f := range s.toolsets {
 		all = append(all, f)
 	}
 	return all
 }
 
-// faceKey is what tells faces apart.
-type faceKey struct {
+// toolsetKey is what tells toolsets apart.
+type toolsetKey struct {
 	rights  steps.Rights
 	surface Surface
 }
 
-// face gives the face for callers of some rights on a surface.
-func (s *Server) face(r steps.Rights, surface Surface) *face {
-	key := faceKey{r, surface}
+// toolset gives the toolset for callers of some rights on a surface.
+func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
+	key := toolsetKey{r, surface}
 	s.mu.Lock()
-	f, made := s.faces[key]
+	f, made := s.toolsets[key]
 	if !made {
-		f = s.newFace(r, surface)
-		s.faces[key] = f
+		f = s.newToolset(r, surface)
+		s.toolsets[key] = f
 	}
 	f.used = s.now.Load() // before anybody can find it unused
 	s.mu.Unlock()
@@ -153,7 +153,7 @@ func (handler) Serves(query url.Values) *fault.Error {
 
 // Server implements transport.Handler.
 func (h handler) Server(caller *steps.Caller, query url.Values, sessions bool) *sdk.Server {
-	f := h.s.face(caller.Rights, h.surface(query))
+	f := h.s.toolset(caller.Rights, h.surface(query))
 	if sessions {
 		return f.stateful
 	}
@@ -172,7 +172,7 @@ func (h handler) surface(query url.Values) Surface {
 
 // Opened implements transport.Handler.
 func (h handler) Opened(n *transport.Session) (ended func()) {
-	own := newSession(h.s.face(n.Caller.Rights, h.surface(n.Query)), n)
+	own := newSession(h.s.toolset(n.Caller.Rights, h.surface(n.Query)), n)
 	n.Kept = own
 	return own.own.close
 }
@@ -181,8 +181,11 @@ type generationKey struct{}
 
 // Begin implements transport.Handler.
 func (h handler) Begin(ctx context.Context) (context.Context, func()) {
-	g, end := h.s.begin()
-	return context.WithValue(ctx, generationKey{}, g), end
+	for {
+		if g := h.s.now.Load(); g.begin() {
+			return context.WithValue(ctx, generationKey{}, g), g.end
+		}
+	}
 }
 
 // Refuse implements transport.Handler. A call of a tool that is one too many is answered by a result, which a model reads.

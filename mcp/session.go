@@ -12,7 +12,7 @@ import (
 // session is what is kept of a client between its calls. A client without sessions has none.
 type session struct {
 	*transport.Session
-	face *face
+	toolset *toolset
 
 	mu     sync.Mutex
 	taught map[string]lesson // by function
@@ -24,8 +24,8 @@ type session struct {
 }
 
 // newSession makes what is kept of a session.
-func newSession(f *face, of *transport.Session) *session {
-	n := &session{Session: of, face: f, taught: map[string]lesson{}, kept: &steps.Session{}}
+func newSession(f *toolset, of *transport.Session) *session {
+	n := &session{Session: of, toolset: f, taught: map[string]lesson{}, kept: &steps.Session{}}
 	n.own = f.open(of.SDK)
 	return n
 }

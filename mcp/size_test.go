@@ -16,7 +16,7 @@ func TestToolSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := 0
-	for _, tool := range (&face{}).owned(steps.Reach{Writes: true, Destroys: true, Outside: true}) {
+	for _, tool := range (&toolset{}).owned(steps.Reach{Writes: true, Destroys: true, Outside: true}) {
 		n := counter.Count(tool.listed, -1)
 		t.Logf("%s: %d tokens", tool.Name, n)
 		total += n

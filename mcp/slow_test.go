@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestFacesGo: rights that nobody has any more leave nothing behind.
-func TestFacesGo(t *testing.T) {
+// TestToolsetsGo: rights that nobody has any more leave nothing behind.
+func TestToolsetsGo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.Surface = SurfaceFlat })
 	url := s.behind(t, &transport.Access{Callers: staff})
@@ -28,8 +28,8 @@ func TestFacesGo(t *testing.T) {
 		}
 		ask(t, as(t, url, "new", "2026-07-28"), "info", `{}`)
 	}
-	if n := len(s.allFaces()); n > 4 {
-		t.Errorf("%d faces", n)
+	if n := len(s.allToolsets()); n > 4 {
+		t.Errorf("%d toolsets", n)
 	}
 	if text, failed := ask(t, ann, "info", `{}`); failed {
 		t.Errorf("a session that stays: %s", text)

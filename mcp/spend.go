@@ -105,7 +105,7 @@ func (c *call) passOn(raw []byte, err error) {
 	}
 	c.spends.passed = textsOf(raw, c.now.Counter)
 	if wire := wireErrorOf(err); wire != nil && len(raw) == 0 {
-		c.spends.passed = []string{c.face.server.told(wire).Message}
+		c.spends.passed = []string{c.toolset.server.told(wire).Message}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package mcp is the server's face: it shows MCP clients the tools chain, search and info, or dispatchers and flat tools,
+// Package mcp is the MCP server: it shows MCP clients the tools chain, search and info, or dispatchers and flat tools,
 // over stdio and Streamable HTTP, and turns their bytes into chains and answers into results.
 package mcp
 

@@ -19,7 +19,7 @@ const (
 )
 
 // dispatcher shows a group of functions as one tool.
-func (f *face) dispatcher(d *groups.Dispatcher) *tool {
+func (f *toolset) dispatcher(d *groups.Dispatcher) *tool {
 	count := func(text []byte) int { return f.server.o().Counter.Count(text, -1) }
 	shown := &sdk.Tool{Name: d.Name, Description: d.Description(describeTokens, count), InputSchema: d.InputSchema()}
 	return &tool{Tool: shown, answer: func(c *call) *sdk.CallToolResult { return c.dispatch(d) }, dispatcher: d}
@@ -60,7 +60,7 @@ func waits(r *groups.Request, faults []*fault.Error) bool {
 func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r *groups.Request, faults []*fault.Error) {
 	ctx := c.ctx
 	read := func() {
-		c.face.refresh()
+		c.toolset.refresh()
 		if t := c.tool(d.Name); t != nil && t.dispatcher != nil {
 			now = t.dispatcher
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // flat shows a function as a tool of its own; legacy, where it is not empty, is put before its description.
-func (f *face) flat(name string, entry *steps.Entry, legacy string) *tool {
+func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
 	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
@@ -65,7 +65,7 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 }
 
 // verbatim tells whether a function's results are passed on as its source gave them: without budget, probe and lean form.
-func (f *face) verbatim(spec *steps.Spec) bool {
+func (f *toolset) verbatim(spec *steps.Spec) bool {
 	return !f.server.o().Processed && spec.Heavy != "always"
 }
 
@@ -87,7 +87,7 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 	switch {
 	case len(faults) > 0:
 		return c.refuse(faults...)
-	case c.face.verbatim(entry.Spec()):
+	case c.toolset.verbatim(entry.Spec()):
 		return c.pass(entry, args)
 	}
 	lite := true
@@ -159,7 +159,7 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 // own is what the client sees for itself; nil: what all see.
 func (c *call) own() *variant {
 	if c.session == nil || c.session.own == nil {
-		return c.face.shared
+		return c.toolset.shared
 	}
 	return c.session.own
 }

@@ -76,11 +76,11 @@ func (c *call) info() *sdk.CallToolResult {
 	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}
 	if !f.Lite {
 		shown.Session = c.spentShown()
-		shown.Surface, shown.Caller, shown.Tier = c.face.surface.String(), c.caller.ID, c.face.rights.Tier.String()
+		shown.Surface, shown.Caller, shown.Tier = c.toolset.surface.String(), c.caller.ID, c.toolset.rights.Tier.String()
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
 		shown.Limits = c.limitsShown()
-		if o.Hidden != nil && c.face.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() { // who sees all
+		if o.Hidden != nil && c.toolset.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() { // who sees all
 			shown.Hidden = o.Hidden()
 		}
 	}

@@ -164,10 +164,10 @@ func (c *call) ranked(query string, patience time.Duration) []search.Hit {
 
 // index is what is searched: all functions, or those of the client's own sessions with upstreams where they are others.
 func (c *call) index(view *steps.Registry) *search.Index {
-	if own := c.own(); own != nil && view != c.face.view().Registry() {
+	if own := c.own(); own != nil && view != c.toolset.view().Registry() {
 		return own.searched.over(view)
 	}
-	return c.face.server.searched.over(c.now.Catalog.Registry())
+	return c.toolset.server.searched.over(c.now.Catalog.Registry())
 }
 
 // describe tells of the functions that are named, and of what onecall's own tools take.
@@ -175,7 +175,7 @@ func (c *call) describe(found *findings, f *searchArguments) {
 	view := c.await(f.Names)
 	var entries []*steps.Entry
 	for _, name := range f.Names {
-		if manual := c.face.manualOf(name, f.Schema); manual != nil {
+		if manual := c.toolset.manualOf(name, f.Schema); manual != nil {
 			if found.Onecall == nil {
 				found.Onecall = map[string]json.RawMessage{}
 			}
@@ -204,7 +204,7 @@ func (c *call) describe(found *findings, f *searchArguments) {
 func (c *call) await(names []string) *steps.Registry {
 	return steps.Await(c.ctx, c.view, func(now *steps.Registry) bool {
 		for _, name := range names {
-			if c.face.manualOf(name, false) == nil && !now.HasName(name) && steps.Pending(c.view, name) {
+			if c.toolset.manualOf(name, false) == nil && !now.HasName(name) && steps.Pending(c.view, name) {
 				return false
 			}
 		}

@@ -50,7 +50,7 @@ func isOwn(name string) bool {
 var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
 
 // owned lists the own tools for a caller that can do so much.
-func (f *face) owned(reach steps.Reach) []*tool {
+func (f *toolset) owned(reach steps.Reach) []*tool {
 	var tools []*tool
 	add := func(t *ownTool, schema json.RawMessage, hints map[string]bool) {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schema, Meta: hostHints}
@@ -76,7 +76,7 @@ func (f *face) owned(reach steps.Reach) []*tool {
 }
 
 // hoisted declares the names that stand beside a chain's fields.
-func (f *face) hoisted(schema json.RawMessage) json.RawMessage {
+func (f *toolset) hoisted(schema json.RawMessage) json.RawMessage {
 	if f.server == nil || len(f.server.o().Hoist) == 0 {
 		return schema
 	}
@@ -101,8 +101,8 @@ func (c *call) chainRead() *sdk.CallToolResult {
 	return c.run(c.args)
 }
 
-// offer is what the face shows of a view's functions.
-func (f *face) offer(view *steps.View) *Tools {
+// offer is what the toolset shows of a view's functions.
+func (f *toolset) offer(view *steps.View) *Tools {
 	functions := view.Registry()
 	o := &Tools{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
 	reserved := []string{readTool.name}

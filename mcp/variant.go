@@ -23,7 +23,7 @@ func (t *Tools) Same(as *Tools) bool {
 
 // variant is what one client sees, or all without sessions, if servers list other tools in its own sessions with them.
 type variant struct {
-	face     *face
+	toolset  *toolset
 	links    Links
 	searched searched
 
@@ -34,11 +34,8 @@ type variant struct {
 	offered *Tools
 }
 
-// viewIn is what the client may use: of upstreams that have listed their tools in its own session, those. v may be nil.
+// viewIn is what the client may use: of upstreams that have listed their tools in its own session, those.
 func (v *variant) viewIn(ctx context.Context, n *scene) *steps.View {
-	if v == nil {
-		return n.viewIn(ctx)
-	}
 	own, change := v.links.Functions()
 	if len(own) == 0 {
 		return n.viewIn(ctx)
@@ -55,7 +52,7 @@ func (v *variant) viewIn(ctx context.Context, n *scene) *steps.View {
 }
 
 // offerOf is what a client sees now; v nil: one that sees what all do.
-func (f *face) offerOf(v *variant) *Tools {
+func (f *toolset) offerOf(v *variant) *Tools {
 	f.mu.Lock()
 	shared := f.offered
 	f.mu.Unlock()

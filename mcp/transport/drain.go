@@ -28,6 +28,12 @@ type tracker struct {
 // endingWords are what callers read of a server that shuts down, before what became of theirs.
 const endingWords = "the server is shutting down: "
 
+func newTracker() *tracker {
+	t := &tracker{idle: make(chan struct{})}
+	t.life, t.cutting = context.WithCancelCause(context.Background())
+	return t
+}
+
 // admit lets a request in, whose calls may begin whenever they do, until the function that it returns is called; false: the
 // server closes. What is let in before drain has ended is waited for.
 func (t *tracker) admit() (leave func(), ok bool) {
@@ -52,7 +58,6 @@ func (t *tracker) leave() {
 func (t *tracker) start(ctx context.Context, admitted bool) (context.Context, func(), *fault.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.init()
 	if t.closing.Load() && !admitted {
 		return nil, nil, fault.New(fault.Unavailable, endingWords+"nothing of this call was run")
 	}
@@ -87,18 +92,10 @@ func (t *tracker) count() int {
 // ending tells whether no call begins any more.
 func (t *tracker) ending() bool { return t.closing.Load() }
 
-func (t *tracker) init() {
-	if t.life == nil {
-		t.life, t.cutting = context.WithCancelCause(context.Background())
-		t.idle = make(chan struct{})
-	}
-}
-
 // drain refuses new calls, and waits until those that run have ended, for at most patience; then it cancels them and
 // waits a moment for their answers.
 func (t *tracker) drain(patience time.Duration) {
 	t.mu.Lock()
-	t.init()
 	t.closing.Store(true)
 	t.rest()
 	t.mu.Unlock()
@@ -118,7 +115,6 @@ func (t *tracker) drain(patience time.Duration) {
 func (t *tracker) cut() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.init()
 	t.cutting(fault.New(fault.Cancelled, endingWords+"this call did not end in time, and was cancelled"))
 }
 

@@ -126,7 +126,7 @@ func sentAway(t *testing.T, r *http.Response, text, id string) {
 func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var calls tracker
+		calls := newTracker()
 		leave, ok := calls.admit()
 		if !ok {
 			t.Fatal("nothing is let in")
@@ -164,7 +164,7 @@ func TestAdmitted(t *testing.T) {
 func TestAdmittedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for range 200 {
-		var calls tracker
+		calls := newTracker()
 		var inside, refused atomic.Int64
 		var all sync.WaitGroup
 		for range 4 {

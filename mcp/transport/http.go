@@ -79,9 +79,15 @@ func (s *Server) httpHandler() http.Handler {
 		PropagateRequestCancellation: true,
 		DisableLocalhostProtection:   true, // Access knows the hosts
 	}
-	stateful := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.serverOf(r, true) }, &options)
+	serverOf := func(sessions bool) func(*http.Request) *sdk.Server {
+		return func(r *http.Request) *sdk.Server {
+			from := identityIn(r.Context())
+			return s.handler.Server(from.Caller, from.query, sessions)
+		}
+	}
+	stateful := sdk.NewStreamableHTTPHandler(serverOf(true), &options)
 	options.Stateless = true
-	stateless := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return s.serverOf(r, false) }, &options)
+	stateless := sdk.NewStreamableHTTPHandler(serverOf(false), &options)
 	answer := func(w http.ResponseWriter, r *http.Request, m *message) {
 		if o.Stateless || !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version")) {
 			s.withoutSession(stateless, w, r, m)
@@ -103,12 +109,6 @@ func (s *Server) httpHandler() http.Handler {
 		defer patient.extend() // for what net/http writes at the end
 		mux.ServeHTTP(patient, r)
 	})
-}
-
-// serverOf is the SDK's server that a request is answered by.
-func (s *Server) serverOf(r *http.Request, sessions bool) *sdk.Server {
-	from := identityIn(r.Context())
-	return s.handler.Server(from.Caller, from.query, sessions)
 }
 
 // message is what a request asks for.
@@ -159,7 +159,13 @@ func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWrit
 		w.from = from
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
-	s.name(w, r, m)
+	r.Header.Del(CallHeader) // no client chooses it
+	if m.method == "tools/call" {
+		if id := s.handler.CallID(r.Context()); id != "" {
+			r.Header.Set(CallHeader, id)
+			w.Header().Set(CallHeader, id)
+		}
+	}
 	done, ok := s.decode(r.Context(), m, from)
 	if !ok {
 		return
@@ -171,18 +177,6 @@ func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWrit
 // CallHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
 // has the same id when it comes to the SDK, which hands its headers to the call, but not its context if there is a session.
 const CallHeader = "Onecall-Chain"
-
-// name gives a call of a tool its id.
-func (s *Server) name(w http.ResponseWriter, r *http.Request, m *message) {
-	r.Header.Del(CallHeader) // no client chooses it
-	if m.method != "tools/call" {
-		return
-	}
-	if id := s.handler.CallID(r.Context()); id != "" {
-		r.Header.Set(CallHeader, id)
-		w.Header().Set(CallHeader, id)
-	}
-}
 
 // withoutSession serves a request of a client without sessions. Once the server closes it is answered 503 before anything of it
 // is done, so that a balancer may send it to another replica, which it must not with one that was begun. Notifications, answers

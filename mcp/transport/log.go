@@ -12,21 +12,14 @@ type quiet struct{ slog.Handler }
 // Quiet is a log for the protocol's library: it says at debug what that says at info or above.
 func Quiet(log *slog.Logger) *slog.Logger { return slog.New(quiet{log.Handler()}) }
 
-func lowered(level slog.Level) slog.Level {
-	if level >= slog.LevelInfo { // also what it calls errors, which are those of clients
-		return slog.LevelDebug
-	}
-	return level
-}
-
 // Enabled implements slog.Handler.
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
-	return q.Handler.Enabled(ctx, lowered(level))
+	return q.Handler.Enabled(ctx, min(level, slog.LevelDebug))
 }
 
 // Handle implements slog.Handler.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = lowered(r.Level)
+	r.Level = min(r.Level, slog.LevelDebug) // also what it calls errors, which are those of clients
 	return q.Handler.Handle(ctx, r)
 }
 

@@ -58,7 +58,7 @@ type Server struct {
 	awaitTime  time.Duration // for a new connection to say something, when the server closes
 	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
 
-	calls     tracker
+	calls     *tracker
 	callers   callers
 	occasions occasions
 
@@ -72,7 +72,7 @@ type Server struct {
 // New makes a server. Its options are as Options.Settle leaves them. The caller closes it.
 func New(o *Options, h Handler) *Server {
 	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, held: map[*held]bool{},
-		places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, done: make(chan struct{})}
+		places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
 	s.options.Store(o)
 	return s
 }

@@ -42,7 +42,7 @@ func (w *writer) WriteHeader(status int) {
 		if wait := w.server.takeFor(context.Background(), from.ID, &from.sender); wait > 0 {
 			w.drops = true
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-			http.Error(&undropped{w}, w.server.tooOften(wait).Message, http.StatusTooManyRequests)
+			http.Error(w.ResponseWriter, w.server.tooOften(wait).Message, http.StatusTooManyRequests)
 			return
 		}
 	}
@@ -55,10 +55,6 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	if w.drops {
 		return len(p), nil
 	}
-	return w.write(p)
-}
-
-func (w *writer) write(p []byte) (n int, err error) {
 	for {
 		w.extend()
 		m, err := w.ResponseWriter.Write(p[n:min(n+piece, len(p))])
@@ -67,15 +63,6 @@ func (w *writer) write(p []byte) (n int, err error) {
 		}
 	}
 }
-
-// undropped writes the answer that takes the place of another.
-type undropped struct{ *writer }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *undropped) WriteHeader(status int) { w.ResponseWriter.WriteHeader(status) }
-
-// Write implements http.ResponseWriter.
-func (w *undropped) Write(p []byte) (int, error) { return w.write(p) }
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() {

@@ -77,7 +77,7 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				list <- body
 			}()
 			until(func() bool {
-				for _, f := range s.allFaces() {
+				for _, f := range s.allToolsets() {
 					if f.running.Load() == 2 {
 						return true
 					}
@@ -97,8 +97,8 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 	}
 }
 
-// TestFaceInUse: a face stays for as long as somebody looks at it, in whatever moment of a reload that is.
-func TestFaceInUse(t *testing.T) {
+// TestToolsetInUse: a toolset stays for as long as somebody looks at it, in whatever moment of a reload that is.
+func TestToolsetInUse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	r := steps.Rights{Tier: steps.TierRead}
@@ -111,35 +111,35 @@ func TestFaceInUse(t *testing.T) {
 		s.now.Store(next)
 		return old
 	}
-	f := s.face(r, SurfaceFlat)
+	f := s.toolset(r, SurfaceFlat)
 	old := swap()
-	if s.face(r, SurfaceFlat) != f { // somebody looks at it after the swap
+	if s.toolset(r, SurfaceFlat) != f { // somebody looks at it after the swap
 		t.Fatal("it is gone already")
 	}
-	s.dropFaces(old)
-	if s.face(r, SurfaceFlat) != f {
+	s.dropToolsets(old)
+	if s.toolset(r, SurfaceFlat) != f {
 		t.Error("it is gone although it was looked at")
 	}
 	f.running.Add(1) // a call that lasts for several reloads
 	for range 3 {
-		s.dropFaces(swap())
+		s.dropToolsets(swap())
 	}
-	if len(s.allFaces()) != 1 {
+	if len(s.allToolsets()) != 1 {
 		t.Error("it is gone although a call of it runs")
 	}
 	f.running.Add(-1)
-	s.dropFaces(swap())
-	if len(s.allFaces()) != 0 {
+	s.dropToolsets(swap())
+	if len(s.allToolsets()) != 0 {
 		t.Error("it stays although nobody looks at it")
 	}
 }
 
-// TestFacesAtReloads: clients come all the time with the same rights, and find the same face after each reload.
-func TestFacesAtReloads(t *testing.T) {
+// TestToolsetsAtReloads: clients come all the time with the same rights, and find the same toolset after each reload.
+func TestToolsetsAtReloads(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	r := steps.Rights{Tier: steps.TierRead}
-	f := s.face(r, SurfaceFlat)
+	f := s.toolset(r, SurfaceFlat)
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	for range 4 {
@@ -150,8 +150,8 @@ func TestFacesAtReloads(t *testing.T) {
 					return
 				default:
 				}
-				if s.face(r, SurfaceFlat) != f {
-					t.Error("another face")
+				if s.toolset(r, SurfaceFlat) != f {
+					t.Error("another toolset")
 					return
 				}
 			}
@@ -162,7 +162,7 @@ func TestFacesAtReloads(t *testing.T) {
 		if _, err := s.Reload(&o, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.face(r, SurfaceFlat)
+		s.toolset(r, SurfaceFlat)
 	}
 	close(done)
 	all.Wait()

@@ -17,9 +17,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// face is what callers of the same rights see on one surface: the tools, of the functions that they may use. All their
+// toolset is what callers of the same rights see on one surface: the tools, of the functions that they may use. All their
 // sessions share it.
-type face struct {
+type toolset struct {
 	server  *Server
 	rights  steps.Rights
 	surface Surface
@@ -52,15 +52,15 @@ type tool struct {
 	dispatcher *groups.Dispatcher // nil: it is none
 }
 
-func (s *Server) newFace(r steps.Rights, surface Surface) *face {
-	f := &face{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
+func (s *Server) newToolset(r steps.Rights, surface Surface) *toolset {
+	f := &toolset{server: s, rights: r, surface: surface, listed: map[string][]byte{}, present: map[string]bool{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	f.shared = f.open(nil)
 	return f
 }
 
 // newSDK makes the protocol's server for clients with or without sessions.
-func (f *face) newSDK(sessions bool) *sdk.Server {
+func (f *toolset) newSDK(sessions bool) *sdk.Server {
 	o := f.server.o()
 	options := &sdk.ServerOptions{
 		Instructions: instructions,
@@ -88,7 +88,7 @@ func (f *face) newSDK(sessions bool) *sdk.Server {
 const pageSize = 100_000
 
 // attend has what is listed wait for sources that are starting.
-func (f *face) attend(sessions bool) sdk.Middleware {
+func (f *toolset) attend(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			f.running.Add(1)
@@ -99,7 +99,9 @@ func (f *face) attend(sessions bool) sdk.Middleware {
 			case "tools/list":
 				f.settle(ctx)
 			case "tools/call":
-				f.settleFor(ctx, req)
+				if f.surface != SurfaceChain {
+					f.settleFor(ctx, req)
+				}
 			case "logging/setLevel":
 				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && r.Session != nil {
 					sessionOf(r).setLevel(params.Level)
@@ -141,7 +143,7 @@ func unheard(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 const listWait = 5 * time.Second
 
 // settle waits for sources that are starting where that changes the list of tools, and brings the list up to date.
-func (f *face) settle(ctx context.Context) {
+func (f *toolset) settle(ctx context.Context) {
 	if f.surface != SurfaceChain {
 		ctx, cancel := context.WithTimeout(ctx, listWait)
 		defer cancel()
@@ -151,9 +153,9 @@ func (f *face) settle(ctx context.Context) {
 }
 
 // settleFor does so for the call of a tool that is not listed yet.
-func (f *face) settleFor(ctx context.Context, req sdk.Request) {
+func (f *toolset) settleFor(ctx context.Context, req sdk.Request) {
 	params, ok := req.GetParams().(*sdk.CallToolParamsRaw)
-	if !ok || f.surface == SurfaceChain || f.shows(params.Name) {
+	if !ok || f.shows(params.Name) {
 		return
 	}
 	steps.Await(ctx, f.view(), func(*steps.Registry) bool {
@@ -163,21 +165,21 @@ func (f *face) settleFor(ctx context.Context, req sdk.Request) {
 	f.refresh()
 }
 
-func (f *face) shows(name string) bool {
+func (f *toolset) shows(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.present[name]
 }
 
 // have takes note of whether the protocol's servers have a tool.
-func (f *face) have(name string, present bool) {
+func (f *toolset) have(name string, present bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.present[name] = present
 }
 
 // refresh brings the tools up to date with the functions. Clients with sessions are told where the list has changed.
-func (f *face) refresh() {
+func (f *toolset) refresh() {
 	f.refreshing.Lock()
 	defer f.refreshing.Unlock()
 	view := f.view()
@@ -218,7 +220,7 @@ func (f *face) refresh() {
 }
 
 // add shows one tool. The protocol's library panics where a schema is not to its liking.
-func (f *face) add(t *sdk.Tool) (err error) {
+func (f *toolset) add(t *sdk.Tool) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%v", v)

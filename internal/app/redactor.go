@@ -22,8 +22,8 @@ type Redactor struct {
 // Text is a text without the secrets.
 func (r *Redactor) Text(text string) string { return r.scrubber.Load().Text(text) }
 
-// Fault is a fault without the secrets.
-func (r *Redactor) Fault(f *fault.Error) *fault.Error { return steps.ScrubFault(r.scrubber.Load(), f) }
+// redacted is a fault without the secrets.
+func (r *Redactor) redacted(f *fault.Error) *fault.Error { return steps.ScrubFault(r.scrubber.Load(), f) }
 
 // Learn adds secrets.
 func (r *Redactor) Learn(secrets []string) {

@@ -300,7 +300,7 @@ func located(f *fault.Error) string {
 }
 
 // warnRedacted shows a warning without secrets.
-func (p *process) warnRedacted(f *fault.Error) { p.Reporter.Warn(p.Redactor.Fault(f)) }
+func (p *process) warnRedacted(f *fault.Error) { p.Reporter.Warn(p.Redactor.redacted(f)) }
 
 // noteDocument shows what a document lacks: who lists the functions wants to know it, who calls one does not. That it can no
 // longer be fetched concerns both.

@@ -247,7 +247,7 @@ func (l *links) do(ctx context.Context, u Upstream, method string, params json.R
 func (l *links) ofUpstream(ctx context.Context, u Upstream, method string, params json.RawMessage) (json.RawMessage, error) {
 	result, err := l.request(ctx, u, method, params)
 	if err != nil {
-		return nil, l.failed(ctx, u, method, err)
+		return nil, l.failed(ctx, u, err)
 	}
 	return result, nil
 }
@@ -263,7 +263,7 @@ func (l *links) request(ctx context.Context, u Upstream, method string, params j
 
 // failed is the error of a request of an upstream as the client whose request ctx is of is told it. What the upstream itself has
 // answered stays.
-func (l *links) failed(ctx context.Context, u Upstream, method string, err error) *jsonrpc.Error {
+func (l *links) failed(ctx context.Context, u Upstream, err error) *jsonrpc.Error {
 	if f, ok := fault.As(err); ok && f != nil {
 		err = steps.WithoutCause(ctx, u.Name(), f)
 	}

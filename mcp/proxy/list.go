@@ -223,7 +223,7 @@ func (l *links) read(ctx context.Context, method string, given json.RawMessage) 
 		}
 	}
 	if failed > 0 && failed == len(upstreams) {
-		return nil, nil, l.failed(ctx, upstreams[0], method, errs[0])
+		return nil, nil, l.failed(ctx, upstreams[0], errs[0])
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

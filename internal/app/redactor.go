@@ -23,7 +23,9 @@ type Redactor struct {
 func (r *Redactor) Text(text string) string { return r.scrubber.Load().Text(text) }
 
 // redacted is a fault without the secrets.
-func (r *Redactor) redacted(f *fault.Error) *fault.Error { return steps.ScrubFault(r.scrubber.Load(), f) }
+func (r *Redactor) redacted(f *fault.Error) *fault.Error {
+	return steps.ScrubFault(r.scrubber.Load(), f)
+}
 
 // Learn adds secrets.
 func (r *Redactor) Learn(secrets []string) {

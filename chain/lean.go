@@ -9,8 +9,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// DefaultLeanAbove is the size, in tokens, above which a write's result is answered in its lean form.
-const DefaultLeanAbove = 100
+// defaultLeanAbove is the size, in tokens, above which a write's result is answered in its lean form.
+const defaultLeanAbove = 100
 
 const (
 	maxLeanTokens = 90  // of a lean form, as of a probe without its preview: what the least budget has room for

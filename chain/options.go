@@ -13,16 +13,16 @@ import (
 // Defaults of the limits, all of them ceilings of the server that a chain's own budget may lower.
 const (
 	DefaultMaxSteps        = 1000
-	DefaultMaxCalls        = 200_000
-	DefaultMaxDuration     = 5 * time.Minute
+	defaultMaxCalls        = 200_000
+	defaultMaxDuration     = 5 * time.Minute
 	noMaxDuration          = 365 * 24 * time.Hour
-	DefaultMaxConcurrency  = 16
-	DefaultMaxElements     = 100_000
-	DefaultMaxResultBytes  = 64 << 20
+	defaultMaxConcurrency  = 16
+	defaultMaxElements     = 100_000
+	defaultMaxResultBytes  = 64 << 20
 	DefaultMaxChainBytes   = 256 << 20
-	DefaultMaxRunningBytes = 1 << 30
+	defaultMaxRunningBytes = 1 << 30
 	DefaultMaxRequestBytes = 4 << 20
-	DefaultStepTimeout     = 30 * time.Second
+	defaultStepTimeout     = 30 * time.Second
 )
 
 const (
@@ -50,23 +50,23 @@ type Options struct {
 	// ProbeAbove turns a result of more tokens into a probe even where it fits; 0: off.
 	ProbeAbove int
 
-	MaxSteps        int           // steps of a chain, inline chains included
-	MaxCalls        int           // calls of functions by one chain, repetitions included
-	MaxDuration     time.Duration // of one chain; -1: no bound
-	MaxConcurrency  int           // calls that one step, or one wave of steps, has under way at once
-	MaxElements     int           // of a forEach
-	MaxResultBytes  int64         // of one step's result
-	MaxChainBytes   int64         // of all results that a chain keeps
-	MaxRunningBytes int64         // of what all running chains of all callers hold; 0: DefaultMaxRunningBytes, or four times MaxChainBytes where that is more. At least twice MaxChainBytes
-	MaxRequestBytes int64         // of a request
-	StepTimeout     time.Duration // of one call, where the step has no timeoutMs
+	MaxSteps        int           // steps of a chain, inline chains included; 0: 1,000
+	MaxCalls        int           // calls of functions by one chain, repetitions included; 0: 200,000
+	MaxDuration     time.Duration // of one chain; 0: 5 minutes, -1: no bound
+	MaxConcurrency  int           // calls that one step, or one wave of steps, has under way at once; 0: 16
+	MaxElements     int           // of a forEach; 0: 100,000
+	MaxResultBytes  int64         // of one step's result; 0: 64 MiB
+	MaxChainBytes   int64         // of all results that a chain keeps; 0: 256 MiB
+	MaxRunningBytes int64         // of what all running chains of all callers hold; 0: 1 GiB, or four times MaxChainBytes where that is more. At least twice MaxChainBytes
+	MaxRequestBytes int64         // of a request; 0: 4 MiB
+	StepTimeout     time.Duration // of one call, where the step has no timeoutMs; 0: 30 s
 
 	// Admission divides MaxRunningBytes and the processors among callers. Engines with the same Admission share them; nil: the
 	// engine has its own.
 	Admission Admission
 
 	// LeanAbove is the size in tokens above which the result of a function that is declared as writing is answered in its
-	// lean form: what became of it, and a token for the rest. 0: DefaultLeanAbove; -1: never. Without Results it is never.
+	// lean form: what became of it, and a token for the rest. 0: 100; -1: never. Without Results it is never.
 	LeanAbove int
 
 	// Rung places functions on a ladder from cheap, 0, to costly; below 0: the function is on none. Steps of different rungs
@@ -180,7 +180,7 @@ func (o *Options) setDefaults() error {
 	case o.LeanAbove < -1:
 		return fault.New(fault.BadRequest, "LeanAbove is %d: it is a number of tokens, and -1 means never", o.LeanAbove)
 	case o.LeanAbove == 0:
-		o.LeanAbove = DefaultLeanAbove
+		o.LeanAbove = defaultLeanAbove
 	}
 	for _, limit := range []struct {
 		name  string
@@ -188,9 +188,9 @@ func (o *Options) setDefaults() error {
 		is    int
 	}{
 		{"MaxSteps", &o.MaxSteps, DefaultMaxSteps},
-		{"MaxCalls", &o.MaxCalls, DefaultMaxCalls},
-		{"MaxConcurrency", &o.MaxConcurrency, DefaultMaxConcurrency},
-		{"MaxElements", &o.MaxElements, DefaultMaxElements},
+		{"MaxCalls", &o.MaxCalls, defaultMaxCalls},
+		{"MaxConcurrency", &o.MaxConcurrency, defaultMaxConcurrency},
+		{"MaxElements", &o.MaxElements, defaultMaxElements},
 		{"ProbeAbove", &o.ProbeAbove, 0},
 	} {
 		if err := setDefault(limit.name, limit.value, limit.is); err != nil {
@@ -202,7 +202,7 @@ func (o *Options) setDefaults() error {
 		value *int64
 		is    int64
 	}{
-		{"MaxResultBytes", &o.MaxResultBytes, DefaultMaxResultBytes},
+		{"MaxResultBytes", &o.MaxResultBytes, defaultMaxResultBytes},
 		{"MaxChainBytes", &o.MaxChainBytes, DefaultMaxChainBytes},
 		{"MaxRequestBytes", &o.MaxRequestBytes, DefaultMaxRequestBytes},
 	} {
@@ -216,15 +216,15 @@ func (o *Options) setDefaults() error {
 	if o.MaxDuration == -1 {
 		o.MaxDuration = noMaxDuration
 	}
-	if err := setDefault("MaxDuration", &o.MaxDuration, DefaultMaxDuration); err != nil {
+	if err := setDefault("MaxDuration", &o.MaxDuration, defaultMaxDuration); err != nil {
 		return err
 	}
-	return setDefault("StepTimeout", &o.StepTimeout, DefaultStepTimeout)
+	return setDefault("StepTimeout", &o.StepTimeout, defaultStepTimeout)
 }
 
 // share settles what callers share.
 func (o *Options) share() error {
-	if err := setDefault("MaxRunningBytes", &o.MaxRunningBytes, max(DefaultMaxRunningBytes, 4*o.MaxChainBytes)); err != nil {
+	if err := setDefault("MaxRunningBytes", &o.MaxRunningBytes, max(defaultMaxRunningBytes, 4*o.MaxChainBytes)); err != nil {
 		return err
 	}
 	if o.MaxRunningBytes/2 < o.MaxChainBytes {

@@ -19,8 +19,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// MaxErrorBody bounds the body that an error carries, in bytes.
-const MaxErrorBody = 16 << 10
+// maxErrorBody bounds the body that an error carries, in bytes.
+const maxErrorBody = 16 << 10
 
 // Read reads a body of at most so many bytes, after decompression; -1: no bound. whole is false, and data nil, where it is
 // longer. The error is the body's.
@@ -84,8 +84,8 @@ func Refusal(request *http.Request, response *http.Response, typed bool) *fault.
 		f.Outcome = fault.SentUnknown
 	}
 	// A body that breaks off does not hide the status; one byte more shows that the body goes on.
-	data, _ := io.ReadAll(io.LimitReader(response.Body, MaxErrorBody+1))
-	if value, promised := Value(response.Header, data, typed); promised && len(data) <= MaxErrorBody {
+	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody+1))
+	if value, promised := Value(response.Header, data, typed); promised && len(data) <= maxErrorBody {
 		f.Body = value
 	} else {
 		f.Body = Excerpt(response.Header, data)
@@ -98,9 +98,9 @@ func StatusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
-// Excerpt is the start of a body as a JSON string, at most MaxErrorBody bytes of it; nil where it is no text.
+// Excerpt is the start of a body as a JSON string, at most maxErrorBody bytes of it; nil where it is no text.
 func Excerpt(header http.Header, data []byte) []byte {
-	end := min(len(data), MaxErrorBody)
+	end := min(len(data), maxErrorBody)
 	for i := 1; i < utf8.UTFMax && end < len(data) && !utf8.RuneStart(data[end]); i++ {
 		end-- // no character is cut in two
 	}

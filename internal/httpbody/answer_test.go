@@ -68,7 +68,7 @@ func TestValue(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("é", MaxErrorBody)
+	long := strings.Repeat("é", maxErrorBody)
 	for _, c := range []struct {
 		method, contentType, body string
 		status                    int
@@ -80,8 +80,8 @@ func TestRefusal(t *testing.T) {
 		{"DELETE", "", "", 504, "answered 504 Gateway Timeout", `null`, fault.SentUnknown},
 		{"GET", "", "", 504, "answered 504 Gateway Timeout", `null`, ""},
 		{"POST", "application/json", `{`, 599, "answered 599", `"{"`, fault.SentUnknown},
-		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(MaxErrorBody-1)/2*2] + `…"`, fault.SentUnknown},
-		{"POST", "image/png", strings.Repeat("\x00", MaxErrorBody+1), 500, "answered 500 Internal Server Error", ``, fault.SentUnknown},
+		{"POST", "text/plain", "x" + long, 500, "answered 500 Internal Server Error", `"x` + long[:(maxErrorBody-1)/2*2] + `…"`, fault.SentUnknown},
+		{"POST", "image/png", strings.Repeat("\x00", maxErrorBody+1), 500, "answered 500 Internal Server Error", ``, fault.SentUnknown},
 		{"POST", "", "", 302, "answered 302 Found", `null`, fault.SentUnknown},
 		{"POST", "", "", 409, "answered 409 Conflict", `null`, ""},
 	} {

@@ -105,9 +105,9 @@ func (c *Client) Close() error {
 
 type idempotentKey struct{}
 
-// WithIdempotent marks requests made with the context as safe to repeat, whatever their method says: those of a function
+// withIdempotent marks requests made with the context as safe to repeat, whatever their method says: those of a function
 // that reads or was declared idempotent.
-func WithIdempotent(ctx context.Context) context.Context {
+func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 

@@ -47,7 +47,7 @@ func TestIdempotentByContext(t *testing.T) {
 			t.Errorf("a POST was sent %d times, %v", len(bodies), err)
 		}
 		bodies = nil
-		response, err = c.Do(newTestRequest(WithIdempotent(t.Context()), http.MethodPost, "https://a.example", "body"))
+		response, err = c.Do(newTestRequest(withIdempotent(t.Context()), http.MethodPost, "https://a.example", "body"))
 		if err != nil || response.StatusCode != 503 || strings.Join(bodies, " ") != "body body body body" {
 			t.Errorf("sent %q, %v", bodies, err)
 		}

@@ -27,7 +27,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	ctx, cancel := s.limited(ctx, e.timeout)
 	defer cancel()
 	if e.idempotent || steps.EffectOf(ctx, e.spec.Effect) == steps.Read {
-		ctx = WithIdempotent(ctx)
+		ctx = withIdempotent(ctx)
 	}
 	request, hidden, err := e.request(ctx, args)
 	if err != nil {

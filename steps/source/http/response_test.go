@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
 func TestBodies(t *testing.T) {
@@ -127,7 +126,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestStatusIsFailure(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("é", httpbody.MaxErrorBody)
+	long := strings.Repeat("é", 16<<10)
 	s, server := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/json":
@@ -150,7 +149,7 @@ func TestStatusIsFailure(t *testing.T) {
 		body   string
 	}{
 		{"/json", 422, `{"error":"no","n":1.10}`},
-		{"/long", 500, `"x` + long[:(httpbody.MaxErrorBody-1)/2*2] + `…"`},
+		{"/long", 500, `"x` + long[:(16<<10-1)/2*2] + `…"`},
 		{"/none", 404, `null`},
 		{"/cut", 400, `"half"`},
 	}

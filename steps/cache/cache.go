@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -76,24 +75,6 @@ func New(o *Options) *Cache {
 	// The only error is a size below 1, which withDefaults does not leave.
 	c.kept, _ = simplelru.NewLRU(c.options.MaxEntries, c.evicted)
 	return c
-}
-
-// Check tells whether a function may be given a time to live: bad_request where that is below zero, or above zero for a
-// function that writes or destroys, or whose name has no source. It is for what a configuration says of one function by
-// its name; a pattern that fits functions of both kinds caches those that read.
-func Check(spec *steps.Spec, ttl time.Duration) *fault.Error {
-	switch {
-	case ttl < 0:
-		return fault.New(fault.BadRequest, "%s: cacheTtl is %v, it must not be below zero (0 turns the cache off)", spec.Name, ttl)
-	case ttl == 0:
-		return nil
-	case spec.Effect != steps.Read:
-		return fault.New(fault.BadRequest, "%s has the effect %s, only functions that read can be cached: take its cacheTtl away, or declare its effect as read if it changes nothing",
-			spec.Name, spec.Effect)
-	case spec.Source() == "":
-		return fault.New(fault.BadRequest, "%s cannot be cached, as its name has no source whose writes could invalidate it: name it source.tool, or take its cacheTtl away", spec.Name)
-	}
-	return nil
 }
 
 // Wrap returns a clone of the registry whose calls go through the cache. It may be called for every new registry of the

@@ -337,24 +337,3 @@ func TestKeptAnswerIsOnesOwn(t *testing.T) {
 		t.Errorf("%s with room for %d more, %v", hit, cap(hit)-len(hit), err)
 	}
 }
-
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		spec steps.Spec
-		ttl  time.Duration
-		want fault.Code
-	}{
-		{steps.Spec{Name: "s.get", Effect: steps.Read}, minute, ""},
-		{steps.Spec{Name: "s.set"}, 0, ""},
-		{steps.Spec{Name: "s.set"}, minute, fault.BadRequest},
-		{steps.Spec{Name: "s.set", Effect: steps.Destroy}, minute, fault.BadRequest},
-		{steps.Spec{Name: "get", Effect: steps.Read}, minute, fault.BadRequest},
-		{steps.Spec{Name: "s.get", Effect: steps.Read}, -1, fault.BadRequest},
-	} {
-		f := Check(&test.spec, test.ttl)
-		if f == nil != (test.want == "") || f != nil && (f.Code != test.want || !strings.Contains(f.Message, test.spec.Name)) {
-			t.Errorf("%s %s for %v: %v", test.spec.Effect, test.spec.Name, test.ttl, f)
-		}
-	}
-}

@@ -32,14 +32,18 @@ func WithoutCause(ctx context.Context, source string, f *fault.Error) *fault.Err
 	if !ok || f == nil || !isCause(ctx, f) {
 		return f
 	}
+	if f.Code == fault.Timeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return unavailable(source, f, "") // the call's own time is over: no operator has to know
+	}
 	log(ctx, source, f)
-	return unavailable(source, f)
+	return unavailable(source, f, "; "+inLog)
 }
 
 // inLog is where the cause is.
 const inLog = "the operator's log has the cause"
 
-func unavailable(source string, f *fault.Error) *fault.Error {
+// unavailable is what is told in the place of f; where says where its cause is.
+func unavailable(source string, f *fault.Error, where string) *fault.Error {
 	what := "is unavailable"
 	if f.Code == fault.Timeout {
 		what = "did not answer in time"
@@ -47,7 +51,7 @@ func unavailable(source string, f *fault.Error) *fault.Error {
 	if f.Outcome == fault.SentUnknown { // errors without an outcome of their own, as MCP requests have, must say it
 		what += ", and it is not known whether the call was carried out"
 	}
-	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + source + " " + what + "; " + inLog}
+	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + source + " " + what + where}
 }
 
 // isCause reports whether an error tells of a source or of the way to it, and not of the call that the source worked on.
@@ -104,7 +108,7 @@ func asTold(ctx context.Context, f *fault.Error) *fault.Error {
 // without is what is known of a source, without the cause.
 func (s SourceInfo) without() SourceInfo {
 	if s.Error != nil {
-		s.Error = unavailable(s.Name, s.Error)
+		s.Error = unavailable(s.Name, s.Error, "; "+inLog)
 	}
 	return s
 }

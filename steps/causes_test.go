@@ -173,4 +173,10 @@ func TestWithoutCauseOfTime(t *testing.T) {
 		}
 		logged = 0
 	}
+	over, cancel := context.WithTimeout(discreet, 0)
+	defer cancel()
+	got := steps.WithoutCause(over, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
+	if holds(got, "secret") || holds(got, "log") || !holds(got, "the source away did not answer in time") || logged > 0 {
+		t.Errorf("the call's own time: %v, logged %d", got, logged)
+	}
 }

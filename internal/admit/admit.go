@@ -82,7 +82,7 @@ func Many(ctx context.Context) bool {
 type Slot struct{ release func() }
 
 // Acquire waits for a slot unless it holds one. Work calls it once it turns out to be heavy, and may call it again, to see
-// whether the context has ended: that is its error.
+// whether the context has ended: that is its error, and then the slot is given back.
 func (s *Slot) Acquire(ctx context.Context) error {
 	if r := requestOf(ctx); s.release == nil && r.Slots != nil {
 		release, err := r.Slots.Acquire(ctx, r.Caller)
@@ -91,7 +91,11 @@ func (s *Slot) Acquire(ctx context.Context) error {
 		}
 		s.release = release
 	}
-	return ctx.Err()
+	err := ctx.Err()
+	if err != nil {
+		s.Release() // the context may have ended as it was admitted, and whoever sees an error need not release
+	}
+	return err
 }
 
 // Release gives back the slot, if there is one.

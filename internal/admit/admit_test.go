@@ -166,3 +166,33 @@ func acquire(t *testing.T, l *admit.Limiter, caller string) (release func()) {
 	}
 	return release
 }
+
+// ending admits, and ends the context that it was asked in.
+type ending struct {
+	*admit.Limiter
+	end context.CancelFunc
+}
+
+func (e ending) Acquire(ctx context.Context, caller string) (release func(), err error) {
+	release, err = e.Limiter.Acquire(ctx, caller)
+	e.end()
+	return release, err
+}
+
+// TestSlotOfEndedContext: whoever is told that the context has ended has no slot, also if it ended as the slot was given.
+func TestSlotOfEndedContext(t *testing.T) {
+	t.Parallel()
+	l := admit.New(1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var slot admit.Slot
+	if err := slot.Acquire(admit.With(ctx, &admit.Request{Caller: "a", Slots: ending{l, cancel}})); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	soon, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	release, err := l.Acquire(soon, "a")
+	if err != nil {
+		t.Fatal("the slot is lost")
+	}
+	release()
+}

@@ -111,9 +111,13 @@ func (p *process) open(before *App) (*App, error) {
 
 // load reads the configuration. If it is served its files are looked at before they are read: so no change is missed.
 func (a *App) load() (*config.File, []*fault.Error) {
-	if path, f := config.Find(a.process.Config); f == nil && a.process.serve {
+	if a.process.serve {
+		path, f := config.Find(a.process.Config)
 		a.files = fileState{}
 		a.files.add("", path)
+		if f != nil { // of which one is to go
+			a.files.add("", config.Beside(path))
+		}
 	}
 	cfg, faults := config.Load(a.process.Config)
 	a.config = cfg

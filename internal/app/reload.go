@@ -22,7 +22,7 @@ type reloader struct {
 	app     *App              // that is served
 	began   map[string]string // the settings that the server was started with
 	unwarn  func()            // ends the looking for settings that fit nothing
-	refused *refusal          // the last configuration, if it could not be served
+	refused *fileState        // the files of the last configuration, if it could not be served
 	seen    fileState         // what was loaded last, or refused
 	last    fileState         // what was seen at the last look
 
@@ -30,12 +30,6 @@ type reloader struct {
 	running  sync.WaitGroup
 	retiring sync.WaitGroup // apps that are not served any more
 	done     chan struct{}  // closed when nothing is served any more
-}
-
-// refusal is a configuration that could not be served.
-type refusal struct {
-	files  fileState
-	faults int
 }
 
 // reloading loads the configuration again when there is a reason to, from now on and until stop.
@@ -124,7 +118,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 			r.refuse(err, path, files)
 			return
 		}
-		if r.known(path, asked) {
+		if !asked && r.known(path) { // who asks may have mended what no file here says: a folder, a key, a server
 			return
 		}
 	}
@@ -144,16 +138,13 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 }
 
 // known reports whether the files are what is served, or was refused, and tells so if that is news.
-func (r *reloader) known(path string, asked bool) bool {
-	if r.refused != nil && r.refused.files.equal(r.refused.files.again()) {
-		if asked {
-			r.say("%s has not changed since it was refused for %s: what was served before goes on", path, plural(r.refused.faults, "fault"))
-		}
+func (r *reloader) known(path string) bool {
+	if r.refused != nil && r.refused.equal(r.refused.again()) {
 		r.seen = r.seen.look()
 		return true
 	}
 	now := r.app.files.again()
-	if asked || !now.equal(r.app.files) {
+	if !now.equal(r.app.files) {
 		return false
 	}
 	r.seen = now
@@ -192,7 +183,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 // refuse tells what is wrong with a configuration, and remembers it: it is told once. files are what it was read from.
 func (r *reloader) refuse(err error, path string, files fileState) {
 	r.telemetry.Reloaded(err)
-	r.refused, r.seen = &refusal{files, 1}, files
+	r.refused, r.seen = &files, files
 	log := r.log
 	var wrong *config.Error
 	if !errors.As(err, &wrong) {
@@ -201,7 +192,6 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 		r.say("%s is refused, and what was served before goes on: %s", path, why)
 		return
 	}
-	r.refused.faults = len(wrong.Faults)
 	if r.o.JSON {
 		log.Error("configuration refused", "file", wrong.File, "faults", faultLines(wrong.Faults))
 		return
@@ -221,11 +211,4 @@ func faultLines(faults []*fault.Error) []string {
 		}
 	}
 	return lines
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -192,7 +192,7 @@ func TestReload(t *testing.T) {
 	p.finish(t)
 }
 
-// TestReloadRefused: a configuration with faults is told of once, starts nothing, and what was served goes on.
+// TestReloadRefused: a configuration with faults is told of once, and again to who asks; it starts nothing, and what was served goes on.
 func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -214,12 +214,12 @@ func TestReloadRefused(t *testing.T) {
 	if m, _ := p.answer(t, `"old"`); m.Get("result.content.0.text").Str != "1" {
 		t.Errorf("what was served does not go on: %s", m.Raw)
 	}
-	hangUp(t, p.cmd)
-	says(t, p.stderr, "has not changed since it was refused", 1)
 	time.Sleep(3 * time.Second) // for what must not come
 	if n := strings.Count(p.stderr.String(), "unknown_field"); n != 1 {
 		t.Errorf("it is told %d times: %s", n, p.stderr)
 	}
+	hangUp(t, p.cmd) // who asks is told again
+	says(t, p.stderr, wasRefused, 2)
 	for i, lacks := range []struct {
 		do  func()
 		say string

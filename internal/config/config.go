@@ -224,6 +224,9 @@ func Find(named string) (string, *fault.Error) {
 	return "", nil
 }
 
+// Beside is the other configuration that Find found in the folder of the one it gives.
+func Beside(path string) string { return filepath.Join(filepath.Dir(path), "onecall.json") }
+
 func readFile(path string) ([]byte, *fault.Error) {
 	text, err := textfile.Read(path, MaxBytes)
 	switch {

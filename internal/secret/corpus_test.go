@@ -14,7 +14,8 @@ import (
 
 // configured are secrets of the kinds that configurations hold.
 var configured = []string{"Bearer ghp-0aB1cD2eF3gH4iJ5kL6mN7oP8qR9", "sk-live/51+Hb=", "Basic YWxpY2U6b3Blbi1zZXNhbWU=", "correct horse battery", "hunter2", "483920",
-	"-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----", `a"b\c<é>`}
+	"-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----", `a"b\c<é>`,
+	"a=1; session=XYZsecret9", "ApiKey: QWERTY12345"}
 
 // corpus gives results in the shapes that real services have.
 func corpus(t *testing.T) map[string][]byte {

@@ -26,7 +26,7 @@ func Parts(secret string) []string {
 		all = append(all, trimmed)
 	}
 	scheme, credentials, found := strings.Cut(trimmed, " ")
-	if !found || strings.ContainsAny(scheme, "=:;,") {
+	if !found {
 		return all
 	}
 	credentials = strings.TrimSpace(credentials)

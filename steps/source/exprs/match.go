@@ -33,15 +33,22 @@ type search struct {
 
 // newSearch refuses a pattern that is no RE2 or too large for the text.
 func newSearch(ctx context.Context, pattern, text string) (*search, error) {
+	s := &search{ctx: ctx, next: piece}
+	if admit.Many(ctx) { // before the pattern is compiled, which may take as long as a search
+		if err := s.heavy(); err != nil {
+			return nil, err
+		}
+	}
 	p, f := refs.CompilePattern(pattern)
 	if f != nil {
+		s.end()
 		f.At = "/pattern"
 		return nil, f
 	}
 	if p.Size()*(len(text)+1) > maxWork {
+		s.end()
 		return nil, fault.New(fault.LimitExceeded, "the pattern is too large for a text of %d bytes: use fewer repetitions or a shorter text", len(text))
 	}
-	s := &search{ctx: ctx, next: piece}
 	for _, name := range p.SubexpNames() {
 		if name != "" {
 			s.names = append(s.names, name)
@@ -49,9 +56,6 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 	}
 	slices.Sort(s.names)
 	s.Search = refs.Search{Pattern: p, Text: text, Heavy: s.heavy}
-	if admit.Many(ctx) {
-		return s, s.heavy()
-	}
 	return s, nil
 }
 

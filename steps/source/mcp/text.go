@@ -65,7 +65,7 @@ func (s *scrubber) Text(text string) string {
 
 // JSON takes the secrets out of a JSON value.
 func (s *scrubber) JSON(value []byte) []byte {
-	if s.url != "" {
+	if s.url != "" && bytes.Contains(value, []byte(s.url)) {
 		value = bytes.ReplaceAll(value, []byte(s.url), []byte(s.where))
 	}
 	return s.Scrubber.JSON(value)

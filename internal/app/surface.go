@@ -12,7 +12,7 @@ import (
 )
 
 // surface reads what the configuration says of dispatchers, hoisted names and callers, and gives all that is wrong with it. before
-// is as in openAfter.
+// is the app that it replaces; nil: there is none.
 func (a *App) surface(c *config.File, before *App) (faults []*fault.Error) {
 	cfg := &groups.Config{Autodispatch: config.Or(c.Autodispatch, false), Hide: config.Or(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
 	for _, group := range c.Groups {
@@ -93,7 +93,7 @@ func perCaller(c *config.Config) transport.Limits {
 	}
 }
 
-// tokenTable is the table of tokens as package rights takes it. Its words are checked when it is read.
+// tokenTable is the table of tokens as package auth takes it. Its words are checked when it is read.
 func tokenTable(c *config.Access) []auth.Token {
 	var list []auth.Token
 	for i := range c.Tokens {

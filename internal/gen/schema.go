@@ -154,6 +154,8 @@ func bound(s *jsonschema.Schema, f *field) {
 		switch {
 		case rule == "min" && isText:
 			s.MinLength = &n
+		case rule == "required" && isText:
+			s.MinLength = new(1)
 		case rule == "max" && isText:
 			s.MaxLength = &n
 		case rule == "min":
@@ -167,6 +169,14 @@ func bound(s *jsonschema.Schema, f *field) {
 		case rule == "unreserved":
 			s.Not = &jsonschema.Schema{Enum: anyOf(strings.Fields(param))}
 		}
+	}
+	// A least that has a fault of its own, and so is not in the tag validate.
+	switch n, err := strconv.Atoi(f.tag.Get("least")); {
+	case err != nil:
+	case isText || f.tag.Get("kind") == "expression":
+		s.MinLength = &n
+	default:
+		s.Minimum = new(float64(n))
 	}
 }
 

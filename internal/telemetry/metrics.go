@@ -85,7 +85,7 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.calls = m.counters("calls_total", "Calls that reached a function, by its source, its name and the code that they ended with.", "source", "function", "code")
 	m.callDuration = m.histograms("call_duration_seconds", "How long calls of functions took, by source.", callBuckets, "source")
 	m.callsRunning = m.gauges("calls_running", "Calls of functions under way, by source; those that were abandoned and go on included.", "source")
-	m.refusals = m.counters("refused_total", "Requests that a door did not let in, by reason.", "reason")
+	m.refusals = m.counters("refused_total", "Requests that were refused before they were looked at, by reason.", "reason")
 	m.reloads = m.counters("config_reloads_total", "Attempts to load the configuration, the first included, by what came of them.", "result")
 	m.reloadGood = m.gauge("config_last_reload_successful", "Whether the last attempt to load the configuration succeeded.")
 	m.reloadTime = m.gauge("config_last_reload_success_timestamp_seconds", "When the configuration that is served was loaded.")
@@ -278,7 +278,7 @@ const (
 )
 
 // Handler answers with the metrics, in the format that the reader asks for (Prometheus text, OpenMetrics). Who may read them
-// is for the door to say: they name functions and sources that callers may not know.
+// is for the listener to say: they name functions and sources that callers may not know.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.metrics.registry, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError,

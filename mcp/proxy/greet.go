@@ -108,7 +108,7 @@ func (p *passing) greet(ctx context.Context, req sdk.Request, next sdk.MethodHan
 	return result, nil
 }
 
-// joined are a face's own capabilities and those of its upstreams. One that is unknown may have all there is: empty lists are
+// joined are a toolset's own capabilities and those of its upstreams. One that is unknown may have all there is: empty lists are
 // none that a client minds.
 func (l *links) joined(own *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 	all := sdk.ServerCapabilities{}

@@ -15,7 +15,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// listener is a stream by which a client of MCP 2026-07-28 is told of changes (subscriptions/listen). What the face itself
+// listener is a stream by which a client of MCP 2026-07-28 is told of changes (subscriptions/listen). What the server itself
 // tells of, its tools, is the SDK's part of it.
 type listener struct {
 	links   *links

@@ -31,7 +31,7 @@ type identity struct {
 	admitted bool        // its calls may begin although the server closes: it is waited for
 	place    *place      // for the session that the request begins; nil: it begins none
 	counted  atomic.Bool // the request has come to Receive, which counts it
-	decoded  func()      // ends the turn that its message is decoded in; nil: there is none
+	decoded  func()      // releases the slot that its message is decoded with; nil: there is none
 }
 
 type identityKey struct{}

@@ -395,7 +395,7 @@ func namedGroups(n int) string {
 	return b.String() + "a*" + strings.Repeat(")", n)
 }
 
-// tally is a share.Memory of limit bytes, which knows how many were held at most.
+// tally is the memory of a request (admit.Request), of limit bytes, which knows how many were held at most.
 type tally struct{ limit, held, most int }
 
 func (m *tally) HoldWork(n int) error {

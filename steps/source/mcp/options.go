@@ -53,8 +53,8 @@ type Options struct {
 	Lazy      bool
 	CacheFile string
 
-	// Concurrency is how many calls of tools are under way at the server at once. Others wait, and callers (share.From) get their
-	// places in turn. Processes of links have one client each, and no such bound. 0: none.
+	// Concurrency is how many calls of tools are under way at the server at once. Others wait, for no
+	// more calls of each other caller than that. Processes of links have one client each, and no such bound. 0: none.
 	Concurrency int
 
 	StartTimeout    time.Duration // from the start to the list of tools; 0: 30 s

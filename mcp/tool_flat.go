@@ -28,7 +28,7 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 		if hints := listing.Get("annotations"); hints.IsObject() {
 			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
 		}
-		if output := listing.Get("outputSchema"); output.IsObject() && f.verbatim(spec) && f.server.o().SessionTokens == 0 {
+		if output := listing.Get("outputSchema"); output.IsObject() && verbatim(f.server.o(), spec) && f.server.o().SessionTokens == 0 {
 			shown.OutputSchema = json.RawMessage(output.Raw)
 		}
 		listed = listedAs(shown, listing)
@@ -65,8 +65,8 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 }
 
 // verbatim tells whether a function's results are passed on as its source gave them: without budget, probe and lean form.
-func (f *toolset) verbatim(spec *steps.Spec) bool {
-	return !f.server.o().Processed && spec.Heavy != "always"
+func verbatim(o *Options, spec *steps.Spec) bool {
+	return !o.Processed && spec.Heavy != "always"
 }
 
 // flat answers the call of one function.
@@ -87,7 +87,7 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 	switch {
 	case len(faults) > 0:
 		return c.refuse(faults...)
-	case c.toolset.verbatim(entry.Spec()):
+	case verbatim(&c.now.Options, entry.Spec()):
 		return c.pass(entry, args)
 	}
 	lite := true

@@ -100,8 +100,11 @@ func (p *process) open(before *App) (*App, error) {
 	for _, w := range cfg.Warnings {
 		a.warn(w)
 	}
-	if a.process.Surface != "" {
-		cfg.Surface = &a.process.Surface
+	switch {
+	case p.Surface != "":
+		cfg.Surface = &p.Surface
+	case before != nil && !p.anySurface: // the one client has its tools since it connected
+		cfg.Surface = new(surfaceOf(&before.config.Config).String())
 	}
 	if err := a.assemble(before, faults); err != nil {
 		return a, errors.Join(err, a.close())

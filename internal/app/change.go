@@ -26,7 +26,10 @@ func (a *App) untilRestart() []string {
 	if a.process.anySurface {
 		return nil
 	}
-	return []string{"/access/stdio"}
+	if a.process.Surface != "" { // which the configuration does not say
+		return []string{"/access/stdio"}
+	}
+	return []string{"/access/stdio", "/surface"}
 }
 
 // settingsAndFiles are what the configuration says, and what is in the files that it names, by JSON Pointer.

@@ -24,6 +24,8 @@ func TestNeedsRestart(t *testing.T) {
 		{stdio, "{}", "access: {stdio: read}", "access: {stdio: read}\nlite: true", []string{"/access/stdio"}},
 		{stdio, "access: {stdio: admin}", "access: {stdio: read}", "access: {stdio: admin}", nil},
 		{stdio, "{}", "{}", "session: {maxTokens: 5}", nil},
+		{stdio, "{}", "{}", "surface: flat", []string{"/surface"}},
+		{remote, "{}", "{}", "surface: flat", nil},
 	} {
 		began := appOf(t, c.began, c.use).config.Settings
 		if got := compare(began, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).later; !slices.Equal(got, c.want) {

@@ -88,7 +88,7 @@ func BenchmarkRights(b *testing.B) {
 	var tokens []auth.Token
 	for i := range 1000 {
 		hash := sha256.Sum256([]byte(tokenOf(i)))
-		tokens = append(tokens, auth.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]), Rights: auth.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
+		tokens = append(tokens, auth.Token{Name: fmt.Sprint("caller", i), SHA256: hex.EncodeToString(hash[:]), Rights: steps.Rights{Tier: steps.TierReadWrite, Functions: fmt.Sprintf("bench.* other%d.*", i%10)}})
 	}
 	table, faults := auth.New(&auth.Options{Tokens: tokens})
 	if len(faults) > 0 {

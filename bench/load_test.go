@@ -21,7 +21,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -214,7 +213,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.ServeHTTP(ctx, l, &transport.Access{Anyone: auth.Caller{ID: "bench"}, Callers: s.callers})
+		ended <- server.ServeHTTP(ctx, l, &transport.Access{Anyone: steps.Caller{ID: "bench"}, Callers: s.callers})
 	}()
 	tb.Cleanup(func() {
 		cancel()

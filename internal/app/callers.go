@@ -17,16 +17,16 @@ type callers struct {
 }
 
 // Verify implements transport.Callers.
-func (c *callers) Verify(ctx context.Context, token string) (*auth.Caller, error) {
-	return c.ask(func(table *auth.Table) (*auth.Caller, error) { return table.Verify(ctx, token) })
+func (c *callers) Verify(ctx context.Context, token string) (*steps.Caller, error) {
+	return c.ask(func(table *auth.Table) (*steps.Caller, error) { return table.Verify(ctx, token) })
 }
 
 // Hold implements transport.Keyed.
-func (c *callers) Hold(ctx context.Context, token string) (*auth.Caller, error) {
-	return c.ask(func(table *auth.Table) (*auth.Caller, error) { return table.Hold(ctx, token) })
+func (c *callers) Hold(ctx context.Context, token string) (*steps.Caller, error) {
+	return c.ask(func(table *auth.Table) (*steps.Caller, error) { return table.Hold(ctx, token) })
 }
 
-func (c *callers) ask(verify func(*auth.Table) (*auth.Caller, error)) (*auth.Caller, error) {
+func (c *callers) ask(verify func(*auth.Table) (*steps.Caller, error)) (*steps.Caller, error) {
 	for _, table := range []*auth.Table{c.tokens, c.jwt} {
 		if table == nil {
 			continue

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/mcp"
@@ -43,7 +42,7 @@ type stdio struct {
 
 func (l stdio) serve(ctx context.Context, s *server, server *mcp.Server, a *App) error {
 	// The client is the user of this machine, to whom the command line's results are bound as well.
-	caller := &auth.Caller{Rights: auth.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
+	caller := &steps.Caller{Rights: steps.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
 	close(s.open)
 	if err := server.ServeStdio(ctx, l.in, l.out, caller); err != nil {
 		return Failure{err}
@@ -117,7 +116,7 @@ func (s *server) access(a *App) *transport.Access {
 	}
 	access := &a.config.Access
 	d := &transport.Access{
-		Anyone: auth.Caller{ID: "http", Rights: auth.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
+		Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
 		URL:    config.Or(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
 	}
 	if a.callers == nil {

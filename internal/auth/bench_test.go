@@ -43,7 +43,7 @@ func BenchmarkAllows(b *testing.B) {
 	for i := range 10_000 {
 		specs = append(specs, steps.Spec{Name: fmt.Sprintf("netbox.dcim.device_%d.list_%d", i/10, i%10), Effect: steps.Read})
 	}
-	r := Rights{}
+	r := steps.Rights{}
 	for i := range 19 {
 		r.Functions += fmt.Sprintf("source%d.*.read ", i)
 	}

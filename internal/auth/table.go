@@ -35,7 +35,7 @@ type Options struct {
 
 // Table knows callers by their tokens. It may be used by many goroutines.
 type Table struct {
-	tokens map[[sha256.Size]byte]*Caller
+	tokens map[[sha256.Size]byte]*steps.Caller
 	jwt    *verifier // nil: no JWT is accepted
 }
 
@@ -83,17 +83,17 @@ func New(o *Options) (*Table, []*fault.Error) {
 // A token is looked up by its SHA-256. How long that takes depends on the hash alone: who does not know a token cannot
 // choose its hash byte by byte, so that there is nothing to be learnt from the time, and a hash that became known does
 // not lead to the token, provided that this was made at random (128 bits or more).
-func (t *Table) Verify(ctx context.Context, token string) (*Caller, error) {
+func (t *Table) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	return t.verify(ctx, token, false)
 }
 
 // Hold is as Verify, for a token that was accepted before: that it has expired since does not matter, that its key was taken
 // back does.
-func (t *Table) Hold(ctx context.Context, token string) (*Caller, error) {
+func (t *Table) Hold(ctx context.Context, token string) (*steps.Caller, error) {
 	return t.verify(ctx, token, true)
 }
 
-func (t *Table) verify(ctx context.Context, token string, late bool) (*Caller, error) {
+func (t *Table) verify(ctx context.Context, token string, late bool) (*steps.Caller, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, refuse("no token, or one that is too long")
 	}

@@ -22,15 +22,15 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	known, faults := New(&Options{Tokens: []Token{
 		{Name: "ci", SHA256: hashOf("one")},
-		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}},
+		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}},
 	}})
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	defer known.Close()
-	for token, want := range map[string]Caller{
-		"one": {ID: "token:ci", Rights: Rights{Tier: steps.TierRead}},
-		"two": {ID: "token:ann", Rights: Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}},
+	for token, want := range map[string]steps.Caller{
+		"one": {ID: "token:ci", Rights: steps.Rights{Tier: steps.TierRead}},
+		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}},
 	} {
 		if caller, err := known.Verify(t.Context(), token); err != nil || *caller != want {
 			t.Errorf("%s: %+v, %v", token, caller, err)
@@ -97,9 +97,9 @@ func TestTokenFaults(t *testing.T) {
 		"hash of nothing":    {Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
 		"hash of a break":    {Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
 		"same hash":          {Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
-		"tier too high":      {Token{Name: "a", SHA256: good, Rights: Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
-		"functions of blank": {Token{Name: "a", SHA256: good, Rights: Rights{Functions: " "}}, "/tokens/1/functions"},
-		"unseen pattern":     {Token{Name: "a", SHA256: good, Rights: Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
+		"tier too high":      {Token{Name: "a", SHA256: good, Rights: steps.Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
+		"functions of blank": {Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: " "}}, "/tokens/1/functions"},
+		"unseen pattern":     {Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
 	} {
 		known, faults := New(&Options{Tokens: []Token{{Name: "ci", SHA256: hashOf("first")}, test.token}})
 		if known != nil || len(faults) != 1 || faults[0].At != test.at || faults[0].Code != fault.BadRequest {

@@ -18,14 +18,14 @@ type Token struct {
 	// SHA256 is the SHA-256 of the token's text in hex, of any case; blanks around it do not count. The hash needs no salt,
 	// and need not be slow to make: the text must be random, of 128 bits at least, and nobody finds such a text by trying.
 	SHA256 string
-	Rights
+	steps.Rights
 }
 
 const maxName = 100
 
 // readTokens checks the table of tokens, and makes a map of it.
-func readTokens(list []Token) (map[[sha256.Size]byte]*Caller, []*fault.Error) {
-	tokens := make(map[[sha256.Size]byte]*Caller, len(list))
+func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Error) {
+	tokens := make(map[[sha256.Size]byte]*steps.Caller, len(list))
 	var faults []*fault.Error
 	named := map[string]bool{}
 	for i, token := range list {
@@ -51,7 +51,7 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*Caller, []*fault.Error) {
 		if f != nil {
 			add("", f)
 		}
-		tokens[hash] = &Caller{ID: "token:" + token.Name, Rights: rights}
+		tokens[hash] = &steps.Caller{ID: "token:" + token.Name, Rights: rights}
 	}
 	return tokens, faults
 }
@@ -84,7 +84,7 @@ func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
 }
 
 // checkRights checks rights, and gives them in the one form in which equal rights are equal.
-func checkRights(r Rights) (Rights, *fault.Error) {
+func checkRights(r steps.Rights) (steps.Rights, *fault.Error) {
 	if r.Tier > steps.TierAdmin {
 		return r, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin").Under("/tier")
 	}

@@ -24,14 +24,14 @@ import (
 // verified is a token that has been verified with the keys of a set. A JWT cannot be taken back before it expires, other
 // than by taking back its key: then the set is another one, and the token is verified anew.
 type verified struct {
-	caller Caller
+	caller steps.Caller
 	from   time.Time // it is accepted from then on, until caller.Expires
 	by     *keySet
 }
 
 // verify tells whose JWT this is; late: also where it has expired. Remembering takes the verification of a signature off all
 // requests with a token but the first.
-func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]byte, late bool) (*Caller, error) {
+func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]byte, late bool) (*steps.Caller, error) {
 	if known, ok := v.verified.Get(hash); ok && v.keys.current() == known.by {
 		if now := v.now(); !now.Before(known.from) && (late || now.Before(known.caller.Expires)) {
 			caller := known.caller
@@ -77,7 +77,7 @@ func (o *ownRefusal) Unwrap() error { return o.error }
 func (o *ownRefusal) Whose() string { return o.whose() }
 
 // whose is the id of a caller, if the token that tells it is signed with a key that is there.
-func (v *verifier) whose(signed *jose.JSONWebSignature, caller *Caller) string {
+func (v *verifier) whose(signed *jose.JSONWebSignature, caller *steps.Caller) string {
 	set, header := v.keys.current(), signed.Signatures[0].Protected
 	if set == nil {
 		return ""
@@ -155,7 +155,7 @@ func (w *words) UnmarshalJSON(text []byte) error {
 
 // read gives what the claims say, whoever has signed them, and from when on they hold; late: also where they hold no more. A tier
 // of TierDefault: no scope gives one. Of a token that is refused for its end alone the caller is given, too.
-func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *Caller, from time.Time, _ *fault.Error) {
+func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Caller, from time.Time, _ *fault.Error) {
 	var c claims
 	if json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &c) != nil {
 		return nil, from, refuse("a JWT with malformed claims")
@@ -178,7 +178,7 @@ func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *Caller, fr
 	if !isSubject(c.Subject) {
 		return nil, from, refuse("a JWT whose subject (sub) is missing, too long, or has characters that cannot be seen")
 	}
-	caller := &Caller{ID: v.idOf(c.Subject), Expires: instant(c.Expiry).Add(leeway)}
+	caller := &steps.Caller{ID: v.idOf(c.Subject), Expires: instant(c.Expiry).Add(leeway)}
 	for _, scope := range slices.Concat(c.Scope, c.Scp) {
 		caller.Tier = max(caller.Tier, v.scopes[scope])
 	}

@@ -11,7 +11,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"pgregory.net/rapid"
 
-	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -125,7 +124,7 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 	t.Parallel()
 	s := newSource(Options{Name: "net"})
 	allows := func(fn steps.Function, pattern string) bool {
-		return auth.Rights{Tier: steps.TierAdmin, Functions: pattern}.Allows(&fn.Spec)
+		return steps.Rights{Tier: steps.TierAdmin, Functions: pattern}.Allows(&fn.Spec)
 	}
 	s.functions = listOf(s, "get_issue delete_issues list_users")
 	own := s.inSession(listOf(s, "delete_issues get_widget list_users"))

@@ -2,11 +2,3 @@
 // their hashes, and the JWTs that one issuer has signed: onecall is then an OAuth 2.1 resource server (RFC 6750, RFC 9068).
 // How a token comes here, and what a client is told where it is refused, is the transport's concern.
 package auth
-
-import "github.com/onecall-mcp/onecall/steps"
-
-// Caller is who has sent a request.
-type Caller = steps.Caller
-
-// Rights are what a caller may use.
-type Rights = steps.Rights

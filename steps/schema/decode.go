@@ -1,15 +1,12 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxDigits and maxExponent bound the numbers that a schema compares: it does so exactly, and 1e1000000000 has a billion
@@ -20,81 +17,96 @@ const maxDigits, maxExponent = 1000, 400
 // two readers could understand differently is bad_arguments: a key that stands twice in one object. So is a number that
 // cannot be compared.
 func decode(compact []byte) (any, *fault.Error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(compact), jsontext.AllowInvalidUTF8(true)) // a lone surrogate is no mistake
-	value, err := decodeNext(d)
-	if err == nil {
-		return value, nil
-	}
-	if f, ok := fault.As(err); ok {
-		return nil, f
-	}
-	f := fault.New(fault.BadArguments, "%v", err)
-	if bad, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(bad, jsontext.ErrDuplicateName) {
-		f.Message, f.At = "the key "+fault.Quote(bad.JSONPointer.LastToken())+" stands twice", string(bad.JSONPointer)
-	}
-	return nil, f
+	d := decoder{b: compact}
+	return d.value()
 }
 
-func decodeNext(d *jsontext.Decoder) (any, error) {
-	token, err := d.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch token.Kind() {
+type decoder struct {
+	b []byte
+	i int
+}
+
+func (d *decoder) value() (any, *fault.Error) {
+	switch d.b[d.i] {
 	case '{':
-		return decodeObject(d)
+		return d.object()
 	case '[':
-		array := []any{}
-		for d.PeekKind() != ']' {
-			value, err := decodeNext(d)
-			if err != nil {
-				return nil, err
-			}
-			array = append(array, value)
-		}
-		_, err = d.ReadToken()
-		return array, err
+		return d.array()
 	case '"':
-		return token.String(), nil
-	case '0':
-		number := token.String()
-		if tooLong(number) {
-			f := fault.New(fault.BadArguments, "the number is too long to be compared")
-			f.At = string(d.StackPointer())
-			return nil, f
-		}
-		return json.Number(number), nil
+		return d.text(), nil
+	case 't':
+		d.i += len("true")
+		return true, nil
+	case 'f':
+		d.i += len("false")
+		return false, nil
 	case 'n':
+		d.i += len("null")
 		return nil, nil
 	}
-	return token.Kind() == 't', nil
+	return d.number()
 }
 
-func decodeObject(d *jsontext.Decoder) (any, error) {
-	object := map[string]any{}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, err
+func (d *decoder) object() (any, *fault.Error) {
+	object := make(map[string]any)
+	for d.i++; d.b[d.i] != '}'; {
+		if d.b[d.i] == ',' {
+			d.i++
 		}
-		key := name.String()
-		if object[key], err = decodeNext(d); err != nil {
-			return nil, err
+		key := d.text()
+		d.i++ // the colon
+		value, f := d.value()
+		if f != nil {
+			return nil, f.Under(fault.Key("", key))
 		}
+		if _, twice := object[key]; twice {
+			f := fault.New(fault.BadArguments, "the key %s stands twice", fault.Quote(key))
+			f.At = fault.Key("", key)
+			return nil, f
+		}
+		object[key] = value
 	}
-	_, err := d.ReadToken()
-	return object, err
+	d.i++
+	return object, nil
 }
 
-// tooLong reports whether a number has too many digits to be compared.
-func tooLong(number string) bool {
-	if len(number) > maxDigits {
-		return true
+func (d *decoder) array() (any, *fault.Error) {
+	array := []any{}
+	for d.i++; d.b[d.i] != ']'; {
+		if d.b[d.i] == ',' {
+			d.i++
+		}
+		value, f := d.value()
+		if f != nil {
+			return nil, f.Under(fault.Index("", len(array)))
+		}
+		array = append(array, value)
 	}
-	e := strings.IndexAny(number, "eE")
-	if e < 0 {
-		return false
+	d.i++
+	return array, nil
+}
+
+func (d *decoder) text() string {
+	start := d.i
+	d.i = rawjson.StringEnd(d.b, start)
+	return rawjson.Unquote(string(d.b[start:d.i]))
+}
+
+func (d *decoder) number() (any, *fault.Error) {
+	start := d.i
+	for d.i < len(d.b) && strings.IndexByte("+-.0123456789eE", d.b[d.i]) >= 0 {
+		d.i++
 	}
-	exponent, err := strconv.Atoi(number[e+1:])
-	return err != nil || max(exponent, -exponent) > maxExponent
+	number := string(d.b[start:d.i])
+	exponent := 0
+	if e := strings.IndexAny(number, "eE"); e >= 0 && len(number) <= maxDigits {
+		var err error
+		if exponent, err = strconv.Atoi(number[e+1:]); err != nil {
+			exponent = maxExponent + 1 // beyond what an int holds
+		}
+	}
+	if len(number) > maxDigits || max(exponent, -exponent) > maxExponent {
+		return nil, fault.New(fault.BadArguments, "the number is too long to be compared")
+	}
+	return json.Number(number), nil
 }

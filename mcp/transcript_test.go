@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "write the answers of the transcripts anew")
+var update = flag.Bool("update", false, "write the answers of the transcripts again")
 
 // TestTranscripts runs the sessions of ../testdata/mcp: the section `options` is what is served, and each other section one
 // client, named by how it connects (`stdio 2025-11-25`, `http 2026-07-28 token=ann surface=flat`). In a client's section

@@ -127,7 +127,7 @@ func documentsOf(c *config.File) map[string][]string {
 	return documents
 }
 
-// isFile tells whether a text that may be a URL is the path of a file.
+// isFile reports whether a text that may be a URL is the path of a file.
 func isFile(place *string) bool {
 	return place != nil && *place != "" && !strings.Contains(*place, "://")
 }

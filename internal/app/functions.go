@@ -85,7 +85,7 @@ func unusedSettings(c *config.File, settings *steps.Settings, names []string, to
 	return config.InOrder(unused)
 }
 
-// mayFit tells whether a pattern may fit a function of a source.
+// mayFit reports whether a pattern may fit a function of a source.
 func mayFit(pattern, source string) bool {
 	prefix := source + "."
 	if wild := strings.IndexAny(pattern, "*?"); wild >= 0 && wild < len(prefix) {

@@ -25,7 +25,7 @@ type Options struct {
 	Verbose  bool      // what servers log is reported
 
 	Record, Replay string // files that calls are recorded to, or answered from; at most one of the two
-	Calls          bool   // it calls functions: a ladder that is enforced has to be whole
+	Calls          bool   // it calls functions: a ladder that is enforced must be whole
 	NoSources      bool   // it calls none, and no source needs to start
 	List           bool   // it shows the functions, and what their sources lack
 	Surface        string // in the place of the configuration's; "": that one

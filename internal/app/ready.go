@@ -25,7 +25,7 @@ const (
 	lookTime  = 2 * time.Second
 )
 
-// ready tells whether all is there that calls need: unavailable with what is not, in one line without secrets. Sources that
+// ready reports whether all is there that calls need: unavailable with what is not, in one line without secrets. Sources that
 // have started once, or failed to, are enough: what others offer goes on. A server that shuts down is not ready.
 func (s *server) ready(ctx context.Context) error {
 	if server := s.server.Load(); server != nil && server.Stats().Ending {
@@ -83,5 +83,5 @@ func (s *server) look(ctx context.Context) error {
 	return nil
 }
 
-// noResult is the token of nothing, by which a store tells whether it answers.
+// noResult is the token of nothing, by which a store reports whether it answers.
 const noResult = budget.TokenPrefix + "ready"

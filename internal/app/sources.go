@@ -121,7 +121,7 @@ func (o *opener) embedded() {
 	o.add("text", "", part{expressions, "text."}, nil)
 }
 
-// offersFiles tells whether there are functions that read files. Callers who are not this machine's user get none of the
+// offersFiles reports whether there are functions that read files. Callers who are not this machine's user get none of the
 // folder that onecall happens to be started in, where its own configuration and secrets may be.
 func (o *opener) offersFiles() bool {
 	if !o.process.serve || !o.process.anySurface || !o.config.Access.ByToken() || o.config.FS.Root != nil {
@@ -239,7 +239,7 @@ func (o *opener) service(name string, c *config.OpenAPI, isRemote bool) (*servic
 	return &service{source, client}, nil
 }
 
-// isDocument tells whether it is the document itself that cannot be used.
+// isDocument reports whether it is the document itself that cannot be used.
 func isDocument(err error) bool {
 	f, ok := fault.As(err)
 	return ok && (f.At == "" || f.At == "/spec")
@@ -266,7 +266,7 @@ func (o *opener) unusable(entry *config.Named[config.OpenAPI], err error) {
 	o.add(entry.Source(), pointer, absent{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
 }
 
-// faulty tells whether something is wrong with an entry already.
+// faulty reports whether something is wrong with an entry already.
 func (o *opener) faulty(pointer string) bool {
 	return slices.ContainsFunc(o.faults, func(f *fault.Error) bool { return f.At == pointer || strings.HasPrefix(f.At, pointer+"/") })
 }

@@ -68,7 +68,7 @@ func idleSession(c *config.File, stateless bool) *fault.Error {
 	return c.Under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
 }
 
-// processed tells whether the configuration has the results of flat tools bounded.
+// processed reports whether the configuration has the results of flat tools bounded.
 func processed(c *config.Config) bool {
 	return config.Or(c.Budget.MaxTotalTokens, 0) > 0 || config.Or(c.Results.ProbeAbove, 0) > 0 || config.Or(c.Results.LeanAbove, 0) > 0
 }

@@ -261,7 +261,7 @@ func (p *person) Open(url string) error {
 	return nil
 }
 
-// hasBrowser tells whether a browser would appear before the person: not over SSH, and not without a display.
+// hasBrowser reports whether a browser would appear before the person: not over SSH, and not without a display.
 func hasBrowser() bool {
 	set := func(name string) bool { return os.Getenv(name) != "" }
 	if set("SSH_CONNECTION") || set("SSH_TTY") {

@@ -283,7 +283,7 @@ func (s *suite) compare(t *testing.T, upstream string, bare *checks, surface str
 	b.suites++
 }
 
-// fitting tells whether all sayings fit an expression.
+// fitting reports whether all sayings fit an expression.
 func fitting(t *testing.T, expression string, sayings []string) bool {
 	t.Helper()
 	says, err := regexp.Compile(expression)

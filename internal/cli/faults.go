@@ -53,7 +53,7 @@ func (src *source) render(b *strings.Builder, f *fault.Error, width int) {
 
 const margin = "    "
 
-// mentions tells whether a message has a name as a word of its own, not only as a part of another.
+// mentions reports whether a message has a name as a word of its own, not only as a part of another.
 func mentions(message, name string) bool {
 	for rest := message; ; {
 		_, after, found := strings.Cut(rest, name)

@@ -44,7 +44,7 @@ type interrupted struct{ os.Signal }
 
 func (i interrupted) Error() string { return "interrupted: " + i.String() }
 
-// ends tells whether a command ends by the signal as it should: a service manager that has a server terminated takes any status
+// ends reports whether a command ends by the signal as it should: a service manager that has a server terminated takes any status
 // but 0 for a failure.
 func (i interrupted) ends(cmd *cobra.Command) bool {
 	return i.Signal == syscall.SIGTERM && cmd.Annotations[isService] != ""

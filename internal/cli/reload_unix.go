@@ -18,7 +18,7 @@ func hangups() (chan os.Signal, func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// terminalGone tells whether the terminal has gone that the command was started from: then the signal tells that, and nobody is
+// terminalGone reports whether the terminal has gone that the command was started from: then the signal tells that, and nobody is
 // there whom it could serve.
 func (s *streams) terminalGone() bool {
 	return s.errTerminal && !term.IsTerminal(int(os.Stderr.Fd()))

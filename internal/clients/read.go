@@ -168,7 +168,7 @@ var runners = map[string][]string{
 // runnerFlags are the flags of runners that are followed by a value.
 var runnerFlags = map[string]bool{"-p": true, "--package": true, "--from": true, "--registry": true, "-C": true, "--cache": true, "-u": true}
 
-// isOnecall tells whether a server is onecall, which must not start itself: by its command, or by the package that a
+// isOnecall reports whether a server is onecall, which must not start itself: by its command, or by the package that a
 // runner runs. Other arguments may name anything.
 func isOnecall(server gjson.Result) bool {
 	words := []string{server.Get("command").String()}
@@ -337,7 +337,7 @@ func (im *Import) settle() {
 
 func (file *clientFile) label() string { return file.client + ", " + file.path }
 
-// same tells whether two servers say the same, whatever the order of their keys, and whether or not they name the type
+// same reports whether two servers say the same, whatever the order of their keys, and whether or not they name the type
 // that follows from the others.
 func (one *found) same(other *found) bool {
 	values := func(f *found) map[string]string {

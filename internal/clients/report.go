@@ -53,7 +53,7 @@ func (im *Import) Report(text []byte, out string) []byte {
 	return b.Bytes()
 }
 
-// shown is the file with its secrets blotted out, as they are known once it is read.
+// shown is the file with its secrets redacted, as they are known once it is read.
 func (im *Import) shown(text []byte) []byte {
 	c, _ := config.Parse(filepath.Join(im.out, "onecall.yaml"), text, im.lookup)
 	before, after := bytes.Split(text, []byte{'\n'}), bytes.Split(c.Shown, []byte{'\n'})

@@ -45,7 +45,7 @@ type CallerLimits struct {
 	Calls *int `yaml:"calls" validate:"min=1"` // at once
 }
 
-// ByToken tells whether clients over HTTP need a token.
+// ByToken reports whether clients over HTTP need a token.
 func (c *Access) ByToken() bool { return len(c.Tokens) > 0 || c.JWT != nil }
 
 // tiers are the words for tiers, in their order.
@@ -77,7 +77,7 @@ func (d *decoder) checkAccess(c *Access) {
 	}
 }
 
-// hidesAccess tells whether by a fault of a configuration what it says of access may not be known: it is there, or about all of
+// hidesAccess reports whether by a fault of a configuration what it says of access may not be known: it is there, or about all of
 // it, or a key of the outermost object is not known, which may be access in other letters.
 func hidesAccess(f *fault.Error) bool {
 	return f.At == "" || f.At == "/access" || strings.HasPrefix(f.At, "/access/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
@@ -131,7 +131,7 @@ func (d *decoder) checkFilledAccess(c *Access) {
 // hostName is a name of the DNS, or one that looks like it.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
 
-// isHost tells whether a text is a host, with or without a port.
+// isHost reports whether a text is a host, with or without a port.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	if err != nil || u.Host != text || u.User != nil || strings.HasSuffix(text, ":") {

@@ -25,7 +25,7 @@ type place struct{ line, column int }
 // with the square of it.
 const maxDepth = 100
 
-// decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are blotted out.
+// decode reads c.text, YAML or JSON, into c and finds all faults. The secrets in c.text are redacted.
 func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	text := bytes.TrimPrefix(c.Text, []byte("\ufeff"))
 	d := &decoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
@@ -40,8 +40,8 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 		d.expandAll(c, lookup)
 	}
 	d.literals = append(d.literals, keysIn(string(text))...)
-	c.Shown = blot(text, d.literals)
-	c.Text = blot(d.shownLines(text), d.literals)
+	c.Shown = mask(text, d.literals)
+	c.Text = mask(d.shownLines(text), d.literals)
 	c.Unread, c.AccessUnsure = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
 	c.Secrets, c.Warnings = d.secrets.list(), InOrder(d.warnings)
 	return InOrder(d.faults)
@@ -261,7 +261,7 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldT
 // maxValues bounds the values of a configuration, those that aliases repeat included.
 const maxValues = 100_000
 
-// room counts a value, and tells whether there may be so many. It reports once where there are too many.
+// room counts a value, and reports whether there may be so many. It reports once where there are too many.
 func (d *decoder) room(n ast.Node, at string) bool {
 	if d.read++; d.read == maxValues+1 {
 		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxValues)

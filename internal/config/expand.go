@@ -287,7 +287,7 @@ func (e *expander) argument(previous, written, value string) {
 	e.literal(shown)
 }
 
-// byVariable tells whether a credential comes from the environment, or from a call's arguments, and reports it where it
+// byVariable reports whether a credential comes from the environment, or from a call's arguments, and reports it where it
 // does not.
 func (e *expander) byVariable(got filled, at string) bool {
 	fallback := slices.ContainsFunc(got.values, func(v variable) bool { return v.fallback != "" })
@@ -304,18 +304,18 @@ var (
 	scheme        = regexp.MustCompile(`^[^A-Za-z0-9]*[A-Za-z]{0,12}[^A-Za-z0-9]*([A-Za-z]+=[^A-Za-z0-9]*)?$`)
 )
 
-// byInput tells whether a credential is a call's argument, alone or after the name of a scheme.
+// byInput reports whether a credential is a call's argument, alone or after the name of a scheme.
 func byInput(text string) bool {
 	rest := embeddedInput.ReplaceAllString(text, "")
 	return wholeInput.MatchString(text) || rest != text && scheme.MatchString(rest)
 }
 
-// refersToInput tells whether a text of an endpoint is made of a call's arguments.
+// refersToInput reports whether a text of an endpoint is made of a call's arguments.
 func refersToInput(text string) bool {
 	return wholeInput.MatchString(text) || strings.Contains(text, "${$input")
 }
 
-// SecretHeader tells whether a header's value is to be kept from results and logs.
+// SecretHeader reports whether a header's value is to be kept from results and logs.
 func SecretHeader(name string) bool {
 	return !egress.SafeHeader(name) && !strings.Contains(strings.ToLower(name), "version")
 }

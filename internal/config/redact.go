@@ -170,7 +170,7 @@ func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 	return true
 }
 
-// standsAt tells whether a token stands where it says, or is covered already.
+// standsAt reports whether a token stands where it says, or is covered already.
 func standsAt(lines [][]byte, t *yamltoken.Token) bool {
 	line := t.Position.Line
 	if line < 1 || line > len(lines) {

@@ -126,10 +126,10 @@ var assignments = []*regexp.Regexp{
 	regexp.MustCompile(`://([^/\s:@"']*):((?:\$\{[^}\n]*\}|[^@/\s"'])+)@`), // the user's name is the first group
 }
 
-// blot puts * for the characters of secrets in the text of a configuration, which keeps its lines and columns: the texts
+// mask puts * for the characters of secrets in the text of a configuration, which keeps its lines and columns: the texts
 // that are given, and whatever a name that looks like a secret's is given, even where the text is not YAML. What stands
 // in ${…} remains.
-func blot(text []byte, secrets []string) []byte {
+func mask(text []byte, secrets []string) []byte {
 	text = bytes.Clone(text)
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {

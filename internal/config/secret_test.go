@@ -82,11 +82,11 @@ func TestBlot(t *testing.T) {
 		`token: "", key: '', x: "`:                 `token: "", key: '', x: "`,
 		`url: redis://me:abc@h/0`:                  `url: redis://me:***@h/0`,
 	} {
-		if got := string(blot([]byte(text), nil)); got != want {
+		if got := string(mask([]byte(text), nil)); got != want {
 			t.Errorf("%s\nis %s\nnot %s", text, got, want)
 		}
 	}
-	if got := string(blot([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
+	if got := string(mask([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
 		t.Error(got)
 	}
 }

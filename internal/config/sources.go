@@ -53,7 +53,7 @@ type MCPServer struct {
 	Roots          *bool   `yaml:"roots"`                        // clients may choose the server's directories
 }
 
-// Off tells whether the server is not to be started.
+// Off reports whether the server is not to be started.
 func (s *MCPServer) Off() bool {
 	return Or(s.Disabled, false) || !Or(s.Enabled, true)
 }

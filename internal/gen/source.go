@@ -116,7 +116,7 @@ func (s source) inner(f *field) (o *object, list bool) {
 	return s[name], list
 }
 
-// built tells whether the field is carried out.
+// built reports whether the field is carried out.
 func (f *field) built() bool { return f.of != "later" }
 
 // rules are the bounds of a field by name, from its tag validate.

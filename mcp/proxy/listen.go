@@ -172,7 +172,7 @@ func (h *listener) tell(ctx context.Context) {
 	}
 }
 
-// tellsListeners tells whether a notification goes to those who listen, and to nobody else.
+// tellsListeners reports whether a notification goes to those who listen, and to nobody else.
 func (l *links) tellsListeners(method string) bool {
 	switch method {
 	case "notifications/resources/list_changed", "notifications/prompts/list_changed", "notifications/resources/updated",

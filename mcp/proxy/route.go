@@ -94,7 +94,7 @@ func (l *links) holders(ctx context.Context, uri string, given json.RawMessage, 
 // maxTemplate bounds the templates (RFC 6570) that are looked at, in bytes.
 const maxTemplate = 4 << 10
 
-// fits tells whether a URI may be one of a template's.
+// fits reports whether a URI may be one of a template's.
 func fits(template, uri string) bool {
 	if template == uri {
 		return true
@@ -171,7 +171,7 @@ func (l *links) unwatch(ctx context.Context, uri string, given json.RawMessage) 
 	return l.do(ctx, w.upstream, "resources/unsubscribe", given)
 }
 
-// follows tells whether anybody has subscribed to something of an upstream: it may tell of a part of that.
+// follows reports whether anybody has subscribed to something of an upstream: it may tell of a part of that.
 func (l *links) follows(u Upstream) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

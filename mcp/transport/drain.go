@@ -89,7 +89,7 @@ func (t *tracker) count() int {
 	return t.running
 }
 
-// ending tells whether no call begins any more.
+// ending reports whether no call begins any more.
 func (t *tracker) ending() bool { return t.closing.Load() }
 
 // drain refuses new calls, and waits until those that run have ended, for at most patience; then it cancels them and
@@ -135,24 +135,24 @@ func (s *Server) sendAway(w http.ResponseWriter, m *message, from *identity) {
 // awaitTime is how long a connection that is just there has to say something, when the server closes.
 const awaitTime = time.Second
 
-// newcomers are the connections of which nothing was handled yet: net/http's Shutdown drops what they have sent.
-type newcomers struct{ conns sync.Map }
+// newConnections are those of which nothing was handled yet: net/http's Shutdown drops what they have sent.
+type newConnections struct{ conns sync.Map }
 
 type connKey struct{}
 
-func (n *newcomers) came(ctx context.Context, c net.Conn) context.Context {
+func (n *newConnections) came(ctx context.Context, c net.Conn) context.Context {
 	n.conns.Store(c, true)
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-func (n *newcomers) went(c net.Conn, state http.ConnState) {
+func (n *newConnections) went(c net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		n.conns.Delete(c)
 	}
 }
 
 // heard has the first request of a connection taken note of.
-func (n *newcomers) heard(next http.Handler) http.Handler {
+func (n *newConnections) heard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.conns.Delete(r.Context().Value(connKey{}))
 		next.ServeHTTP(w, r)
@@ -161,7 +161,7 @@ func (n *newcomers) heard(next http.Handler) http.Handler {
 
 // await waits until something of each connection was handled, for at most patience. Who has connected and says nothing is let go:
 // Shutdown would wait for it.
-func (n *newcomers) await(patience time.Duration) {
+func (n *newConnections) await(patience time.Duration) {
 	for end := time.Now().Add(patience); n.some() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -171,7 +171,7 @@ func (n *newcomers) await(patience time.Duration) {
 	})
 }
 
-func (n *newcomers) some() (found bool) {
+func (n *newConnections) some() (found bool) {
 	n.conns.Range(func(any, any) bool {
 		found = true
 		return false

@@ -35,7 +35,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 		return fault.New(fault.Denied, "%s is no loopback address: without tokens for its callers onecall serves this machine only", l.Addr())
 	}
 	s.SetAccess(a)
-	var fresh newcomers
+	var fresh newConnections
 	server := &http.Server{
 		Handler:           fresh.heard(s.httpHandler()),
 		ConnContext:       fresh.came,

@@ -17,7 +17,7 @@ type occasionKind uint8
 const (
 	ofToken    occasionKind = iota // why tokens are refused
 	ofRefusal                      // why requests of known callers are refused
-	ofStranger                     // why those are of which it was not looked who has sent them
+	ofStranger                     // why those are refused whose sender was not identified
 	occasionKinds
 )
 

@@ -82,7 +82,7 @@ func (s *Server) refusedCaller(ctx context.Context, caller string, from *sender,
 	})
 }
 
-// turnedAway logs that a request is refused of which it was not looked who has sent it.
+// turnedAway logs the refusal of a request whose sender was not identified.
 func (s *Server) turnedAway(r *http.Request, reason string, why *fault.Error) {
 	s.o().Refused(reason)
 	from := sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}

@@ -1,4 +1,4 @@
-// Package protocol names the versions of MCP that onecall speaks. They are dates, and compare as text.
+// Package protocol names the versions of MCP that onecall speaks, which are dates and compare as text, and its levels of logs.
 package protocol
 
 import "time"
@@ -12,6 +12,9 @@ const (
 
 // Versions are all of them, the newest first.
 var Versions = []string{Stateless, Stateful, "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// LogLevels orders the levels of log messages, from the least on (RFC 5424).
+var LogLevels = map[string]int{"debug": 0, "info": 1, "notice": 2, "warning": 3, "error": 4, "critical": 5, "alert": 6, "emergency": 7}
 
 // HasSessions reports whether clients of a version have sessions. A text that is no version is that of an old client.
 func HasSessions(version string) bool {

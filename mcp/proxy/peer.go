@@ -154,15 +154,12 @@ func (l *links) shown(params json.RawMessage) json.RawMessage {
 	return l.client.Scrubber().JSON(params)
 }
 
-// levels are those of log messages, from the least on (RFC 5424).
-var levels = map[string]int{"debug": 0, "info": 1, "notice": 2, "warning": 3, "error": 4, "critical": 5, "alert": 6, "emergency": 7}
-
 // silences tells of a log message whether it is below the level that the client has asked for. An upstream should know,
 // but one that was asked a moment ago may not yet.
 func (l *links) silences(params json.RawMessage) bool {
 	l.mu.Lock()
 	level := gjson.GetBytes(l.level, "level").String()
 	l.mu.Unlock()
-	said, known := levels[gjson.GetBytes(params, "level").String()]
-	return level != "" && known && said < levels[level]
+	said, known := protocol.LogLevels[gjson.GetBytes(params, "level").String()]
+	return level != "" && known && said < protocol.LogLevels[level]
 }

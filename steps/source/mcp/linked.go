@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // linked is what a session's tap needs to hand on what the server asks and tells to the client of a link.
@@ -83,11 +85,8 @@ func (k *linked) place(method string, owner *exchange) (ctx context.Context, gue
 
 // wantsLog tells whether the client has asked in this call for log messages of a level (MCP 2026-07-28). x may be nil.
 func (x *exchange) wantsLog(level string) bool {
-	return x != nil && x.logs != "" && severity[levelOf(level)] >= severity[levelOf(x.logs)]
+	return x != nil && x.logs != "" && protocol.LogLevels[levelOf(level)] >= protocol.LogLevels[levelOf(x.logs)]
 }
-
-// severity orders the levels of log messages, from the least on (RFC 5424).
-var severity = map[string]int{"debug": 0, "info": 1, "notice": 2, "warning": 3, "error": 4, "critical": 5, "alert": 6, "emergency": 7}
 
 // asksForLogs is the level of log messages that a client asks for in a call; "": none.
 func asksForLogs(meta gjson.Result) (level string) {

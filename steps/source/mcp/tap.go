@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 )
 
 // tap stands between the wire and the SDK. It takes the raw results of calls and of tool lists out of the messages, so
@@ -244,7 +245,7 @@ func (x *exchange) hear(n note) bool {
 
 // levelOf is the level of a log message; one that RFC 5424 does not know counts as info.
 func levelOf(word string) string {
-	if _, known := severity[word]; !known {
+	if _, known := protocol.LogLevels[word]; !known {
 		return "info"
 	}
 	return word

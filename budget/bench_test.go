@@ -73,13 +73,12 @@ func BenchmarkPage(b *testing.B) {
 	items := 50 * mega / 46
 	r := results(b, nil)
 	token := keep(b, r, string(value))
-	m := budget.NewMeter(counter(b, 0), 8000)
-	fits := func(p []byte) bool { return m.Fits(p) }
+	room := &budget.Room{Meter: budget.NewMeter(counter(b, 0), 8000)}
 	for name, number := range map[string]int{"first": 1, "last": (items + 19) / 20} {
 		b.Run(name+"/page", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, Mode: "paginated", Page: number, PageSet: true}, fits, nil)
+				p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, Mode: "paginated", Page: number, PageSet: true}, room, nil)
 				if err != nil || !bytes.Contains(p, fmt.Appendf(nil, `{"items":[{"id":%d,`, (number-1)*20)) {
 					b.Fatalf("%s, %v", p, err)
 				}
@@ -114,7 +113,6 @@ func BenchmarkFiltered(b *testing.B) {
 // one copy for each use on the disk. Not parallel: it counts what the process allocates.
 func TestMemory(t *testing.T) {
 	value := arrayOf(20 * mega)
-	fits := func(p []byte) bool { return len(p) < 10_000 }
 	use := func(r *budget.Results) int {
 		allocated := func() uint64 {
 			var m runtime.MemStats
@@ -131,7 +129,7 @@ func TestMemory(t *testing.T) {
 		for _, f := range []budget.Fetch{{Page: 1, PageSet: true}, {Page: 20_000, PageSet: true}, {Page: 1, PageSet: true, PageSize: 5000, PageSizeSet: true}} {
 			f.Token = token
 			uses++
-			if p, err := r.Answer(t.Context(), "me", f, fits, nil); err == nil && len(p) < 100 || err != nil && !strings.Contains(err.Error(), "page_size") {
+			if p, err := r.Answer(t.Context(), "me", f, within(9999), nil); err == nil && len(p) < 100 || err != nil && !strings.Contains(err.Error(), "page_size") {
 				t.Errorf("%+v = %s, %v", f, p, err)
 			}
 		}

@@ -68,14 +68,12 @@ type Fetch struct {
 	PageSet, PageSizeSet bool
 	FilterKeys           []string // filtered: keys or dotted paths, at most 100
 	Query                string   // query: handed to the Query function as it is
-
-	Limit int // the budget in tokens, for what messages tell; 0 where there is none or it is not known
 }
 
 // Query runs a reference path or an expression over a value and returns JSON.
 type Query func(ctx context.Context, query string, value []byte) ([]byte, error)
 
-// Answer makes the result of a fetch, JSON that fits (nil for fits: everything does):
+// Answer makes the result of a fetch, JSON that there is room for:
 //
 //   - summary: see summarize. Filtered: see filter. Query: what the query function answers. Where one of these does not
 //     fit it is kept as a result of its own, and its probe is the answer;
@@ -86,17 +84,14 @@ type Query func(ctx context.Context, query string, value []byte) ([]byte, error)
 // Further errors: those of Value; bad_mode for an unknown mode or one that does not suit the value, with those that do;
 // bad_page for a page or size below 1; bad_request for fields that are missing, out of place or name keys that are
 // nowhere; budget_too_small where not even a probe fits; and what the query function answers.
-func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, query Query) ([]byte, error) {
+func (r *Results) Answer(ctx context.Context, owner string, f Fetch, room *Room, query Query) ([]byte, error) {
 	value, _, err := r.Value(ctx, owner, f.Token)
 	if err != nil {
 		return nil, err
 	}
-	if fits == nil {
-		fits = func([]byte) bool { return true }
-	}
 	var a answer
 	if err := working(ctx, len(value), func(w *work) (err error) {
-		a, err = r.answer(w, f, value, fits, query)
+		a, err = r.answer(w, f, value, room, query)
 		return err
 	}); err != nil {
 		return nil, err
@@ -107,7 +102,7 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, fits Fits, 
 			return nil, err
 		}
 		if err := working(ctx, len(result), func(w *work) (err error) {
-			a, err = r.orProbe(w, result, fits, bytes.Clone) // it may be a part of the value
+			a, err = r.orProbe(w, result, room, bytes.Clone) // it may be a part of the value
 			return err
 		}); err != nil {
 			return nil, err
@@ -129,46 +124,46 @@ type answer struct {
 }
 
 // answer makes the answer of all modes but query, which it finds to be in order.
-func (r *Results) answer(w *work, f Fetch, value []byte, fits Fits, query Query) (answer, error) {
+func (r *Results) answer(w *work, f Fetch, value []byte, room *Room, query Query) (answer, error) {
 	o := r.outline(w, value)
 	if err := w.over(); err != nil {
 		return answer{}, err
 	}
 	if f.Mode == "" {
-		f.Mode = f.impliedMode(o, fits)
+		f.Mode = f.impliedMode(o, room)
 	}
 	if err := f.check(o); err != nil {
 		return answer{}, err
 	}
 	switch f.Mode {
 	case modeSummary:
-		return r.orProbe(w, summarize(o), fits, nil)
+		return r.orProbe(w, summarize(o), room, nil)
 	case modePaginated:
-		return r.paginate(f, o, fits)
+		return r.paginate(f, o, room)
 	case modeFiltered:
 		result, err := filter(w, o, f.FilterKeys)
 		if err != nil {
 			return answer{}, err
 		}
-		return r.orProbe(w, result, fits, compact)
+		return r.orProbe(w, result, room, compact)
 	case modeQuery:
 		if query == nil {
 			return answer{}, fault.New(fault.NotSupported, "The mode query is not offered here. Use another mode.")
 		}
 		return answer{asks: true}, nil
 	}
-	if !fits(value) {
-		return answer{}, r.fullRefused(f, o)
+	if !room.Fits(value) {
+		return answer{}, r.fullRefused(o, room)
 	}
 	return answer{result: value}, nil
 }
 
 // orProbe is the result if it fits, else its probe; own, if it is not nil, makes the bytes that are kept then.
-func (r *Results) orProbe(w *work, result []byte, fits Fits, own func([]byte) []byte) (answer, error) {
+func (r *Results) orProbe(w *work, result []byte, room *Room, own func([]byte) []byte) (answer, error) {
 	if err := w.over(); err != nil { // it may not be all
 		return answer{}, err
 	}
-	if fits(result) {
+	if room.Fits(result) {
 		return answer{result: result}, nil
 	}
 	if err := r.holds(len(result)); err != nil {
@@ -177,7 +172,7 @@ func (r *Results) orProbe(w *work, result []byte, fits Fits, own func([]byte) []
 	if own != nil {
 		result = own(result)
 	}
-	p, shown, err := r.describeWithin(w, result, fits)
+	p, shown, err := r.describeWithin(w, result, room)
 	return answer{result: shown, kept: []*probe{p}}, err
 }
 
@@ -189,7 +184,7 @@ func compact(value []byte) []byte {
 	return slices.Clip(value)
 }
 
-func (f Fetch) impliedMode(o outline, fits Fits) string {
+func (f Fetch) impliedMode(o outline, room *Room) string {
 	switch {
 	case f.PageSet || f.PageSizeSet:
 		return modePaginated
@@ -197,7 +192,7 @@ func (f Fetch) impliedMode(o outline, fits Fits) string {
 		return modeFiltered
 	case f.Query != "":
 		return modeQuery
-	case !fits(o.value) && o.suits(modeSummary):
+	case !room.Fits(o.value) && o.suits(modeSummary):
 		return modeSummary
 	}
 	return modeFull
@@ -260,13 +255,13 @@ func (f Fetch) unsuitable(o outline) error {
 var kindNames = map[kind]string{array: "an array without objects", object: "an object", text: "text", number: "a number", boolean: "a boolean", null: "null", unknown: "empty"}
 
 // fullRefused tells what the whole result would cost.
-func (r *Results) fullRefused(f Fetch, o outline) error {
+func (r *Results) fullRefused(o outline, room *Room) error {
 	about, of := "", "the budget"
 	if len(o.value) > exactBytes {
 		about = "about "
 	}
-	if f.Limit > 0 {
-		of += " of " + thousands(f.Limit)
+	if limit := room.limit(); limit > 0 {
+		of += " of " + thousands(limit)
 	}
 	others := slices.DeleteFunc(o.modes(), func(m string) bool { return m == modeFull })
 	e := fault.New(fault.LimitExceeded, "The whole result costs %s%s tokens (%s bytes), which with its envelope is more than %s. Use %s.",

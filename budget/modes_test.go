@@ -11,19 +11,19 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// within is a Fits of so many bytes; 0 for all.
-func within(bytes int) budget.Fits {
+// within is room for so many bytes; 0: for all.
+func within(bytes int) *budget.Room {
 	if bytes == 0 {
 		return nil
 	}
-	return func(b []byte) bool { return len(b) <= bytes }
+	return &budget.Room{Meter: budget.NewMeter(byteCounter{}, bytes)}
 }
 
 // fetch keeps a value and fetches it.
-func fetch(t testing.TB, r *budget.Results, value string, f budget.Fetch, fits budget.Fits) (string, error) {
+func fetch(t testing.TB, r *budget.Results, value string, f budget.Fetch, room *budget.Room) (string, error) {
 	t.Helper()
 	f.Token = keep(t, r, value)
-	answer, err := r.Answer(context.Background(), "me", f, fits, nil)
+	answer, err := r.Answer(context.Background(), "me", f, room, nil)
 	return string(answer), err
 }
 
@@ -141,7 +141,7 @@ func TestFull(t *testing.T) {
 	if got, err := fetch(t, r, value, budget.Fetch{Mode: "full"}, nil); err != nil || got != value {
 		t.Errorf("full = %.100s, %v", got, err)
 	}
-	_, err := fetch(t, r, value, budget.Fetch{Mode: "full", Limit: 4000}, within(4000))
+	_, err := fetch(t, r, value, budget.Fetch{Mode: "full"}, within(4000))
 	e, _ := fault.As(err)
 	if e == nil || e.Code != fault.LimitExceeded || e.At != "/mode" || strings.Join(e.Available, " ") != "summary paginated filtered query" {
 		t.Fatalf("full that does not fit: %+v", e)
@@ -162,8 +162,8 @@ func TestQuery(t *testing.T) {
 	r := results(t, nil)
 	value := string(numbered(500))
 	token := keep(t, r, value)
-	ask := func(query string, fits budget.Fits, q budget.Query) (string, error) {
-		b, err := r.Answer(t.Context(), "me", budget.Fetch{Token: token, Mode: "query", Query: query}, fits, q)
+	ask := func(query string, room *budget.Room, q budget.Query) (string, error) {
+		b, err := r.Answer(t.Context(), "me", budget.Fetch{Token: token, Mode: "query", Query: query}, room, q)
 		return string(b), err
 	}
 	half := func(_ context.Context, query string, v []byte) ([]byte, error) {

@@ -21,7 +21,7 @@ const maxWeighed = 10_000
 // line feed. Past the end there are none. An item that does not fit in a page of its own is kept as a result of its own,
 // and its probe stands in its place. A page that does not fit is bad_page; the message names a page_size that does, and
 // the page of that size in which the first item is.
-func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
+func (r *Results) paginate(f Fetch, o outline, room *Room) (answer, error) {
 	p := page{sequence: sequenceOf(o), number: 1, size: r.o.PageSize}
 	if f.PageSet {
 		p.number = f.Page
@@ -35,10 +35,10 @@ func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 	if err := o.work.over(); err != nil {
 		return answer{}, err
 	}
-	if fits(whole) {
+	if room.Fits(whole) {
 		return answer{result: whole}, nil
 	}
-	shown, probes, err := r.weigh(p, fits)
+	shown, probes, err := r.weigh(p, room)
 	if err != nil {
 		return answer{}, err
 	}
@@ -54,7 +54,7 @@ func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 		}
 		return answer{result: p.json(shown), kept: probes}, nil
 	}
-	fitting, err := r.smaller(near, p.first(), len(shown), fits)
+	fitting, err := r.smaller(near, p.first(), len(shown), room)
 	if err != nil {
 		return answer{}, err
 	}
@@ -66,18 +66,18 @@ func (r *Results) paginate(f Fetch, o outline, fits Fits) (answer, error) {
 
 // weigh finds the most items from the page's start that fit, with probes, not kept yet, in place of those that would not
 // fit in a page of their own.
-func (r *Results) weigh(p page, fits Fits) (shown [][]byte, probes []*probe, err error) {
+func (r *Results) weigh(p page, room *Room) (shown [][]byte, probes []*probe, err error) {
 	shown = slices.Collect(p.items(p.first(), min(p.count(), maxWeighed)))
 	for done := 0; p.work.looksUp(); {
-		done += sort.Search(len(shown)-done, func(i int) bool { return !fits(p.json(shown[:done+i+1])) })
-		if done == len(shown) || fits(p.json(shown[done:done+1])) {
+		done += sort.Search(len(shown)-done, func(i int) bool { return !room.Fits(p.json(shown[:done+i+1])) })
+		if done == len(shown) || room.Fits(p.json(shown[done:done+1])) {
 			return shown[:done], probes, nil
 		}
 		item, err := r.describe(p.work, shown[done])
 		if err != nil {
 			return nil, nil, err
 		}
-		alone := item.within(func(probe []byte) bool { return fits(p.json([][]byte{probe})) })
+		alone := item.within(func(probe []byte) bool { return room.Fits(p.json([][]byte{probe})) })
 		if alone == nil {
 			return shown[:done], probes, nil
 		}
@@ -88,10 +88,10 @@ func (r *Results) weigh(p page, fits Fits) (shown [][]byte, probes []*probe, err
 }
 
 // smaller finds a page with a certain item in it that fits, of at most the given size; s is walked from where such a page may begin.
-func (r *Results) smaller(s sequence, first, size int, fits Fits) (page, error) {
+func (r *Results) smaller(s sequence, first, size int, room *Room) (page, error) {
 	for ; size > 1; size -= (size + 7) / 8 {
 		q := page{s, first/size + 1, size}
-		shown, _, err := r.weigh(q, fits)
+		shown, _, err := r.weigh(q, room)
 		if err != nil {
 			return page{}, err
 		}

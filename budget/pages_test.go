@@ -29,11 +29,11 @@ type pager struct {
 	t    rapid.TB
 	r    *budget.Results
 	tok  string
-	fits budget.Fits
+	room *budget.Room
 }
 
 func (p pager) page(number, size int) (page, []byte, error) {
-	b, err := p.r.Answer(context.Background(), "me", budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.fits, nil)
+	b, err := p.r.Answer(context.Background(), "me", budget.Fetch{Token: p.tok, Mode: "paginated", Page: number, PageSize: size, PageSet: true, PageSizeSet: true}, p.room, nil)
 	if err != nil {
 		return page{}, nil, err
 	}
@@ -185,25 +185,25 @@ func FuzzPages(f *testing.F) {
 		f.Add([]byte(seed), uint16(1), uint16(300))
 	}
 	r := results(f, nil)
-	f.Fuzz(func(t *testing.T, value []byte, size, room uint16) {
+	f.Fuzz(func(t *testing.T, value []byte, size, most uint16) {
 		var compact bytes.Buffer
 		if json.Compact(&compact, value) == nil {
 			wholeFromPages(t, r, compact.String(), int(size)+1)
 		}
 		// Whatever it is, and however little room there is: an answer that fits, or a coded error.
 		token := keep(t, r, string(value))
-		fits := within(int(room))
+		room := within(int(most))
 		for _, fetch := range []budget.Fetch{
 			{Mode: "paginated", Page: 1, PageSize: int(size), PageSet: true, PageSizeSet: true},
 			{Mode: "summary"}, {Mode: "full"}, {}, {Mode: "filtered", FilterKeys: []string{"a", "results.a"}},
 		} {
 			fetch.Token = token
-			answer, err := r.Answer(context.Background(), "me", fetch, fits, nil)
+			answer, err := r.Answer(context.Background(), "me", fetch, room, nil)
 			if err != nil {
 				if _, ok := fault.As(err); !ok {
 					t.Errorf("%s: an error without a code: %v", fetch.Mode, err)
 				}
-			} else if fits != nil && !fits(answer) {
+			} else if !room.Fits(answer) {
 				t.Errorf("%s: the answer does not fit: %s", fetch.Mode, answer)
 			}
 		}
@@ -226,12 +226,12 @@ func TestEveryItemIsReached(t *testing.T) {
 			items = append(items, item)
 		}
 		limit := rapid.IntRange(150, 1500).Draw(t, "limit")
-		fits := func(b []byte) bool { return budget.NewMeter(c, limit).Fits(b) }
+		room := &budget.Room{Meter: budget.NewMeter(c, limit)}
 		token, _, err := r.Keep(context.Background(), "me", []byte("["+strings.Join(items, ",")+"]"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := pager{t, r, token, fits}
+		p := pager{t, r, token, room}
 		size := rapid.IntRange(1, 70).Draw(t, "size")
 		for next, number := 0, 1; next < len(items); {
 			got, answer, err := p.page(number, size)
@@ -241,7 +241,7 @@ func TestEveryItemIsReached(t *testing.T) {
 					t.Fatalf("the page that was advised: %v", err)
 				}
 			}
-			if !fits(answer) {
+			if !room.Fits(answer) {
 				t.Fatalf("%d tokens of %d", c.Count(answer, -1), limit)
 			}
 			for i, item := range got.Items {

@@ -18,9 +18,6 @@ const maxProbeTokens = 90
 // exactBytes is the size up to which the tokens of a kept value are counted; those of a larger one are estimated.
 const exactBytes = 2 << 20
 
-// Fits tells whether a result of these bytes can be answered; whoever makes it knows what stands around the result.
-type Fits func(result []byte) bool
-
 // probe is the answer in place of a result that is too large, in the order of its fields on the wire.
 type probe struct {
 	Preview     string   `json:"preview"`      // the first characters of the result's JSON
@@ -48,10 +45,10 @@ func (r *Results) Probe(ctx context.Context, owner string, value []byte, preview
 	})
 }
 
-// ProbeWithin is Probe with the longest preview that fits; the value is kept once. Where the probe does not fit even with
-// an empty preview nothing is kept, and the error is budget_too_small.
-func (r *Results) ProbeWithin(ctx context.Context, owner string, value []byte, fits Fits) ([]byte, error) {
-	return r.probed(ctx, owner, value, func(w *work) (*probe, []byte, error) { return r.describeWithin(w, value, fits) })
+// ProbeWithin is Probe with the longest preview that there is room for. Where the probe does not fit even with an empty
+// preview nothing is kept, and the error is budget_too_small.
+func (r *Results) ProbeWithin(ctx context.Context, owner string, value []byte, room *Room) ([]byte, error) {
+	return r.probed(ctx, owner, value, func(w *work) (*probe, []byte, error) { return r.describeWithin(w, value, room) })
 }
 
 // probed describes a value and keeps it.
@@ -70,12 +67,12 @@ func (r *Results) probed(ctx context.Context, owner string, value []byte, descri
 }
 
 // describeWithin makes the probe of a value that is not kept yet, and its longest JSON that fits.
-func (r *Results) describeWithin(w *work, value []byte, fits Fits) (*probe, []byte, error) {
+func (r *Results) describeWithin(w *work, value []byte, room *Room) (*probe, []byte, error) {
 	p, err := r.describe(w, value)
 	if err != nil {
 		return nil, nil, err
 	}
-	result := p.within(fits)
+	result := p.within(room.Fits)
 	if result == nil {
 		return nil, nil, budgetTooSmall()
 	}
@@ -124,7 +121,7 @@ func (p *probe) json(previewRunes int) []byte {
 }
 
 // within is the probe with the longest preview that fits, nil if none does.
-func (p *probe) within(fits Fits) []byte {
+func (p *probe) within(fits func([]byte) bool) []byte {
 	if whole := p.json(maxPreview); fits(whole) {
 		return whole
 	}

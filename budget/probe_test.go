@@ -167,14 +167,14 @@ func TestProbeWithin(t *testing.T) {
 	memory := &recording{}
 	r := results(t, nil)
 	value := numbered(500)
-	whole, err := r.ProbeWithin(t.Context(), "me", value, func([]byte) bool { return true })
+	whole, err := r.ProbeWithin(t.Context(), "me", value, nil)
 	if err != nil || len([]rune(decode[probe](t, whole).Preview)) != 200 {
 		t.Fatalf("everything fits: %s, %v", whole, err)
 	}
 	fixed := len(whole) - len(marshal(string(value[:200]))) + 2
 	for _, room := range []int{fixed, fixed + 1, fixed + 50, fixed + 100, len(whole) - 1} {
 		var longest int
-		answer, err := r.ProbeWithin(t.Context(), "me", value, func(b []byte) bool { return len(b) <= room })
+		answer, err := r.ProbeWithin(t.Context(), "me", value, within(room))
 		if err != nil {
 			t.Fatalf("%d bytes: %v", room, err)
 		}
@@ -191,7 +191,7 @@ func TestProbeWithin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nothing.ProbeWithin(t.Context(), "me", value, func(b []byte) bool { return len(b) < fixed }); fault.CodeOf(err) != fault.BudgetTooSmall {
+	if _, err := nothing.ProbeWithin(t.Context(), "me", value, within(fixed-1)); fault.CodeOf(err) != fault.BudgetTooSmall {
 		t.Errorf("when nothing fits: %v, want budget_too_small", err)
 	}
 	if memory.key != "" {

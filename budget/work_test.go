@@ -41,7 +41,7 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 				}
 				fetch := func(ctx context.Context, token string) error {
 					if name == "described" {
-						_, err := r.ProbeWithin(ctx, "me", []byte(large), func(b []byte) bool { return len(b) < 1000 })
+						_, err := r.ProbeWithin(ctx, "me", []byte(large), within(999))
 						return err
 					}
 					f := f
@@ -145,16 +145,15 @@ func TestLargeWorkLooksUp(t *testing.T) {
 			t.Parallel()
 			r := results(t, nil)
 			token := keep(t, r, test.value)
-			fits := func(b []byte) bool { return len(b) < 1000 }
 			looks := func(most int) (int, fault.Code) {
 				ctx := &looked{Context: t.Context(), most: most}
 				f := test.fetch
 				f.Token = token
 				var err error
 				if f.Mode == "" && !f.PageSet {
-					_, err = r.ProbeWithin(ctx, "me", []byte(test.value), fits)
+					_, err = r.ProbeWithin(ctx, "me", []byte(test.value), within(999))
 				} else {
-					_, err = r.Answer(ctx, "me", f, fits, nil)
+					_, err = r.Answer(ctx, "me", f, within(999), nil)
 				}
 				return ctx.n, fault.CodeOf(err)
 			}
@@ -197,9 +196,8 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 		token := keep(t, r, `[`+strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000)+`{"id":2}]`)
 		done := make(chan error, 1)
 		go func() {
-			fits := func(b []byte) bool { return len(b) < 1000 }
 			f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
-			_, err := r.Answer(admit.With(t.Context(), &admit.Request{Caller: "me", Slots: limiter}), "me", f, fits, nil)
+			_, err := r.Answer(admit.With(t.Context(), &admit.Request{Caller: "me", Slots: limiter}), "me", f, within(999), nil)
 			done <- err
 		}()
 		synctest.Wait()
@@ -235,13 +233,12 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 	if _, _, err := holding.Value(t.Context(), "you", token); fault.CodeOf(err) != fault.TokenExpired || len(held) > 0 {
 		t.Errorf("another's: %v, held %v", err, held)
 	}
-	fits := func(b []byte) bool { return len(b) < 1000 }
 	f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
-	if _, err := holding.Answer(t.Context(), "me", f, fits, nil); err != nil || len(held) != 2 || held[0] != len(large) || held[1] < 1000 || held[1] >= len(large) {
+	if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); err != nil || len(held) != 2 || held[0] != len(large) || held[1] < 1000 || held[1] >= len(large) {
 		t.Errorf("%v, held %v of %d", err, held, len(large))
 	}
 	for most = range []int{0, 1} {
-		if _, err := holding.Answer(t.Context(), "me", f, fits, nil); fault.CodeOf(err) != fault.Busy {
+		if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); fault.CodeOf(err) != fault.Busy {
 			t.Errorf("above what may be held: %v", err)
 		}
 	}

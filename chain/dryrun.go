@@ -12,11 +12,11 @@ import (
 // Signatures, then the list of steps are left out where the answer would not fit.
 func (s *exchange) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
 	d := &draft{exchange: s, step: -1, index: -1, member: "plan"}
-	hash := p.hash(r)
+	hash, room := p.hash(r), d.wholeRoom()
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &writer{}
 		w.plan(p, hash, detail, s)
-		if d.result = w.b; d.holds(d.result) {
+		if d.result = w.b; room.Fits(d.result) {
 			break
 		}
 	}

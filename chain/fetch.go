@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"math"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -27,9 +26,7 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 		return s.failure(ctx, fault.New(fault.TokenExpired, budget.Expired))
 	}
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
-	wanted := f.wanted()
-	wanted.Limit = s.meter.Limit()
-	result, err := s.results.Holding(s.holdKept).Answer(ctx, s.owner, wanted, d.holds, query)
+	result, err := s.results.Holding(s.holdKept).Answer(ctx, s.owner, f.wanted(), d.wholeRoom(), query)
 	if err != nil {
 		return s.failure(ctx, f.placed(coded(err, "")))
 	}
@@ -38,17 +35,6 @@ func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.E
 		return d.bareAnswer(ctx)
 	}
 	return d.answer(ctx)
-}
-
-// holds tells whether a result fits into the answer to a fetch.
-func (d *draft) holds(result []byte) bool {
-	if d.lite {
-		return d.meter.Fits(d.bare(result))
-	}
-	with := *d
-	with.result, with.fits = result, nil
-	_, fits := with.render(&trim{label: math.MaxInt})
-	return fits
 }
 
 // placed puts a fault's place below the object that holds the fetch.

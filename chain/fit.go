@@ -140,27 +140,36 @@ func (d *draft) shorterMessage(t *trim) {
 // bareAnswer answers a success in its lite form: the result and nothing else. A result that neither fits nor can be kept is
 // a failure, which tells what has run.
 func (d *draft) bareAnswer(ctx context.Context) *Answer {
-	fits := func(result []byte) bool { return d.meter.Fits(d.bare(result)) }
-	answer := func(result []byte, probe bool) *Answer {
-		d.tellKept(probe)
-		return &Answer{OK: true, JSON: d.bare(result), Warnings: d.warnings}
+	whole := d.bare(d.result)
+	heavy, fits := d.heavy(), d.meter.Fits(whole)
+	if fits && !heavy {
+		return d.bareSuccess(whole, false)
 	}
-	heavy := d.heavy()
-	if !heavy && fits(d.result) {
-		return answer(d.result, false)
-	}
-	probe, f := d.keep(ctx, fits)
+	probe, f := d.keep(ctx, d.bareRoom(), false)
 	switch {
 	case f == nil:
-		return answer(probe, true)
-	case heavy && fits(d.result):
-		return answer(d.result, false)
+		return d.bareSuccess(d.bare(probe), true)
+	case fits:
+		return d.bareSuccess(whole, false)
 	case d.run != nil:
 		d.measure()
 	}
 	t := d.nothing()
 	d.lose(t, f)
 	return d.fit(ctx, t)
+}
+
+// bareSuccess is the answer of this text, which holds a probe of the result or the result itself.
+func (d *draft) bareSuccess(text []byte, probe bool) *Answer {
+	d.tellKept(probe)
+	return &Answer{OK: true, JSON: text, Warnings: d.warnings}
+}
+
+// bareRoom is what the lite form has for a result.
+func (d *draft) bareRoom() *budget.Room {
+	around := d.bare(nil)
+	end := max(len(around)-1, 0)
+	return &budget.Room{Meter: d.meter, Before: around[:end], After: around[end:]}
 }
 
 // bare is the lite form of a result: its bytes and nothing else, but for the label that a door has asked for.
@@ -198,7 +207,7 @@ func (d *draft) heavy() bool {
 // heavyProbe puts a probe in the place of a result that may fit; what does not fit then is given up in the same order as
 // ever. A result that cannot be kept stays, as long as it fits.
 func (d *draft) heavyProbe(ctx context.Context, t *trim) {
-	t.probe, t.unkept = d.keep(ctx, func([]byte) bool { return true })
+	t.probe, t.unkept = d.keep(ctx, nil, false)
 }
 
 // probe puts a probe in the place of the result, with as much of a preview as fits.
@@ -210,14 +219,13 @@ func (d *draft) probe(ctx context.Context, t *trim) {
 		d.lose(t, t.unkept)
 		return
 	}
-	fits := d.fitsInPlace(t)
-	probe, f := d.keep(ctx, fits)
+	probe, f := d.keep(ctx, d.room(t), false)
 	if f != nil && f.Code == fault.BudgetTooSmall && d.noticed(t) {
 		t.noNotices = true
-		probe, f = d.keep(ctx, fits)
+		probe, f = d.keep(ctx, d.room(t), false)
 	}
 	if f != nil && f.Code == fault.BudgetTooSmall {
-		probe, f = d.keep(ctx, nil)
+		probe, f = d.keep(ctx, nil, true)
 	}
 	if f != nil {
 		d.lose(t, f)
@@ -226,14 +234,24 @@ func (d *draft) probe(ctx context.Context, t *trim) {
 	t.probe = probe
 }
 
-// fitsInPlace tells whether the answer fits with something else in the place of its result.
-func (d *draft) fitsInPlace(t *trim) budget.Fits {
-	return func(result []byte) bool {
-		with := *t
-		with.probe = result
-		_, ok := d.render(&with)
-		return ok
+// wholeRoom is what an answer that gives nothing up has for a result.
+func (d *draft) wholeRoom() *budget.Room {
+	if d.lite {
+		return d.bareRoom()
 	}
+	return d.room(d.nothing())
+}
+
+// room is what the answer with a trim has in the place of its result.
+func (d *draft) room(t *trim) *budget.Room {
+	with := *t
+	with.probe = []byte{}
+	text, end, number := d.write(&with)
+	room := &budget.Room{Meter: d.meter, Before: text[:end], After: text[end:], Number: number - end}
+	if d.bounded() {
+		room.MaxRunes = maxFailure
+	}
+	return room
 }
 
 // lose gives up a result that does not fit and could not be kept, as f says: what there is room for is a preview of it. It
@@ -244,9 +262,9 @@ func (d *draft) lose(t *trim, f *fault.Error) {
 	}
 	with := *t
 	with.trace, with.noWarnings = traceNone, true
-	fits := d.fitsInPlace(&with)
+	room := d.room(&with)
 	t.probe, t.lost = nil, true
-	tooLong := sort.Search(maxLost+1, func(n int) bool { return !fits(d.preview(n)) })
+	tooLong := sort.Search(maxLost+1, func(n int) bool { return !room.Fits(d.preview(n)) })
 	if tooLong > leastLost {
 		t.probe = d.preview(tooLong - 1)
 		return
@@ -296,8 +314,8 @@ func (d *draft) lost(f *fault.Error) *fault.Error {
 	return own
 }
 
-// keep keeps the result for its caller and describes it; fits nil: without a preview.
-func (d *draft) keep(ctx context.Context, fits func([]byte) bool) (probe []byte, f *fault.Error) {
+// keep keeps the result for its caller and describes it, with as much of a preview as there is room for; unseen: without one.
+func (d *draft) keep(ctx context.Context, room *budget.Room, unseen bool) (probe []byte, f *fault.Error) {
 	if d.results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
@@ -308,10 +326,10 @@ func (d *draft) keep(ctx context.Context, fits func([]byte) bool) (probe []byte,
 	if d.run != nil && d.run.shares() {
 		own = slices.Clone(d.result)
 	}
-	if fits == nil {
+	if unseen {
 		probe, err = d.results.Probe(ctx, d.owner, own, 0)
 	} else {
-		probe, err = d.results.ProbeWithin(ctx, d.owner, own, fits)
+		probe, err = d.results.ProbeWithin(ctx, d.owner, own, room)
 	}
 	if err != nil {
 		return nil, coded(err, "")

@@ -16,6 +16,13 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	if d.hopeless(t) {
 		return nil, false
 	}
+	text, _, number := d.write(t)
+	return d.settle(text, number)
+}
+
+// write writes the draft with a trim, without the number of its tokens. result is where its result ends, and number where that
+// number goes.
+func (d *draft) write(t *trim) (text []byte, result, number int) {
 	w := &writer{b: make([]byte, 0, 512+len(d.result))}
 	w.b = append(w.b, '{')
 	if d.label != "" && t.label > 0 {
@@ -25,12 +32,13 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	d.renderError(w, t)
 	d.renderWrites(w, t)
 	switch {
-	case d.result == nil || t.noResult && d.err != nil:
+	case t.noResult && d.err != nil:
 	case t.probe != nil:
 		w.raw(d.member, t.probe)
-	default:
+	case d.result != nil:
 		w.raw(d.member, d.result)
 	}
+	result = len(w.b)
 	d.renderSteps(w, t)
 	d.renderWarnings(w, t)
 	if d.err != nil && d.id != "" && !t.bare {
@@ -38,9 +46,9 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	}
 	w.key("usage")
 	w.b = append(w.b, `{"tokens":`...)
-	split := len(w.b)
+	number = len(w.b)
 	d.renderUsage(w)
-	return d.settle(w.b, split)
+	return w.b, result, number
 }
 
 // hopeless tells whether the result alone passes the budget, so that a large one is not written again and again.
@@ -58,15 +66,14 @@ func (d *draft) hopeless(t *trim) bool {
 // maxFailure is the most characters of a failure, the digits of usage.tokens not counted: clients cut longer ones.
 const maxFailure = 10_000 - 10
 
-// tooLong reports whether a failure has more characters than clients take. With trace full the client has asked for more.
-func (d *draft) tooLong(text []byte) bool {
-	return d.err != nil && d.trace != "full" && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
-}
+// bounded reports whether the answer may have no more characters than clients take. With trace full the client has asked for more.
+func (d *draft) bounded() bool { return d.err != nil && d.trace != "full" }
 
 // settle puts the number of tokens in at split.
 func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
 	limit := d.meter.Limit()
-	if !d.last && (d.tooLong(text) || limit > 0 && !d.meter.Fits(text)) {
+	tooLong := d.bounded() && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
+	if !d.last && (tooLong || limit > 0 && !d.meter.Fits(text)) {
 		return nil, false
 	}
 	n := d.meter.Settle(text[:split], text[split:])

@@ -1,0 +1,48 @@
+package budget_test
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// TestRoom: what fits is what the answer costs that is made of it, with its own number of tokens in it.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	c := counter(t, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		before, after := `{"ok":true,"result":`, `,"usage":{"tokens":,"ms":1}}`
+		limit, number := rapid.IntRange(0, 60).Draw(t, "limit"), 0
+		room := &budget.Room{Meter: budget.NewMeter(c, limit), Before: []byte(before), After: []byte(after)}
+		if rapid.Bool().Draw(t, "numbered") {
+			number = strings.Index(after, ":,") + 1
+			room.Number = number
+		}
+		result := jsonText(1).Draw(t, "result")
+		whole := before + result + after
+		if number > 0 {
+			n := room.Meter.Settle([]byte(before+result+after[:number]), []byte(after[number:]))
+			whole = before + result + after[:number] + strconv.Itoa(n) + after[number:]
+		}
+		if cost := c.Count([]byte(whole), -1); room.Fits([]byte(result)) != (limit == 0 || cost <= limit) {
+			t.Fatalf("%d tokens of %d: fits is %v: %s", cost, limit, room.Fits([]byte(result)), whole)
+		}
+	})
+}
+
+func TestRoomOfCharacters(t *testing.T) {
+	t.Parallel()
+	room := &budget.Room{Meter: budget.NewMeter(counter(t, 0), 0), Before: []byte("é"), After: []byte("é"), MaxRunes: 10}
+	if !room.Fits(bytes.Repeat([]byte("é"), 8)) || room.Fits(bytes.Repeat([]byte("é"), 9)) {
+		t.Error("10 characters with 2 around the result are not 8")
+	}
+	var none *budget.Room
+	if !none.Fits(numbered(10_000)) {
+		t.Error("there is no room where nothing bounds it")
+	}
+}

@@ -36,20 +36,6 @@ func (e *Engine) Acquire(ctx context.Context, caller string) (release func(), er
 	return e.o.Admission.Acquire(ctx, caller)
 }
 
-// read decodes a request of so many bytes.
-func (s *exchange) read(ctx context.Context, n int, decode func() (*request, *faultList)) (*request, *faultList) {
-	if s.pace.large = n >= heavyRequest; !s.pace.large {
-		return decode()
-	}
-	var slot admit.Slot
-	if err := slot.Acquire(ctx); err != nil {
-		s.pace.ended = abandoned(ctx, err, "read")
-		return nil, &faultList{}
-	}
-	defer slot.Release()
-	return decode()
-}
-
 // abandoned is the fault of a request whose context ended before anything ran.
 func abandoned(ctx context.Context, err error, what string) *fault.Error {
 	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
@@ -95,13 +81,7 @@ type holding struct {
 
 // hold takes bytes for a result or for arguments. They are the caller's until the exchange ends.
 func (h *holding) hold(n int) *fault.Error {
-	h.used.Add(int64(n))
-	return h.cover(n)
-}
-
-// cover holds what is used and not held yet, or takes n bytes off what is used.
-func (h *holding) cover(n int) *fault.Error {
-	if h.used.Load() <= freeBytes+h.held.Load() {
+	if h.used.Add(int64(n)) <= freeBytes+h.held.Load() {
 		return nil
 	}
 	h.mu.Lock()
@@ -135,12 +115,11 @@ func (s *exchange) HoldWork(n int) error {
 		s.spared(-n)
 		return nil
 	}
-	if s.used.Add(int64(n)) > s.o.MaxChainBytes+maxWorkBytes {
-		s.spared(n)
+	if s.used.Load()+int64(n) > s.o.MaxChainBytes+maxWorkBytes {
 		return fault.New(fault.LimitExceeded, "the expressions and results of this chain hold more than %d bytes at once (limits.maxChainBytes): select less of the results",
 			s.o.MaxChainBytes+maxWorkBytes)
 	}
-	if f := s.cover(n); f != nil {
+	if f := s.hold(n); f != nil {
 		return f
 	}
 	return nil

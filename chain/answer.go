@@ -186,7 +186,9 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 
 // checked answers a check without faults.
 func (s *exchange) checked(text []byte) *Answer {
-	locateAll(text, s.warnings)
+	if s.single == nil {
+		locateAll(text, s.warnings)
+	}
 	return (&draft{exchange: s, step: -1, index: -1}).answer(context.Background())
 }
 

@@ -36,18 +36,7 @@ func New(o *Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context, text []byte, c *Caller) (a *Answer) {
 	s := e.newExchange(c)
 	defer s.conclude(ctx, KindChain, &a)
-	defer s.rescue(ctx, &a)
-	ctx = admit.With(ctx, &s.computing)
-	r, faults := s.read(ctx, len(text), func() (*request, *faultList) { return s.decode(text) })
-	ctx = s.begins(ctx, s.kind(r), r, len(text))
-	return s.carryOut(ctx, text, r, faults)
-}
-
-// rescue makes an answer of a panic; it is deferred. Only logs have its cause.
-func (s *exchange) rescue(ctx context.Context, a **Answer) {
-	if panicked := recover(); panicked != nil {
-		*a = s.failure(ctx, stopped(panicked, "a defect of onecall stopped this request"))
-	}
+	return s.carryOut(ctx, text)
 }
 
 // stopped is the fault for what a panic has stopped. What panicked and where is its cause, and not in its message.
@@ -57,10 +46,12 @@ func stopped(panicked any, what string) *fault.Error {
 	return f
 }
 
-// carryOut does what a decoded request asks; r is nil where nothing could be decoded. text is what the faults' lines and
-// columns are of.
-func (s *exchange) carryOut(ctx context.Context, text []byte, r *request, faults *faultList) *Answer {
+// carryOut does what a request asks, a chain or the arguments of a single call.
+func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
 	defer s.release()
+	ctx = admit.With(ctx, &s.computing)
+	r, faults := s.decode(ctx, text) // r is nil if nothing could be decoded
+	ctx = s.begins(ctx, s.kind(r), r, len(text))
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}

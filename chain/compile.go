@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -44,7 +43,9 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	if r == nil {
 		return nil, s.pace.ended
 	}
-	s.form(r.Lite, r.Trace)
+	if low := s.apply(r.Budget, r.Lite, r.Trace); low != nil {
+		faults.add(low)
+	}
 	s.request = r
 	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
 	s.pace.ctx, s.pace.since = ctx, time.Now()
@@ -52,7 +53,6 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	if c.onError == "" {
 		c.onError = "stop"
 	}
-	c.budget(r.Budget)
 	input, fills := c.input(r)
 	c.common = members(r.Common)
 	s.verify = r.Verify
@@ -72,43 +72,6 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 		s.warn(fault.New(fault.UnknownField, "nothing reads $input.%s", fault.ClipRunes(key, 60)).Under(fault.Key("/input", key)))
 	}
 	return p, c.pace.ended
-}
-
-// budget applies the chain's own limits, which can only lower the server's.
-func (c *compiler) budget(b *budgetRequest) {
-	if f := c.tokenBudget(b); f != nil {
-		c.faults.add(f)
-	}
-	if b == nil {
-		return
-	}
-	lower(&c.maxSteps, b.MaxSteps)
-	lower(&c.maxCalls, b.MaxCalls)
-	if ms := b.MaxDurationMs; ms != nil {
-		c.maxDuration = min(c.maxDuration, time.Duration(*ms)*time.Millisecond)
-	}
-}
-
-// tokenBudget applies the token budget of the door, or else of the request.
-func (s *exchange) tokenBudget(b *budgetRequest) *fault.Error {
-	n := s.override.MaxTotalTokens
-	if n == 0 && b != nil && b.MaxTotalTokens != nil {
-		n = *b.MaxTotalTokens
-	}
-	if n == 0 {
-		return nil
-	}
-	if least := budget.Least(s.o.Counter); n < least {
-		return fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", least, n).Under("/budget/maxTotalTokens")
-	}
-	s.limitTokens(n)
-	return nil
-}
-
-func lower(limit *int, to *int) {
-	if to != nil {
-		*limit = min(*limit, *to)
-	}
 }
 
 func (c *compiler) fault(code fault.Code, at, format string, args ...any) {

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -20,7 +22,18 @@ const (
 
 // decode reads a request. A text that is not JSON gives no request and one fault; else the request holds what could be
 // read, and the faults say what could not.
-func (s *exchange) decode(text []byte) (*request, *faultList) {
+func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultList) {
+	if s.pace.large = len(text) >= heavyRequest; s.pace.large {
+		var slot admit.Slot
+		if err := slot.Acquire(ctx); err != nil {
+			s.pace.ended = abandoned(ctx, err, "read")
+			return nil, &faultList{}
+		}
+		defer slot.Release()
+	}
+	if s.single != nil {
+		return s.decodeCall()
+	}
 	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {

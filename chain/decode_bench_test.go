@@ -20,7 +20,7 @@ func BenchmarkDecode(b *testing.B) {
 			s := &exchange{o: o}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, faults := s.decode([]byte(text)); r == nil || len(faults.list) > 0 {
+				if r, faults := s.decode(b.Context(), []byte(text)); r == nil || len(faults.list) > 0 {
 					b.Fatal(faults.list)
 				}
 			}

@@ -20,14 +20,13 @@ type Delivery struct {
 func (e *Engine) Deliver(ctx context.Context, value []byte, d *Delivery, caller *Caller) (a *Answer) {
 	s := e.newExchange(caller)
 	defer s.conclude(ctx, KindDeliver, &a)
-	defer s.rescue(ctx, &a)
 	ctx = s.begins(ctx, KindDeliver, nil, 0)
-	s.lite, s.trace = true, "none"
 	if d != nil && d.MaxTotalTokens != 0 {
-		if f := s.tokenBudget(&budgetRequest{MaxTotalTokens: &d.MaxTotalTokens}); f != nil {
+		if f := s.apply(&budgetRequest{MaxTotalTokens: &d.MaxTotalTokens}, nil, ""); f != nil {
 			return s.failure(ctx, f)
 		}
 	}
+	s.lite, s.trace = true, "none"
 	compact, err := schema.Compact(value)
 	if err != nil {
 		return s.failure(ctx, fault.New(fault.Internal, "a defect of onecall: what was to be answered is not JSON"))

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,53 +68,59 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	if e.o.Observer != nil {
 		s.observation = &observation{observer: e.o.Observer}
 	}
-	most := e.o.MaxTotalTokens
+	s.most = e.o.MaxTotalTokens
 	if n := c.MaxTotalTokens; n > 0 {
-		most = max(n, budget.Least(e.o.Counter))
-		if server := e.o.MaxTotalTokens; server > 0 {
-			most = min(most, server)
-		}
+		n = max(n, budget.Least(e.o.Counter))
+		s.most = min(n, cmp.Or(s.most, n))
 	}
-	s.boundTokens(most)
-	s.form(nil, "")
+	_ = s.apply(nil, nil, "")
 	return s
 }
 
-// boundTokens says what an answer may have before the request says anything; 0: no bound.
-func (s *exchange) boundTokens(most int) {
-	s.most = most
-	s.meter = budget.NewMeter(s.o.Counter, most)
-	if n := s.override.MaxTotalTokens; n > 0 {
-		s.limitTokens(max(n, budget.Least(s.o.Counter)))
+// apply sets the bounds of what is done and the form of the answer: as the request says, which can only lower the bounds of the
+// server and of the caller, and as the override says over both. A token budget that is too low for any answer is a fault.
+func (s *exchange) apply(b *budgetRequest, lite *bool, trace string) (low *fault.Error) {
+	tokens := s.override.MaxTotalTokens
+	if b != nil {
+		if tokens == 0 && b.MaxTotalTokens != nil {
+			tokens = *b.MaxTotalTokens
+		}
+		lower(&s.maxSteps, b.MaxSteps)
+		lower(&s.maxCalls, b.MaxCalls)
+		if ms := b.MaxDurationMs; ms != nil {
+			s.maxDuration = min(s.maxDuration, time.Duration(*ms)*time.Millisecond)
+		}
 	}
-}
-
-// limitTokens lowers the answer's budget; it never raises it above the server's, or the caller's.
-func (s *exchange) limitTokens(n int) {
-	if s.most > 0 {
-		n = min(n, s.most)
+	if least := budget.Least(s.o.Counter); tokens != 0 && tokens < least {
+		low = fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", least, tokens).Under("/budget/maxTotalTokens")
+		if tokens = 0; s.override.MaxTotalTokens > 0 {
+			tokens = least
+		}
 	}
-	s.meter = budget.NewMeter(s.o.Counter, n)
-}
-
-// form decides the answer's form from what the request says of lite and trace.
-func (s *exchange) form(lite *bool, trace string) {
-	s.lite = s.o.Lite
-	if lite != nil {
+	if tokens == 0 || s.most > 0 && s.most < tokens {
+		tokens = s.most
+	}
+	if s.meter == nil || s.meter.Limit() != tokens {
+		s.meter = budget.NewMeter(s.o.Counter, tokens)
+	}
+	if s.lite = s.o.Lite; s.override.Lite != nil {
+		s.lite = *s.override.Lite
+	} else if lite != nil {
 		s.lite = *lite
 	}
-	if s.override.Lite != nil {
-		s.lite = *s.override.Lite
-	}
-	if s.override.Trace != "" {
-		trace = s.override.Trace
-	}
-	s.trace = trace
-	if trace == "" {
+	switch s.trace = cmp.Or(s.override.Trace, trace); {
+	case s.trace != "":
+	case s.lite:
+		s.trace = "none"
+	default:
 		s.trace = "summary"
-		if s.lite {
-			s.trace = "none"
-		}
+	}
+	return low
+}
+
+func lower(limit *int, to *int) {
+	if to != nil {
+		*limit = min(*limit, *to)
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 
 // fetch answers a request for more of a kept result. No step runs, whatever the request holds.
 func (s *exchange) fetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
-	s.form(f.Lite, "")
-	s.boundTokens(s.o.MaxTotalTokens) // the caller's own bound is not for fetches
+	s.most = s.o.MaxTotalTokens // the caller's own bound is not for fetches
+	low := s.apply(f.Budget, f.Lite, "")
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}
-	if low := s.tokenBudget(f.Budget); low != nil {
+	if low != nil {
 		faults = append(faults, f.placed(low))
 	}
 	if len(faults) > 0 {

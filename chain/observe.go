@@ -167,13 +167,6 @@ func (o *observation) end(e *Ended) {
 	}
 }
 
-// counted takes note of the tokens of the answer; nil: nobody wants to know.
-func (o *observation) counted(tokens int) {
-	if o != nil {
-		o.told.Tokens = tokens
-	}
-}
-
 // begins tells the observer of the request that was decoded.
 func (s *exchange) begins(ctx context.Context, kind Kind, r *request, bytes int) context.Context {
 	o := s.observation
@@ -200,16 +193,18 @@ func (s *exchange) kind(r *request) Kind {
 	return KindChain
 }
 
-// conclude tells the observer what came of the request; it is deferred before what rescues the request from a panic.
+// conclude makes an answer of a panic, whose cause only logs have, and tells the observer what came of the request. It is deferred.
 func (s *exchange) conclude(ctx context.Context, kind Kind, a **Answer) {
+	if panicked := recover(); panicked != nil {
+		*a = s.failure(ctx, stopped(panicked, "a defect of onecall stopped this request"))
+	}
 	o := s.observation
 	if o == nil {
 		return
 	}
 	defer func() { _ = recover() }() // it is not worth an answer
 	if !o.begun {
-		o.about = Observed{Kind: kind, Caller: s.owner, Label: s.label, Started: s.started}
-		o.begin(ctx)
+		s.begins(ctx, kind, nil, 0)
 	}
 	e := &o.told
 	e.Err, e.Faults, e.Warnings, e.Bytes = (*a).Error, (*a).Faults, len((*a).Warnings), len((*a).JSON)

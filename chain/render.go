@@ -77,7 +77,9 @@ func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
 		return nil, false
 	}
 	n := d.meter.Settle(text[:split], text[split:])
-	d.observation.counted(n)
+	if d.observation != nil {
+		d.observation.told.Tokens = n
+	}
 	json = slices.Insert(text, split, []byte(strconv.Itoa(n))...)
 	return json, limit == 0 || n <= limit
 }

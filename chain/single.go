@@ -8,7 +8,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -35,21 +34,18 @@ type Call struct {
 func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) {
 	s := e.newExchange(caller)
 	s.single = c
-	s.form(c.Lite, "none")
-	defer s.conclude(ctx, KindCall, &a)
-	defer s.rescue(ctx, &a)
 	s.override.Input, s.override.Set, s.override.Trace = nil, nil, ""
-	ctx = admit.With(ctx, &s.computing)
-	r, faults := s.read(ctx, len(c.Args), func() (*request, *faultList) { return s.decodeCall(c) })
-	ctx = s.begins(ctx, s.kind(r), r, len(c.Args))
-	return s.carryOut(ctx, nil, r, faults)
+	_ = s.apply(nil, c.Lite, "none") // for what fails before it is decoded
+	defer s.conclude(ctx, KindCall, &a)
+	return s.carryOut(ctx, c.Args)
 }
 
 // argsOfCall is where the one step of a call has its arguments.
 const argsOfCall = "/steps/0/args"
 
 // decodeCall makes the request of one step, or the fetch, that a call is.
-func (s *exchange) decodeCall(c *Call) (*request, *faultList) {
+func (s *exchange) decodeCall() (*request, *faultList) {
+	c := s.single
 	var faults faultList
 	r := &request{Verify: c.Verify, Lite: c.Lite, Trace: "none", Steps: []step{{Fn: c.Function, literal: true}}}
 	if c.MaxTotalTokens != 0 {
@@ -104,7 +100,6 @@ func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults [
 	s := e.newExchange(caller)
 	s.single = &Call{}
 	defer s.conclude(ctx, KindRefuse, &a)
-	defer s.rescue(ctx, &a)
 	ctx = s.begins(ctx, KindRefuse, nil, 0)
 	if len(faults) == 0 {
 		faults = []*fault.Error{fault.New(fault.Internal, "a defect of onecall: a request was refused without a fault")}

@@ -38,7 +38,6 @@ func TestUndecodedIsObserved(t *testing.T) {
 	run := func(ctx context.Context) (a *Answer) {
 		s := e.newExchange(&Caller{ID: "token:ci", Label: "a.jsonl:1"})
 		defer s.conclude(ctx, KindChain, &a)
-		defer s.rescue(ctx, &a)
 		panic("while decoding")
 	}
 	a := run(t.Context())

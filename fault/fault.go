@@ -6,6 +6,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Outcome is what is known of the work of a call.
@@ -17,7 +18,17 @@ const (
 	Failed      Outcome = "failed"       // it answered that it failed
 	NotSent     Outcome = "not_sent"     // it never left: nothing was done, and it can be made again
 	SentUnknown Outcome = "sent_unknown" // it left, and nobody knows whether its work was done
+	Undone      Outcome = "undone"       // it was applied, and has been taken back
 )
+
+// outcomes in the order of what they say of a call that was made more than once: one success is enough, and what may have
+// been done is not undone by a later refusal.
+var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
+
+// Combined is the outcome of a call that was made again: a of what it came to before, b of the last attempt. "": there was none.
+func Combined(a, b Outcome) Outcome {
+	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
+}
 
 // OutcomeOf is the outcome of a call of a function that writes, from the error that it ended with (nil: none): the one
 // that the error has; else SentUnknown if the call broke off or an HTTP service answered with a status of 500 and over.

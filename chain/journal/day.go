@@ -1,0 +1,66 @@
+package journal
+
+import (
+	"math"
+	"time"
+)
+
+// Day sums up one day (UTC) of what one caller did by one chain, or by one function in it. It holds no arguments.
+type Day struct {
+	Day      string `json:"day"` // 2006-01-02
+	Caller   string `json:"caller"`
+	Chain    string `json:"chain"`    // its name; "" has none
+	Function string `json:"function"` // "": of whole runs
+
+	Count    int64 `json:"count"`    // calls, or runs
+	Failures int64 `json:"failures"` // of these
+	Calls    int64 `json:"calls"`    // of runs: calls made in them
+	Tokens   int64 `json:"tokens"`   // of runs: of their answers
+	Kept     int64 `json:"kept"`     // of runs: of results that no answer held
+	Times    Times `json:"times"`    // of each
+}
+
+// DayOf is the day of a time.
+func DayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// Add adds the sums of another of the same day, caller, chain and function.
+func (d *Day) Add(o *Day) {
+	d.Count, d.Failures, d.Calls, d.Tokens, d.Kept = d.Count+o.Count, d.Failures+o.Failures, d.Calls+o.Calls, d.Tokens+o.Tokens, d.Kept+o.Kept
+	for bucket, n := range o.Times {
+		if d.Times == nil {
+			d.Times = Times{}
+		}
+		d.Times[bucket] += n
+	}
+}
+
+// Times counts durations by buckets, each 1/8 wider than the one before it: a quantile is off by 6 % at the most. Bucket 0
+// is up to a microsecond.
+type Times map[int]int64
+
+const bucketRatio = 1.125
+
+// Count counts a duration.
+func (t Times) Count(d time.Duration) { t[bucketOf(d)]++ }
+
+func bucketOf(d time.Duration) int {
+	if d <= time.Microsecond {
+		return 0
+	}
+	return int(math.Ceil(math.Log(float64(d)/float64(time.Microsecond)) / math.Log(bucketRatio)))
+}
+
+// Quantile is the duration that a part q (0 to 1) of all does not pass; 0 where there are none.
+func (t Times) Quantile(q float64) time.Duration {
+	total, highest := int64(0), 0
+	for bucket, n := range t {
+		total, highest = total+n, max(highest, bucket)
+	}
+	rank := int64(math.Ceil(q * float64(total)))
+	for bucket := 0; bucket <= highest; bucket++ {
+		if rank -= t[bucket]; rank <= 0 && total > 0 {
+			return time.Duration(math.Pow(bucketRatio, float64(bucket)-0.5) * float64(time.Microsecond))
+		}
+	}
+	return 0
+}

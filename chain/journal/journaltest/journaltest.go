@@ -1,0 +1,339 @@
+// Package journaltest has the tests that each driver of package journal passes.
+package journaltest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// Store is the database of a driver under test.
+type Store struct {
+	// Open opens the database once more, as another process would. What is opened is closed by the test.
+	Open func(t *testing.T) journal.Driver
+	// Shared tells that what is written is there for others, and after the driver was closed.
+	Shared bool
+}
+
+// Run tests a driver; fresh gives an empty database each time.
+func Run(t *testing.T, fresh func(t *testing.T) Store) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Store)
+	}{
+		{"Segments", segments}, {"Lease", lease}, {"Late", late}, {"Drop", drop}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
+		{"Batch", batch}, {"Many", many}, {"Reopen", reopen},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, fresh(t))
+		})
+	}
+}
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func row(id string) *journal.Row {
+	return &journal.Row{ID: id, Caller: "token:ci", Status: journal.Running, Began: start, Last: start, Expires: start.Add(time.Hour), Steps: 2, Lease: 1,
+		Functions: []string{"fs.read"}}
+}
+
+func added(id string) journal.Write {
+	return journal.Write{ID: id, Lease: 1, New: true, Row: row(id), Segment: segment(1, 1)}
+}
+
+func segment(lease int64, first int) *journal.Segment {
+	return &journal.Segment{Lease: lease, First: first, Events: fmt.Appendf(nil, `[{"n":%d}]`, first), Results: []byte{1, 2, 0, 255}, Kept: []byte("kept")}
+}
+
+func write(t *testing.T, d journal.Driver, list ...journal.Write) {
+	t.Helper()
+	refused, err := d.Write(t.Context(), list)
+	if err != nil || slices.Contains(refused, true) || len(refused) != len(list) {
+		t.Fatalf("refused %v, error %v", refused, err)
+	}
+}
+
+func load(t *testing.T, d journal.Driver, id string) *journal.Record {
+	t.Helper()
+	r, err := d.Load(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// segments are given as they were written, in the order of their leases and numbers.
+func segments(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 5)})
+	ended := row("run_a")
+	ended.Status, ended.Code, ended.Took, ended.Calls, ended.Writes, ended.Reused = journal.Failed, "timeout", 1234*time.Microsecond, 3, 2, 1
+	ended.Chain, ended.Key, ended.Hash, ended.Functions = "provision", "k", "h", []string{"a.b", "c.d"}
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: ended, Segment: segment(1, 10), Tokens: 5, Kept: 7})
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Tokens: 1, Kept: 2})
+	got := load(t, d, "run_a")
+	ended.Tokens, ended.Kept = 6, 9
+	if want := fmt.Sprintf("%+v", *ended); fmt.Sprintf("%+v", inUTC(got.Row)) != want {
+		t.Errorf("the row is\n%+v, want\n%s", inUTC(got.Row), want)
+	}
+	if len(got.Segments) != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 || string(got.Segments[2].Events) != `[{"n":10}]` ||
+		!slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Kept) != "kept" {
+		t.Errorf("segments %+v", got.Segments)
+	}
+	if _, err := d.Load(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("of no run: %v", err)
+	}
+}
+
+func inUTC(r journal.Row) journal.Row {
+	r.Began, r.Last, r.Expires = r.Began.UTC(), r.Last.UTC(), r.Expires.UTC()
+	return r
+}
+
+// lease: one has it, and who had it before cannot write any more.
+func lease(t *testing.T, s Store) {
+	d, other := s.Open(t), s.Open(t)
+	write(t, d, added("run_a"))
+	for _, from := range []journal.Driver{d, other} {
+		if _, err := from.Take(t.Context(), "run_a"); !errors.Is(err, journal.ErrBusy) {
+			t.Fatalf("a run that goes on: %v", err)
+		}
+	}
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
+	got, err := other.Take(t.Context(), "run_a")
+	if err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := d.Take(t.Context(), "run_a"); !errors.Is(err, journal.ErrBusy) {
+		t.Fatalf("taken by another: %v", err)
+	}
+	refused, err := d.Write(t.Context(), []journal.Write{{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, added("run_b"), {ID: "run_none", Lease: 1}})
+	if err != nil || !slices.Equal(refused, []bool{true, false, true}) {
+		t.Fatalf("refused %v, error %v", refused, err)
+	}
+	write(t, other, journal.Write{ID: "run_a", Lease: 2, Segment: segment(2, 2)})
+	if got := load(t, d, "run_a"); len(got.Segments) != 2 || got.Segments[1].Lease != 2 {
+		t.Errorf("segments %+v", got.Segments)
+	}
+	load(t, d, "run_b")
+	if _, err := d.Take(t.Context(), "run_none"); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("of no run: %v", err)
+	}
+}
+
+// late writes are taken whoever has the lease, and change no row.
+func late(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
+	if _, err := d.Take(t.Context(), "run_a"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, journal.Write{ID: "run_a", Lease: 2, Segment: segment(2, 2)},
+		journal.Write{ID: "run_a", Lease: 1, Late: true, Segment: segment(1, 2), Tokens: 3})
+	got := load(t, d, "run_a")
+	if len(got.Segments) != 3 || got.Segments[1].Lease != 1 || got.Segments[2].Lease != 2 || got.Row.Lease != 2 || got.Row.Tokens != 3 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := d.Take(t.Context(), "run_a"); !errors.Is(err, journal.ErrBusy) {
+		t.Errorf("a late write gave the lease back: %v", err)
+	}
+}
+
+func drop(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, added("run_a"), added("run_b"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 2), DropResults: true, Release: true})
+	for _, s := range load(t, d, "run_a").Segments {
+		if len(s.Results) > 0 || string(s.Kept) != "kept" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if s := load(t, d, "run_b").Segments[0]; len(s.Results) == 0 {
+		t.Error("another run's results are gone")
+	}
+}
+
+func find(t *testing.T, s Store) {
+	d := s.Open(t)
+	mine, younger, foreign := added("run_aa"), added("run_ab"), added("run_c")
+	mine.Row.Key, younger.Row.Key, foreign.Row.Key = "k", "k", "k"
+	foreign.Row.Caller = "token:other"
+	younger.Row.Began = start.Add(time.Second)
+	write(t, d, mine, younger, foreign)
+	for _, test := range []struct{ caller, key, prefix, want string }{
+		{"token:ci", "k", "", "run_ab"}, {"token:other", "k", "", "run_c"}, {"", "k", "", ""}, {"token:ci", "K", "", ""},
+		{"", "", "run_c", "run_c"}, {"", "", "run_aa", "run_aa"}, {"", "", "run_a%", ""}, {"", "", "run_x", ""},
+	} {
+		got, err := d.Find(t.Context(), test.caller, test.key, test.prefix)
+		if got != test.want || (err != nil) != (test.want == "") || err != nil && !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("%+v: %s, %v", test, got, err)
+		}
+	}
+}
+
+func list(t *testing.T, s Store) {
+	d := s.Open(t)
+	for i := range 6 {
+		w := added(fmt.Sprint("run_", i))
+		w.Row.Began = start.Add(time.Duration(i) * time.Minute)
+		if i%2 == 1 {
+			w.Row.Caller, w.Row.Status, w.Row.Chain, w.Row.Functions = "", journal.OK, "nightly", []string{"a.b", "pay.charge"}
+		}
+		write(t, d, w)
+	}
+	nobody := ""
+	for _, test := range []struct {
+		name   string
+		filter journal.Filter
+		want   string
+	}{
+		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller", journal.Filter{Caller: &nobody}, "[5 3 1]"},
+		{"status", journal.Filter{Status: journal.Running}, "[4 2 0]"}, {"chain", journal.Filter{Chain: "nightly", Limit: 1}, "[5]"},
+		{"function", journal.Filter{Function: "pay.charge"}, "[5 3 1]"}, {"part of a name", journal.Filter{Function: "pay"}, "[]"},
+		{"since", journal.Filter{Since: start.Add(4 * time.Minute)}, "[5 4]"}, {"until", journal.Filter{Until: start.Add(2 * time.Minute)}, "[1 0]"},
+		{"all of them", journal.Filter{Caller: &nobody, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5}, "[5 3]"},
+	} {
+		rows, err := d.List(t.Context(), &test.filter)
+		ids := []string{}
+		for _, r := range rows {
+			ids = append(ids, r.ID[len("run_"):])
+		}
+		if fmt.Sprint(ids) != test.want || err != nil {
+			t.Errorf("%s: %v, %v", test.name, ids, err)
+		}
+	}
+}
+
+func days(t *testing.T, s Store) {
+	d := s.Open(t)
+	day := func(of time.Time, function string, took ...time.Duration) journal.Day {
+		sum := journal.Day{Day: journal.DayOf(of), Caller: "token:ci", Chain: "nightly", Function: function, Count: int64(len(took)), Failures: 1, Calls: 2, Tokens: 3,
+			Kept: 4, Times: journal.Times{}}
+		for _, t := range took {
+			sum.Times.Count(t)
+		}
+		return sum
+	}
+	w := added("run_a")
+	w.Days = []journal.Day{day(start, "a.b", time.Millisecond, time.Second), day(start, "", time.Second)}
+	again := journal.Write{ID: "run_a", Lease: 1, Days: []journal.Day{day(start, "a.b", time.Millisecond), day(start.AddDate(0, 0, 1), "a.b", time.Hour)}}
+	write(t, d, w, again)
+	got, err := d.Days(t.Context(), &journal.Filter{Function: "a.b", Until: start})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if g := got[0]; g.Count != 3 || g.Failures != 2 || g.Calls != 4 || g.Tokens != 6 || g.Kept != 8 || g.Day != "2026-03-01" || g.Caller != "token:ci" || g.Chain != "nightly" {
+		t.Errorf("%+v", g)
+	}
+	near := func(got, want time.Duration) bool { return got > want*9/10 && got < want*11/10 }
+	if times := got[0].Times; !near(times.Quantile(0.5), time.Millisecond) || !near(times.Quantile(0.95), time.Second) {
+		t.Errorf("p50 %v, p95 %v", times.Quantile(0.5), times.Quantile(0.95))
+	}
+	nobody := ""
+	for _, test := range []struct {
+		filter journal.Filter
+		want   int
+	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &nobody}, 0}, {journal.Filter{Chain: "nightly"}, 3}} {
+		if got, err := d.Days(t.Context(), &test.filter); len(got) != test.want || err != nil {
+			t.Errorf("%+v: %d days, %v", test.filter, len(got), err)
+		}
+	}
+	if err := d.Expire(t.Context(), start, start.AddDate(0, 0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := d.Days(t.Context(), &journal.Filter{}); len(got) != 1 {
+		t.Errorf("%d days are left", len(got))
+	}
+}
+
+// expire forgets what has expired, but no run that goes on.
+func expire(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, added("run_a"), added("run_b"), added("run_c"), journal.Write{ID: "run_a", Lease: 1, Release: true})
+	longer := row("run_b")
+	longer.Expires = start.Add(3 * time.Hour)
+	write(t, d, journal.Write{ID: "run_b", Lease: 1, Row: longer, Release: true})
+	if err := d.Expire(t.Context(), start.Add(2*time.Hour), start); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Load(t.Context(), "run_a"); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("an expired run: %v", err)
+	}
+	load(t, d, "run_b")
+	write(t, d, journal.Write{ID: "run_c", Lease: 1, Segment: segment(1, 2)})
+}
+
+// batch: the writes of a batch are done in their order.
+func batch(t *testing.T, s Store) {
+	d := s.Open(t)
+	second := row("run_a")
+	second.Status = journal.OK
+	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Row: second, Segment: segment(1, 2)}, journal.Write{ID: "run_a", Lease: 1, Release: true})
+	if got, err := d.Take(t.Context(), "run_a"); err != nil || got.Row.Status != journal.OK || len(got.Segments) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// many goroutines write side by side, and one alone gets each lease.
+func many(t *testing.T, s Store) {
+	d, other := s.Open(t), s.Open(t)
+	const runs, goroutines = 20, 4
+	for i := range runs {
+		write(t, d, added(fmt.Sprint("run_", i)), journal.Write{ID: fmt.Sprint("run_", i), Lease: 1, Release: true})
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := map[string]int{}
+	for g := range goroutines {
+		from := d
+		if g%2 == 1 {
+			from = other
+		}
+		wg.Go(func() {
+			for i := range runs {
+				id := fmt.Sprint("run_", i)
+				got, err := from.Take(t.Context(), id)
+				if errors.Is(err, journal.ErrBusy) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if refused, err := from.Write(t.Context(), []journal.Write{{ID: id, Lease: got.Row.Lease, Segment: segment(got.Row.Lease, 9)}}); err != nil || refused[0] {
+					t.Errorf("%v, %v", refused, err)
+				}
+				mu.Lock()
+				won[id]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for i := range runs {
+		if n := won[fmt.Sprint("run_", i)]; n != 1 {
+			t.Errorf("run %d was taken %d times", i, n)
+		}
+	}
+}
+
+// reopen: what was written is there after the driver was closed, and the leases are free.
+func reopen(t *testing.T, s Store) {
+	if !s.Shared {
+		t.Skip("the driver forgets all")
+	}
+	d := s.Open(t)
+	write(t, d, added("run_a"))
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = s.Open(t)
+	if got, err := d.Take(t.Context(), "run_a"); err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"strings"
+	"sync"
+)
+
+// LeastKey is the least length of Options.Key, in bytes.
+const LeastKey = 32
+
+// keys are what is made of the journal's key: each use has its own.
+type keys struct {
+	mac  sync.Pool // of hash.Hash
+	seal cipher.AEAD
+}
+
+func newKeys(secret []byte) (*keys, error) {
+	if len(secret) == 0 {
+		secret = make([]byte, LeastKey)
+		_, _ = rand.Read(secret) // it never fails
+	}
+	if len(secret) < LeastKey {
+		return nil, fmt.Errorf("journal: the key has %d bytes, and needs %d at least", len(secret), LeastKey)
+	}
+	derive := func(use string) ([]byte, error) { return hkdf.Key(sha256.New, secret, nil, "onecall journal "+use, 32) }
+	macKey, err := derive("mac")
+	if err != nil {
+		return nil, err
+	}
+	sealKey, err := derive("seal")
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(sealKey)
+	if err != nil {
+		return nil, err
+	}
+	k := &keys{}
+	if k.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+		return nil, err
+	}
+	k.mac.New = func() any { return hmac.New(sha256.New, macKey) }
+	return k, nil
+}
+
+// macSize is the length of a MAC in bytes.
+const macSize = 16
+
+// MAC is an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It tells texts apart, and tells nobody
+// without the key anything of them.
+func (j *Journal) MAC(texts ...[]byte) []byte {
+	h := j.keys.mac.Get().(hash.Hash)
+	defer j.keys.mac.Put(h)
+	h.Reset()
+	var length [8]byte
+	for _, text := range texts {
+		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
+		h.Write(length[:])
+		h.Write(text)
+	}
+	return h.Sum(nil)[:macSize]
+}
+
+// place is what a sealed text is bound to: it opens nowhere else.
+func place(run string, s *Segment, what string) []byte {
+	return fmt.Appendf(nil, "%s %d %d %s", run, s.Lease, s.First, what)
+}
+
+func (k *keys) close(plain []byte, at []byte) []byte {
+	if len(plain) == 0 {
+		return nil
+	}
+	return k.seal.Seal(nil, nil, plain, at)
+}
+
+var errSealed = errors.New("journal: what is encrypted cannot be read: the journal's key is another one, or the journal was changed")
+
+func (k *keys) open(sealed []byte, at []byte) ([]byte, error) {
+	if len(sealed) == 0 {
+		return nil, nil
+	}
+	plain, err := k.seal.Open(nil, nil, sealed, at)
+	if err != nil {
+		return nil, errSealed
+	}
+	return plain, nil
+}
+
+// IDPrefix is how the id of each run begins.
+const IDPrefix = "run_"
+
+// newID is an id that nobody can guess: 128 random bits, in lower case.
+func newID() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:])
+	return IDPrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:]))
+}
+
+// idempotencyKey names one call of a run to a service.
+func (j *Journal) idempotencyKey(run string, m mac, ordinal int) string {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(ordinal))
+	return "oc-" + hex.EncodeToString(j.MAC([]byte("idempotency key"), []byte(run), m[:], n[:]))
+}

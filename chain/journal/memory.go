@@ -1,0 +1,241 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxMemory bounds, in bytes, what Memory keeps: ended runs go first, the oldest of them before the others.
+const maxMemory = 64 << 20
+
+// Memory is a driver that forgets all at its end, for libraries and tests. The zero value is ready.
+type Memory struct {
+	mu    sync.Mutex
+	runs  map[string]*memoryRun
+	order []*memoryRun // by when they were added; forgotten ones are nil
+	days  map[dayKey]*Day
+	bytes int
+	gone  int // of order
+}
+
+type memoryRun struct {
+	Record
+	held  bool
+	bytes int
+	at    int // in order
+}
+
+type dayKey struct{ day, caller, chain, function string }
+
+// Write implements Driver.
+func (m *Memory) Write(_ context.Context, list []Write) (refused []bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	refused = make([]bool, len(list))
+	for i := range list {
+		refused[i] = !m.write(&list[i])
+	}
+	for at := 0; m.bytes > maxMemory && at < len(m.order); at++ {
+		if r := m.order[at]; r != nil && !r.held {
+			m.forget(r)
+		}
+	}
+	m.tidy()
+	return refused, nil
+}
+
+func (m *Memory) write(w *Write) bool {
+	r := m.runs[w.ID]
+	switch {
+	case r == nil && w.New:
+		r = m.insert(w)
+	case r == nil || r.Row.Lease != w.Lease && !w.Late:
+		return false
+	}
+	if w.Row != nil {
+		tokens, kept := r.Row.Tokens, r.Row.Kept
+		r.Row = *w.Row
+		r.Row.Tokens, r.Row.Kept = tokens, kept
+	}
+	r.Row.Tokens, r.Row.Kept = r.Row.Tokens+w.Tokens, r.Row.Kept+w.Kept
+	if w.Segment != nil {
+		at, _ := slices.BinarySearchFunc(r.Segments, *w.Segment, func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.First, b.First)) })
+		r.Segments = slices.Insert(r.Segments, at, *w.Segment)
+		m.grow(r, len(w.Segment.Events)+len(w.Segment.Results)+len(w.Segment.Kept))
+	}
+	if w.DropResults {
+		for i := range r.Segments {
+			m.grow(r, -len(r.Segments[i].Results))
+			r.Segments[i].Results = nil
+		}
+	}
+	if w.Release {
+		r.held = false
+	}
+	for i := range w.Days {
+		m.sum(&w.Days[i])
+	}
+	return true
+}
+
+const rowBytes = 400 // of a run, about
+
+func (m *Memory) insert(w *Write) *memoryRun {
+	if m.runs == nil {
+		m.runs, m.days = map[string]*memoryRun{}, map[dayKey]*Day{}
+	}
+	r := &memoryRun{held: true, at: len(m.order)}
+	m.runs[w.ID] = r
+	m.order = append(m.order, r)
+	m.grow(r, rowBytes)
+	return r
+}
+
+func (m *Memory) grow(r *memoryRun, n int) {
+	r.bytes += n
+	m.bytes += n
+}
+
+func (m *Memory) forget(r *memoryRun) {
+	delete(m.runs, r.Row.ID)
+	m.order[r.at] = nil
+	m.bytes -= r.bytes
+	m.gone++
+}
+
+// tidy closes the gaps in the order.
+func (m *Memory) tidy() {
+	if m.gone < 1000 || m.gone < len(m.order)/2 {
+		return
+	}
+	m.order = slices.DeleteFunc(m.order, func(r *memoryRun) bool { return r == nil })
+	for i, r := range m.order {
+		r.at = i
+	}
+	m.gone = 0
+}
+
+func (m *Memory) sum(d *Day) {
+	key := dayKey{d.Day, d.Caller, d.Chain, d.Function}
+	sum := m.days[key]
+	if sum == nil {
+		sum = &Day{Day: d.Day, Caller: d.Caller, Chain: d.Chain, Function: d.Function}
+		m.days[key] = sum
+	}
+	sum.Add(d)
+}
+
+// Take implements Driver.
+func (m *Memory) Take(_ context.Context, id string) (*Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.runs[id]
+	switch {
+	case r == nil:
+		return nil, ErrNotFound
+	case r.held:
+		return nil, ErrBusy
+	}
+	r.held = true
+	r.Row.Lease++
+	return r.copy(), nil
+}
+
+func (r *memoryRun) copy() *Record {
+	return &Record{Row: r.Row, Segments: slices.Clone(r.Segments)}
+}
+
+// Load implements Driver.
+func (m *Memory) Load(_ context.Context, id string) (*Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[id]; r != nil {
+		return r.copy(), nil
+	}
+	return nil, ErrNotFound
+}
+
+// Find implements Driver.
+func (m *Memory) Find(_ context.Context, caller, key, prefix string) (id string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range slices.Backward(m.order) {
+		switch {
+		case r == nil:
+		case key != "" && r.Row.Key == key && r.Row.Caller == caller, key == "" && strings.HasPrefix(r.Row.ID, prefix):
+			return r.Row.ID, nil
+		}
+	}
+	return "", ErrNotFound
+}
+
+// List implements Driver.
+func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range slices.Backward(m.order) {
+		if r == nil || !f.fits(&r.Row) {
+			continue
+		}
+		if rows = append(rows, r.Row); len(rows) == f.Limit {
+			break
+		}
+	}
+	return rows, nil
+}
+
+func (f *Filter) fits(r *Row) bool {
+	return (f.Caller == nil || *f.Caller == r.Caller) && (f.Status == "" || f.Status == r.Status) && (f.Chain == "" || f.Chain == r.Chain) &&
+		(f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until))
+}
+
+// Days implements Driver.
+func (m *Memory) Days(_ context.Context, f *Filter) (days []Day, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.days {
+		if f.fitsDay(d) {
+			own := Day{Day: d.Day, Caller: d.Caller, Chain: d.Chain, Function: d.Function}
+			own.Add(d)
+			days = append(days, own)
+		}
+	}
+	return days, nil
+}
+
+func (f *Filter) fitsDay(d *Day) bool {
+	return (f.Caller == nil || *f.Caller == d.Caller) && (f.Chain == "" || f.Chain == d.Chain) && (f.Function == "" || f.Function == d.Function) &&
+		(f.Since.IsZero() || d.Day >= DayOf(f.Since)) && (f.Until.IsZero() || d.Day <= DayOf(f.Until))
+}
+
+// Expire implements Driver.
+func (m *Memory) Expire(_ context.Context, at, days time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.runs {
+		if !r.held && r.Row.Expires.Before(at) {
+			m.forget(r)
+		}
+	}
+	for key := range m.days {
+		if key.day < DayOf(days) {
+			delete(m.days, key)
+		}
+	}
+	m.tidy()
+	return nil
+}
+
+// Close implements Driver. What was written can still be read.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.runs {
+		r.held = false
+	}
+	return nil
+}

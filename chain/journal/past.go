@@ -1,0 +1,157 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Past is what a run has done so far.
+type Past struct {
+	Row    Row
+	Chain  []byte  // as it was sent, or made of it, last
+	Events []Event // in the order of their leases and numbers
+
+	calls map[mac][]*PastCall // by ordinal
+	last  int                 // the highest number
+}
+
+// PastCall is a call that a run made, with all its attempts.
+type PastCall struct {
+	Event // that it began, the last time; of a read, the only one
+
+	Ended   int           // the number of the event that tells so; 0: nobody knows how it ended
+	Outcome fault.Outcome // "" of reads
+	Code    fault.Code    // "": it succeeded
+	Result  []byte        // nil: it has none, or it was not kept
+	Bytes   int
+	Tokens  int
+	Took    int64
+	StoodIn bool // something else stood in for its failure
+	Undo    []byte
+	Undone  bool
+	Assumed bool // Outcome, or Result, is what a caller said
+
+	earlier fault.Outcome // of the attempts before the last
+	taken   bool
+}
+
+// Read gives what a run of a caller has done so far; nil: of any caller. ErrNotFound: there is none.
+func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
+	rec, err := j.driver.Load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if caller != nil && rec.Row.Caller != *caller {
+		return nil, ErrNotFound
+	}
+	return j.read(rec)
+}
+
+func (j *Journal) read(rec *Record) (*Past, error) {
+	p := &Past{Row: rec.Row, calls: map[mac][]*PastCall{}}
+	for i := range rec.Segments {
+		events, err := j.keys.openEvents(rec.Row.ID, &rec.Segments[i])
+		if err != nil {
+			return nil, err
+		}
+		p.Events = append(p.Events, events...)
+	}
+	began := map[int]*PastCall{} // by the number of the event that it began or ended with
+	for i := range p.Events {
+		p.follow(&p.Events[i], began)
+	}
+	return p, nil
+}
+
+// follow takes note of an event.
+func (p *Past) follow(e *Event, known map[int]*PastCall) {
+	p.last = max(p.last, e.N)
+	switch c := known[e.Of]; e.Kind {
+	case Sent:
+		p.Chain = e.Chain
+	case Began, Read:
+		if len(e.MAC) != macSize {
+			return
+		}
+		c := p.attempt(e)
+		known[e.N] = c
+		if e.Kind == Read {
+			c.end(e)
+		}
+	case Ended:
+		if c != nil {
+			c.end(e)
+			known[e.N] = c
+			if undone := known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
+				undone.Undone, undone.Outcome = true, fault.Undone
+			}
+		}
+	case StoodIn:
+		if c != nil {
+			c.StoodIn = true
+		}
+	case Assumed:
+		if c != nil {
+			c.Assumed, c.Outcome = true, e.Outcome
+			if e.Result != nil {
+				c.Result, c.Code = e.Result, ""
+			}
+		}
+	}
+}
+
+// attempt is the call that an event tells the beginning of, anew.
+func (p *Past) attempt(e *Event) *PastCall {
+	m := mac(e.MAC)
+	list := p.calls[m]
+	for len(list) <= e.Ordinal {
+		list = append(list, nil)
+	}
+	p.calls[m] = list
+	c := list[e.Ordinal]
+	if c == nil {
+		c = &PastCall{}
+		list[e.Ordinal] = c
+	}
+	*c = PastCall{Event: *e, Undo: c.Undo, earlier: c.Outcome}
+	if e.Effect != "" {
+		c.Outcome = fault.SentUnknown
+	}
+	return c
+}
+
+// end takes note of how the call ended.
+func (c *PastCall) end(e *Event) {
+	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combined(c.earlier, e.Outcome), e.Code, e.Result
+	c.Bytes, c.Tokens, c.Took = e.Bytes, e.Tokens, e.Took
+	if e.Undo != nil {
+		c.Undo = e.Undo
+	}
+}
+
+func (p *Past) call(m mac, ordinal int) *PastCall {
+	if list := p.calls[m]; ordinal < len(list) {
+		return list[ordinal]
+	}
+	return nil
+}
+
+// Calls are all calls, in the order in which they began.
+func (p *Past) Calls() []*PastCall {
+	var all []*PastCall
+	for _, list := range p.calls {
+		for _, c := range list {
+			if c != nil {
+				all = append(all, c)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *PastCall) int { return cmp.Compare(a.N, b.N) })
+	return all
+}
+
+// Taken tells whether the resumed chain has made the same call.
+func (c *PastCall) Taken() bool { return c.taken }

@@ -1,0 +1,385 @@
+package journal
+
+import (
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// maxPending bounds, in bytes, the results of a run that are held until they are written. A run that may write writes them then; of
+// one that only reads, further results are not kept, and a resume reads them again.
+const maxPending = 1 << 20
+
+// maxFunctions bounds the names of functions in a row.
+const maxFunctions = 100
+
+// Start is a run that begins, and what it needs to know.
+type Start struct {
+	Caller    string
+	Key       string // the caller's own name for the run; "": none
+	Chain     string // its name
+	Hash      string // of the plan
+	Text      []byte // the chain, JSON
+	Steps     int    // of its outermost level
+	Functions []string
+	Writes    bool // it may call functions that write
+	// Canonical is the one spelling of arguments that equal values share; nil: they are compared as they are spelled.
+	Canonical func(args []byte) []byte
+}
+
+// Run is a run under way. Its methods may be called by many goroutines at once, those of one call by one after the other.
+type Run struct {
+	j         *Journal
+	canonical func([]byte) []byte
+	writes    bool
+	began     time.Time // this time: a resume begins anew
+	before    time.Duration
+	past      *Past // nil: it is not resumed
+
+	mu        sync.Mutex
+	row       Row
+	functions map[string]*Day // what was called, for the sums
+	events    []Event         // that are not written yet
+	args      [][]byte        // of those that are reads, for their MAC
+	next      int             // the number of the next event
+	pending   int             // bytes of results in events
+	ordinals  map[mac]int
+	written   bool // there is a row of it
+	settled   bool
+	broken    error // why no more can be written
+}
+
+type mac [macSize]byte
+
+// Begin begins a run. Nothing is written until it has to be.
+func (j *Journal) Begin(s *Start) *Run {
+	now := time.Now()
+	functions := s.Functions
+	if len(functions) > maxFunctions {
+		functions = functions[:maxFunctions]
+	}
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, began: now, next: 1, functions: map[string]*Day{},
+		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Hash: s.Hash, Functions: functions,
+			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
+	r.add(Event{Kind: Sent, Chain: s.Text})
+	return r
+}
+
+// ID names the run. Nobody can guess it.
+func (r *Run) ID() string { return r.row.ID }
+
+// Began is when the run began first, whichever of its resumes this is.
+func (r *Run) Began() time.Time { return r.row.Began }
+
+// Past is what the run did before it was resumed; nil: it was not.
+func (r *Run) Past() *Past { return r.past }
+
+// add numbers an event, and gives the number.
+func (r *Run) add(e Event) int {
+	e.N, e.At = r.next, time.Now().UnixMicro()
+	r.next++
+	r.events = append(r.events, e)
+	r.args = append(r.args, nil)
+	r.pending += len(e.Result)
+	return e.N
+}
+
+// Call is one call of a function that a run makes, with all its attempts.
+type Call struct {
+	Place    string
+	Function string
+	Effect   string // write or destroy; "" reads
+	Guessed  bool   // nobody declared the effect
+	Args     []byte // as they are sent
+	Undoes   int    // the number of the event whose call it takes back; 0: none
+
+	// KeyFor is how long a service knows the idempotency key that the call has; below 0: for ever, 0: it has none.
+	KeyFor time.Duration
+
+	run      *Run
+	mac      mac
+	ordinal  int
+	attempt  int
+	n        int // of the event that tells that it began
+	started  time.Time
+	previous *PastCall // the same call as it was made before the run was resumed; nil: it was not
+}
+
+// Prepare finds out which of the run's equal calls this is.
+func (r *Run) Prepare(c *Call) {
+	c.run = r
+	if c.Effect == "" && r.past == nil {
+		return // what it is called then is found out when it is written
+	}
+	c.mac = r.macOf(c.Function, c.Args)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.ordinal = r.ordinal(c.mac)
+	if r.past != nil {
+		c.previous = r.past.call(c.mac, c.ordinal)
+	}
+}
+
+func (r *Run) ordinal(m mac) int {
+	if r.ordinals == nil {
+		r.ordinals = map[mac]int{}
+	}
+	n := r.ordinals[m]
+	r.ordinals[m] = n + 1
+	return n
+}
+
+func (r *Run) macOf(function string, args []byte) mac {
+	if r.canonical != nil {
+		args = r.canonical(args)
+	}
+	return mac(r.j.MAC([]byte(function), args))
+}
+
+// Previous is the same call as it was made before the run was resumed; nil: it was not.
+func (c *Call) Previous() *PastCall { return c.previous }
+
+// IdempotencyKey is the same for each attempt at this call in this run, and no other call has it; "": it has none.
+func (c *Call) IdempotencyKey() string {
+	if c.KeyFor == 0 {
+		return ""
+	}
+	return c.run.j.idempotencyKey(c.run.row.ID, c.mac, c.ordinal)
+}
+
+// Begin tells that a call, or a further attempt at it, is about to be made. Of one that writes, it returns when that is
+// durable; an error means that the call must not be made.
+func (c *Call) Begin() error {
+	c.started = time.Now()
+	if c.Effect == "" {
+		return nil
+	}
+	r := c.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return r.broken
+	}
+	e := Event{Kind: Began, Place: c.Place, Function: c.Function, Effect: c.Effect, Guessed: c.Guessed, MAC: c.mac[:], Ordinal: c.ordinal,
+		Attempt: c.attempt, Undoes: c.Undoes, Key: c.IdempotencyKey()}
+	if c.KeyFor > 0 {
+		e.KeyUntil = time.Now().Add(c.KeyFor).UnixMicro()
+		if p := c.previous; p != nil && p.KeyUntil > 0 {
+			e.KeyUntil = min(e.KeyUntil, p.KeyUntil)
+		}
+	}
+	c.n = r.add(e)
+	c.attempt++
+	r.row.Calls++
+	r.row.Writes++
+	return r.flush(true)
+}
+
+// End tells how a call, or an attempt at it, ended. Of one that writes it returns when that is durable; an error means that the
+// journal goes on to say that nobody knows.
+func (c *Call) End(e *Event) error {
+	r := c.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := *e
+	took := time.Since(c.started)
+	own.Took, own.Bytes = took.Microseconds(), len(e.Result)
+	r.count(c.Function, took, e.Code != "")
+	if c.Effect != "" {
+		own.Kind, own.Of = Ended, c.n
+		r.add(own)
+		w := r.segment()
+		err := r.await(w)
+		if err != nil {
+			r.j.late(w)
+		}
+		return err
+	}
+	r.row.Calls++
+	own.Kind, own.Place, own.Function, own.Outcome = Read, c.Place, c.Function, ""
+	if r.past != nil {
+		own.MAC, own.Ordinal = c.mac[:], c.ordinal
+	}
+	if !r.writes && r.pending+len(own.Result) > maxPending {
+		own.Result = nil
+	}
+	c.n = r.add(own)
+	if own.MAC == nil {
+		r.args[len(r.args)-1] = c.Args
+		r.pending += len(c.Args)
+	}
+	if r.writes && r.pending > maxPending {
+		return r.flush(false)
+	}
+	return nil
+}
+
+// StoodIn tells that something else stands in for the failure of the call.
+func (c *Call) StoodIn() {
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	if c.n > 0 {
+		c.run.add(Event{Kind: StoodIn, Of: c.n})
+	}
+}
+
+// Reuse tells that the call was not made, as its result is known.
+func (c *Call) Reuse() {
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	c.previous.taken = true
+	c.run.row.Reused++
+}
+
+// Tell adds an event, which is written with the next.
+func (r *Run) Tell(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(e)
+}
+
+// count takes note of a call for the sums.
+func (r *Run) count(function string, took time.Duration, failed bool) {
+	d := r.functions[function]
+	if d == nil {
+		d = &Day{Function: function, Times: Times{}}
+		r.functions[function] = d
+	}
+	d.Count++
+	d.Times.Count(took)
+	if failed {
+		d.Failures++
+	}
+}
+
+// flush writes what is not written yet; durable: it returns when that is done. r.mu is held, and given up meanwhile.
+func (r *Run) flush(durable bool) error {
+	w := r.segment()
+	if durable {
+		return r.await(w)
+	}
+	return r.j.put(w)
+}
+
+// await hands a write over, and returns when it is durable. The order of a run's writes is that in which they are handed over.
+func (r *Run) await(w *write) error {
+	w.result = make(chan error, 1)
+	err := r.j.put(w)
+	if err == nil {
+		r.mu.Unlock()
+		err = <-w.result
+		r.mu.Lock()
+	}
+	if err != nil && r.broken == nil { // nothing can be written after a gap
+		r.broken = err
+	}
+	return err
+}
+
+// segment makes a write of the events that are not written yet.
+func (r *Run) segment() *write {
+	events, args := r.events, r.args
+	size := r.pending + 200*len(events)
+	r.events, r.args, r.pending = nil, nil, 0
+	for i := range events {
+		if args[i] == nil {
+			continue
+		}
+		m := r.macOf(events[i].Function, args[i])
+		events[i].MAC, events[i].Ordinal = m[:], r.ordinal(m)
+	}
+	now := time.Now()
+	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)
+	r.row.Took = r.before + now.Sub(r.began)
+	row := r.row
+	w := &write{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.written, Row: &row}}
+	r.written = true
+	if len(events) > 0 {
+		w.prepare = func(w *Write) (err error) {
+			r.j.estimate(events)
+			w.Segment, err = r.j.keys.sealEvents(w.ID, w.Lease, events)
+			return err
+		}
+	}
+	return w
+}
+
+// estimate estimates the tokens of results.
+func (j *Journal) estimate(events []Event) {
+	if j.o.Estimate == nil {
+		return
+	}
+	for i := range events {
+		if result := events[i].Result; result != nil {
+			events[i].Tokens = j.o.Estimate(result)
+		}
+	}
+}
+
+// End says how a run stands that does no more for now.
+type End struct {
+	Status Status
+	Code   fault.Code // of a run that is not ok
+}
+
+// Settle ends a run that is not ok, durably and before its answer leaves, and gives its lease back: whoever has the answer can
+// go on with it. An error means that nobody can.
+func (r *Run) Settle(e *End) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return r.broken
+	}
+	r.row.Status, r.row.Code, r.settled = e.Status, e.Code, true
+	w := r.segment()
+	w.Release = true
+	return r.await(w)
+}
+
+// Answered tells what the run's answer cost. It ends a run that was not settled, which is ok; what a resume would need of it
+// goes then, unless its caller may ask for the answer again (Start.Key). Nothing can be told of the run afterwards.
+func (r *Run) Answered(tokens, kept int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil && !r.settled {
+		return
+	}
+	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
+	if !r.settled {
+		drop := r.row.Key == ""
+		for i := range r.events {
+			if drop {
+				r.events[i].Result = nil
+			}
+		}
+		r.row.Status = OK
+		wrote := r.written
+		w = r.segment()
+		w.Release, w.DropResults = true, drop && wrote
+	}
+	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)
+	r.j.behind(w)
+}
+
+// days are the sums of what was done since the run began or was resumed.
+func (r *Run) days(tokens, kept int) []Day {
+	day := DayOf(r.began)
+	took := time.Since(r.began)
+	whole := Day{Count: 1, Tokens: int64(tokens), Kept: int64(kept), Times: Times{}}
+	whole.Times.Count(took)
+	if r.row.Status != OK {
+		whole.Failures = 1
+	}
+	list := make([]Day, 0, len(r.functions)+1)
+	for _, d := range r.functions {
+		whole.Calls += d.Count
+		list = append(list, *d)
+	}
+	list = append(list, whole)
+	for i := range list {
+		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, r.row.Chain
+	}
+	clear(r.functions)
+	return list
+}

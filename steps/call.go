@@ -33,6 +33,16 @@ const grace = 100 * time.Millisecond
 //   - internal: the function panicked, or its result is no JSON value; the cause (Err) tells more than the message;
 //   - the code that the function gave; function_failed where it gave an error without a code.
 func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
+	args, f := e.Accept(ctx, args)
+	if f != nil {
+		return nil, f
+	}
+	return e.Send(ctx, args)
+}
+
+// Accept validates arguments and gives them as a call sends them: with names as they are declared, and defaults in the gaps. Its
+// faults are those of Call for a function that was not called.
+func (e *Entry) Accept(ctx context.Context, args []byte) ([]byte, *fault.Error) {
 	args, f := e.accept(ctx, args)
 	if f == nil && ctx.Err() != nil {
 		f = e.stopped(ctx)
@@ -41,10 +51,16 @@ func (e *Entry) Call(ctx context.Context, args []byte) ([]byte, error) {
 		e.mark(f, fault.NotSent)
 		return nil, f
 	}
+	return args, nil
+}
+
+// Send calls the function with arguments that Accept gave.
+func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 	if len(e.observers) > 0 {
 		ctx = withStatus(ctx)
 	}
 	var result []byte
+	var f *fault.Error
 	if ctx.Done() == nil || e.prompt {
 		result, f = e.perform(ctx, args)
 	} else {

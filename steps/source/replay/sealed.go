@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -45,7 +46,7 @@ func spelling(value []byte) []byte {
 	if err != nil {
 		return value
 	}
-	text, err := appendCanonical(nil, compact)
+	text, err := rawjson.AppendCanonical(nil, compact)
 	if err != nil {
 		return value
 	}

@@ -1,4 +1,4 @@
-package replay
+package rawjson
 
 import (
 	"bytes"
@@ -11,15 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 func canonicalText(t interface{ Fatalf(string, ...any) }, value string) string {
-	compact, err := schema.Compact([]byte(value))
-	if err != nil {
-		t.Fatalf("%s: %v", value, err)
-	}
-	text, err := appendCanonical(nil, compact)
+	text, err := AppendCanonical(nil, AppendCompact(nil, []byte(value)))
 	if err != nil {
 		t.Fatalf("%s: %v", value, err)
 	}
@@ -165,18 +160,18 @@ func TestCanonicalIsBounded(t *testing.T) {
 	go func() {
 		defer close(done)
 		deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
-		if _, err := appendCanonical(nil, []byte(deep)); fault.CodeOf(err) != fault.BadJSON {
+		if _, err := AppendCanonical(nil, []byte(deep)); fault.CodeOf(err) != fault.BadJSON {
 			t.Errorf("deep: %v", err)
 		}
 		digits := strings.Repeat("9", 1<<20)
-		if _, err := appendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
+		if _, err := AppendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
 			t.Errorf("long numbers: %v", err)
 		}
-		if _, err := appendCanonical(nil, []byte("1e"+digits)); fault.CodeOf(err) != fault.BadJSON {
+		if _, err := AppendCanonical(nil, []byte("1e"+digits)); fault.CodeOf(err) != fault.BadJSON {
 			t.Errorf("long exponent: %v", err)
 		}
 		wide := strings.Repeat(`{"b":0,"a":`, 900) + `"` + strings.Repeat("x", 1<<18) + `"` + strings.Repeat("}", 900)
-		if _, err := appendCanonical(nil, []byte(wide)); err != nil {
+		if _, err := AppendCanonical(nil, []byte(wide)); err != nil {
 			t.Errorf("deep and large: %v", err)
 		}
 	}()

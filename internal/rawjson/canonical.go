@@ -1,4 +1,4 @@
-package replay
+package rawjson
 
 import (
 	"bytes"
@@ -9,16 +9,15 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxArgsDepth bounds the nesting of arguments: each level of objects is sorted, and so copied, once.
 const maxArgsDepth = 1000
 
-// appendCanonical appends compact, valid JSON in the one spelling that equal values share: keys sorted, strings with the
+// AppendCanonical appends compact, valid JSON in the one spelling that equal values share: keys sorted, strings with the
 // fewest escapes, numbers as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0), however long. No library does that:
 // RFC 8785 rounds numbers to 64 bits. A key that stands twice makes two readings possible and is bad_json.
-func appendCanonical(dst, value []byte) ([]byte, error) {
+func AppendCanonical(dst, value []byte) ([]byte, error) {
 	c := canonical{in: value}
 	return c.value(dst, 0)
 }
@@ -48,7 +47,7 @@ func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
 // token takes the bytes of the string, number or word that begins here.
 func (c *canonical) token() []byte {
 	start := c.at
-	c.at = rawjson.ValueEnd(c.in, start)
+	c.at = ValueEnd(c.in, start)
 	return c.in[start:c.at]
 }
 
@@ -94,7 +93,7 @@ func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 	for i, m := range members {
 		if i > 0 {
 			if bytes.Equal(key(members[i-1]), key(m)) {
-				return nil, fault.New(fault.BadJSON, "the key %s stands twice in one object", shorten(string(key(m))))
+				return nil, fault.New(fault.BadJSON, "the key %s stands twice in one object", fault.ClipRunes(string(key(m)), 200))
 			}
 			dst = append(dst, ',')
 		}

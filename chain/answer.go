@@ -31,14 +31,14 @@ type draft struct {
 	moreFaults int   // beside faults, that were only counted
 	ms         int64 // since the request came; taken once, so that an answer's size does not change while it is fitted
 
-	member string // the name of the result: "result" or "plan"
-	result []byte // nil: none
-	leaned bool   // result is the lean form of a write
-	last   bool   // nothing more can be given up: it must be written
-	fits   *bool  // whether the result alone is within the budget; nil: not looked at
-	run    *run   // nil: nothing ran
-	tokens []int  // of the run's steps
-	kept   int
+	member   string // the name of the result: "result" or "plan"
+	result   []byte // nil: none
+	leaned   bool   // result is the lean form of a write
+	last     bool   // nothing more can be given up: it must be written
+	hopeless bool   // the result alone passes the budget, and need not be written to see that
+	run      *run   // nil: nothing ran
+	tokens   []int  // of the run's steps
+	kept     int
 }
 
 // report makes the answer of a run.
@@ -196,6 +196,3 @@ func (s *exchange) checked(text []byte) *Answer {
 func (s *exchange) failure(ctx context.Context, f *fault.Error) *Answer {
 	return (&draft{exchange: s, err: f, step: -1, index: -1}).answer(ctx)
 }
-
-// millis is the time since the request came.
-func (s *exchange) millis() int64 { return time.Since(s.started).Milliseconds() }

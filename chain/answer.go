@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -50,11 +51,18 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next", describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
-	raw, f := s.returned(ctx, r)
+	within, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
+	defer cancel()
+	raw, f := returned(within, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes)})
+	if f == nil && r.plan.ret != nil {
+		f = s.hold(len(raw))
+	}
+	if d.result = raw; f != nil {
+		d.result = null
+	}
 	if f != nil && d.err == nil {
 		d.blame(f)
 	}
-	d.result = raw
 	d.shorten(ctx)
 	if d.err == nil && s.lite {
 		return d.bareAnswer(ctx)
@@ -65,20 +73,6 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 
 // leastReturn is how long `return` may take at least, whatever time the chain had: what had ended is answered.
 const leastReturn = 10 * time.Second
-
-// returned is the run's result.
-func (s *exchange) returned(ctx context.Context, r *run) ([]byte, *fault.Error) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
-	defer cancel()
-	raw, f := returned(ctx, r.plan, r.steps, s.scope(r.plan.input))
-	if f == nil && r.plan.ret != nil {
-		f = s.hold(len(raw))
-	}
-	if f != nil {
-		return null, f
-	}
-	return raw, nil
-}
 
 // cause finds what the answer's error is: the lowest failed step, or why steps were skipped without a failure.
 func (d *draft) cause() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -31,14 +32,14 @@ type draft struct {
 	moreFaults int   // beside faults, that were only counted
 	ms         int64 // since the request came; taken once, so that an answer's size does not change while it is fitted
 
-	member string // the name of the result: "result" or "plan"
-	result []byte // nil: none
-	leaned bool   // result is the lean form of a write
-	last   bool   // nothing more can be given up: it must be written
-	fits   *bool  // whether the result alone is within the budget; nil: not looked at
-	run    *run   // nil: nothing ran
-	tokens []int  // of the run's steps
-	kept   int
+	member   string // the name of the result: "result" or "plan"
+	result   []byte // nil: none
+	leaned   bool   // result is the lean form of a write
+	last     bool   // nothing more can be given up: it must be written
+	hopeless bool   // the result alone passes the budget, and need not be written to see that
+	run      *run   // nil: nothing ran
+	tokens   []int  // of the run's steps
+	kept     int
 }
 
 // report makes the answer of a run.
@@ -50,11 +51,18 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 			s.warn(fault.New(fault.LimitExceeded, "%s gave a part of its result only (truncated): raise its limit, or go on from next", describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
-	raw, f := s.returned(ctx, r)
+	within, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
+	defer cancel()
+	raw, f := returned(within, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes)})
+	if f == nil && r.plan.ret != nil {
+		f = s.hold(len(raw))
+	}
+	if d.result = raw; f != nil {
+		d.result = null
+	}
 	if f != nil && d.err == nil {
 		d.blame(f)
 	}
-	d.result = raw
 	d.shorten(ctx)
 	if d.err == nil && s.lite {
 		return d.bareAnswer(ctx)
@@ -65,20 +73,6 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 
 // leastReturn is how long `return` may take at least, whatever time the chain had: what had ended is answered.
 const leastReturn = 10 * time.Second
-
-// returned is the run's result.
-func (s *exchange) returned(ctx context.Context, r *run) ([]byte, *fault.Error) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
-	defer cancel()
-	raw, f := returned(ctx, r.plan, r.steps, s.scope(r.plan.input))
-	if f == nil && r.plan.ret != nil {
-		f = s.hold(len(raw))
-	}
-	if f != nil {
-		return null, f
-	}
-	return raw, nil
-}
 
 // cause finds what the answer's error is: the lowest failed step, or why steps were skipped without a failure.
 func (d *draft) cause() {
@@ -196,6 +190,3 @@ func (s *exchange) checked(text []byte) *Answer {
 func (s *exchange) failure(ctx context.Context, f *fault.Error) *Answer {
 	return (&draft{exchange: s, err: f, step: -1, index: -1}).answer(ctx)
 }
-
-// millis is the time since the request came.
-func (s *exchange) millis() int64 { return time.Since(s.started).Milliseconds() }

@@ -20,9 +20,11 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		return
 	}
 	uses := p.args.Uses()
-	c.checkFirstRound(uses)
 	holes := make([]schema.Hole, 0, len(uses))
 	for _, u := range uses {
+		if u.Root == refs.RootResult && len(u.Path) > 0 && !u.Lenient {
+			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.IfThere())
+		}
 		v, f := c.produced(l, p, &u)
 		if f != nil {
 			c.faults.add(f)
@@ -39,15 +41,6 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 		return
 	}
 	c.badArguments(p, p.fn.Check(withCommon(p.args.Value(), p.common), holes))
-}
-
-// checkFirstRound finds references to the round before that fail in the first round, as there is none before it.
-func (c *compiler) checkFirstRound(uses []refs.Use) {
-	for _, u := range uses {
-		if u.Root == refs.RootResult && len(u.Path) > 0 && !u.Lenient {
-			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.IfThere())
-		}
-	}
 }
 
 // fromRoundBefore are the arguments that a repeat takes from the round before, and that its function neither requires nor takes
@@ -136,22 +129,14 @@ func gives(entry *steps.Entry, args []byte, declared string) bool {
 	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
-// withCommon appends the members of `common` to an arguments object.
+// withCommon is an arguments object with the members of `common`: a copy if there are any.
 func withCommon(args, common []byte) []byte {
 	if len(common) == 0 {
 		return args
 	}
-	return appendCommon(append(make([]byte, 0, len(args)+len(common)+1), args...), common)
-}
-
-// appendCommon does so in place.
-func appendCommon(args, common []byte) []byte {
-	if len(common) == 0 {
-		return args
+	all := append(make([]byte, 0, len(args)+len(common)+1), args[:len(args)-1]...)
+	if all[len(all)-1] != '{' {
+		all = append(all, ',')
 	}
-	args = args[:len(args)-1]
-	if args[len(args)-1] != '{' {
-		args = append(args, ',')
-	}
-	return append(append(args, common...), '}')
+	return append(append(all, common...), '}')
 }

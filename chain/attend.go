@@ -45,55 +45,41 @@ func (s *exchange) allNamed(functions *steps.Registry, list []step) bool {
 	return true
 }
 
-// attend gives functions what they may use beside their arguments: the store of large results, and the count of what the
-// call cache answered.
-func (r *run) attend(ctx context.Context) context.Context {
-	r.callbacks.Cached = func() { r.cached.Add(1) }
-	if r.results != nil {
-		r.callbacks.Keep = r.keepFor
-	}
-	r.callbacks.Functions, r.callbacks.Caller = r.view, r.owner
-	if r.o.Rung != nil && steps.SessionOf(ctx) == nil {
-		ctx = steps.WithSession(ctx, &steps.Session{}) // of the chain alone
-	}
-	return steps.WithCallbacks(ctx, &r.callbacks)
-}
-
+// keepFor keeps a value for the caller (Keep of steps.Callbacks).
 func (r *run) keepFor(ctx context.Context, value []byte) (token string, err error) {
 	token, _, err = r.results.Keep(ctx, r.owner, value)
 	return token, err
 }
 
-// attended has what the functions of one of the outermost steps tell while they run passed on, and takes note of the HTTP
-// status of a write that may be answered in its lean form.
-func (l *loop) attended(ctx context.Context, number int) context.Context {
-	r := l.run
+// calling gives the functions of a step what they may use beside what all calls of the run have: they warn with the step's place,
+// and those of an outermost step tell how far they are, and the HTTP status of a write that may be answered in its lean form.
+func (l *loop) calling(ctx context.Context, number int) context.Context {
+	r, p := l.run, l.plan.steps[number]
+	warns := p.rungs.any && p.inline == nil
 	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.answersWrite()
-	if l.plan != r.plan || !r.listens && !lean {
+	if !warns && !lean && !l.reports {
 		return ctx
 	}
-	a, name := r.callbacks, l.plan.steps[number].name()
+	own := *steps.CallbacksOf(ctx)
+	if warns {
+		own.Warn = func(f *fault.Error) { r.noted.add(f.Under(p.at + "/args")) }
+	}
 	if lean {
-		a.Status = func(code int) { r.httpStatus.Store(int32(code)) }
+		own.Status = func(code int) { r.httpStatus.Store(int32(code)) }
 	}
-	if !r.listens {
-		return steps.WithCallbacks(ctx, &a)
+	if l.reports {
+		own.Progress = func(_ context.Context, done, total float64, message string) {
+			l.report(Progress{Step: number, Part: done, Whole: total, Message: message})
+		}
+		own.Log = func(_ context.Context, level, logger string, data []byte) {
+			r.tell(func() {
+				if r.log != nil {
+					r.log(LogMessage{Step: number, Function: p.name(), Level: level, Logger: logger, Data: data})
+				}
+			})
+		}
 	}
-	a.Progress = func(_ context.Context, done, total float64, message string) {
-		r.tell(func() {
-			if r.progress != nil {
-				r.progress(Progress{Done: r.ended, Total: len(r.plan.steps), Step: number, ID: l.plan.steps[number].id, Function: name, Part: done, Whole: total, Message: message})
-			}
-		})
-	}
-	a.Log = func(_ context.Context, level, logger string, data []byte) {
-		r.tell(func() {
-			if r.log != nil {
-				r.log(LogMessage{Step: number, Function: name, Level: level, Logger: logger, Data: data})
-			}
-		})
-	}
-	return steps.WithCallbacks(ctx, &a)
+	return steps.WithCallbacks(ctx, &own)
 }
 
 // tell calls the door, unless the chain has ended: one call at a time. A door that panics is told nothing more; it is
@@ -111,23 +97,19 @@ func (r *run) tell(what func()) {
 
 // silence ends what is told: a function that was abandoned may still run.
 func (r *run) silence() {
-	if r.listens {
-		r.tell(func() { r.progress, r.log = nil, nil })
-	}
+	r.tell(func() { r.progress, r.log = nil, nil })
 }
 
-// report tells that a step of the outermost chain starts or has ended.
-func (l *loop) report(i int, ended bool) {
-	r := l.run
-	if l.plan != r.plan || !r.listens {
-		return
-	}
-	r.tell(func() {
-		if ended {
-			r.ended++
+// report tells of a step that it starts, how far it is or that it has ended, and with it how far the chain is.
+func (l *loop) report(p Progress) {
+	step := l.plan.steps[p.Step]
+	p.ID, p.Function, p.Total = step.id, step.name(), len(l.steps)
+	l.tell(func() {
+		if p.Ended {
+			l.ended++
 		}
-		if r.progress != nil {
-			r.progress(Progress{Done: r.ended, Total: len(l.steps), Step: i, ID: l.plan.steps[i].id, Function: l.plan.steps[i].name(), Ended: ended})
+		if p.Done = l.ended; l.progress != nil {
+			l.progress(p)
 		}
 	})
 }

@@ -155,7 +155,8 @@ func (r *run) element(ctx context.Context, p *plannedStep, scope *refs.Scope, s 
 // attempts is one round: the call, and its retries after failures that may pass.
 func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
 	var outcome fault.Outcome
-	if p.fn != nil && p.effect != steps.Read {
+	writes := p.fn != nil && p.effect != steps.Read
+	if writes {
 		defer func() { r.wrote(p, s, outcome) }()
 	}
 	args, f := r.arguments(ctx, p, scope, isFirst)
@@ -169,7 +170,9 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	wait := p.backoff
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
-		outcome = combined(outcome, outcomeOfCall(f))
+		if writes {
+			outcome = combined(outcome, outcomeOfCall(f))
+		}
 		if f == nil || attempt >= p.maxRetries || !mayPass(f.Code) || ctx.Err() != nil {
 			return raw, f
 		}
@@ -191,7 +194,7 @@ func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope, 
 		if isFirst && len(p.leftOut) > 0 {
 			resolved = withoutNulls(resolved, p.leftOut)
 		}
-		args = appendCommon(resolved, p.common)
+		args = withCommon(resolved, p.common)
 	}
 	if f := r.hold(len(args)); f != nil {
 		return nil, f.Under(p.at)
@@ -302,8 +305,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // inline runs an inline chain; what it gives is its return, or its last step's result.
 func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	scope := r.scope(args)
-	scope.Item, scope.Index = outer.Item, outer.Index
+	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes}
 	var within *enclosing
 	if p.effect != steps.Read {
 		within = &enclosing{outer: s.within, step: p.number, index: s.index}

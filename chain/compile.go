@@ -103,7 +103,7 @@ func (c *compiler) chain(l *level, ret []byte) *plan {
 		c.collect(l, faults)
 		if t != nil {
 			p.ret = t
-			c.checkInputs(l, t.Uses())
+			c.use(l, nil, t.Uses())
 			if v := c.check(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.retAt {
 				p.gives = v.origin
 			}
@@ -129,15 +129,13 @@ func (c *compiler) ids(l *level) map[string]int {
 			ids = map[string]int{}
 		}
 		if first, taken := ids[id]; taken {
-			c.fault(fault.BadRequest, l.stepAt(i)+"/id", "step %d has the id %q already: ids are unique in a chain", first, id)
+			c.fault(fault.BadRequest, fault.Index(l.at+"/steps", i)+"/id", "step %d has the id %q already: ids are unique in a chain", first, id)
 			continue
 		}
 		ids[id] = i
 	}
 	return ids
 }
-
-func (l *level) stepAt(i int) string { return l.at + "/steps/" + strconv.Itoa(i) }
 
 // place is where a text of step i stands.
 func (l *level) place(at string, i int) refs.Place {
@@ -147,7 +145,7 @@ func (l *level) place(at string, i int) refs.Place {
 // step plans one step.
 func (c *compiler) step(l *level, i int) *plannedStep {
 	s := &l.steps[i]
-	p := &plannedStep{number: i, id: l.steps[i].ID, at: l.stepAt(i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
+	p := &plannedStep{number: i, id: l.steps[i].ID, at: fault.Index(l.at+"/steps", i), maxRounds: 1, timeout: c.o.StepTimeout, effect: steps.Write}
 	p.needs, p.after = p.room[0:0:2], p.room[2:2:4]
 	l.own = stepOrigins{element: l.element}
 	c.before(l, s, p)
@@ -314,18 +312,19 @@ func describe(p *plannedStep) string {
 	return "the inline chain"
 }
 
-// use notes the steps that a text refers to, and checks what it reads of $input.
+// use notes the steps that a text of step p refers to, and checks what it reads of $input; p is nil for `return`.
 func (c *compiler) use(l *level, p *plannedStep, uses []refs.Use) {
 	for _, u := range uses {
-		if u.Root != refs.RootStep {
-			continue
-		}
-		p.after = appendNew(p.after, u.Step)
-		if !u.Status {
-			p.needs = appendNew(p.needs, u.Step)
+		switch {
+		case u.Root == refs.RootInput:
+			c.useInput(l, u)
+		case u.Root == refs.RootStep && p != nil:
+			p.after = appendNew(p.after, u.Step)
+			if !u.Status {
+				p.needs = appendNew(p.needs, u.Step)
+			}
 		}
 	}
-	c.checkInputs(l, uses)
 }
 
 func (c *compiler) collect(l *level, faults []*fault.Error) {

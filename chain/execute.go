@@ -79,29 +79,33 @@ type elementFault struct {
 
 // execute runs a plan. It ends when all steps that may run have ended.
 func (s *exchange) execute(ctx context.Context, p *plan) *run {
-	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1),
-		listens: s.progress != nil || s.log != nil}
+	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1)}
 	if s.observation != nil {
 		s.observation.run = r
 	}
-	defer r.silence()
 	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
 	defer cancel()
-	ctx = r.attend(ctx)
-	r.steps = r.chain(ctx, p, r.scope(p.input), nil)
-	r.noted.close(s)
+	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.owner, Cached: func() { r.cached.Add(1) }}
+	if r.results != nil {
+		r.callbacks.Keep = r.keepFor
+	}
+	if r.listens = s.progress != nil || s.log != nil; r.listens {
+		defer r.silence()
+	}
+	if s.o.Rung != nil {
+		defer r.noted.close(s)
+		if steps.SessionOf(ctx) == nil {
+			ctx = steps.WithSession(ctx, &steps.Session{}) // of the chain alone
+		}
+	}
+	r.steps = r.chain(steps.WithCallbacks(ctx, &r.callbacks), p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes)}, nil)
 	return r
-}
-
-// scope is what the steps of a level see at its start.
-func (s *exchange) scope(input []byte) refs.Scope {
-	return refs.Scope{Input: input, MaxBytes: int(s.o.MaxResultBytes)}
 }
 
 // chain runs the steps of one level, the only loop there is: a step starts when all steps in its `after` have ended.
 func (r *run) chain(ctx context.Context, p *plan, scope refs.Scope, within *enclosing) []stepRun {
 	l := &loop{run: r, plan: p, scope: scope, within: within, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
-		done: make(chan int, len(p.steps)), own: noStep}
+		done: make(chan int, len(p.steps)), own: noStep, reports: r.listens && p == r.plan}
 	l.scope.Steps = make([]refs.StepResult, len(p.steps))
 	l.index()
 	for {
@@ -129,6 +133,7 @@ type loop struct {
 	running int
 	own     int // the step that runs in the place of this goroutine, which only waits meanwhile; noStep: none
 	failed  bool
+	reports bool // the level's steps are told of: it is the outermost one, and the caller listens
 	done    chan int
 }
 
@@ -199,9 +204,11 @@ func (l *loop) start(ctx context.Context) {
 			return // until a step ends, or there is a place for another
 		}
 		l.ready = l.ready[1:]
-		l.report(i, false)
+		if l.reports {
+			l.report(Progress{Step: i})
+		}
 		if inTurn {
-			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope, l.within)
+			l.steps[i] = l.step(l.calling(ctx, i), s, l.scope, l.within)
 			l.finish(i)
 			continue
 		}
@@ -213,7 +220,7 @@ func (l *loop) start(ctx context.Context) {
 		go func() {
 			roomy()
 			defer release()
-			l.steps[i] = l.step(l.noting(l.attended(ctx, i), s), s, l.scope, l.within)
+			l.steps[i] = l.step(l.calling(ctx, i), s, l.scope, l.within)
 			l.done <- i
 		}()
 	}
@@ -268,15 +275,16 @@ func (l *loop) finish(i int) {
 			l.ready = append(l.ready, n)
 		}
 	}
-	l.report(i, true)
+	if l.reports {
+		l.report(Progress{Step: i, Ended: true})
+	}
 }
 
 // skipRest gives a status to the steps that never started, and to the run the reason when it is not a failed step.
 func (l *loop) skipRest(ctx context.Context) {
-	reason := l.skipReason(ctx)
 	for i := range l.steps {
 		if l.steps[i].status == "" {
-			l.steps[i] = stepRun{status: statusSkipped, reason: reason, index: -1, count: -1}
+			l.steps[i] = stepRun{status: statusSkipped, reason: l.skipReason(ctx), index: -1, count: -1}
 		}
 	}
 }

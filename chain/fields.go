@@ -24,7 +24,9 @@ func (d *decoder) chain(root gjson.Result) *request {
 		d.notSupported("/onError", "onError \"undo\"")
 		r.OnError = ""
 	}
-	d.common(r)
+	if len(r.hoisted) > 0 {
+		d.common(r)
+	}
 	if read.check {
 		d.tags(r, "")
 	}

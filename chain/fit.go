@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"time"
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -105,7 +106,8 @@ func (d *draft) answer(ctx context.Context) *Answer {
 
 // fit writes the draft, giving up what does not fit beside what t gives up already.
 func (d *draft) fit(ctx context.Context, t *trim) *Answer {
-	d.ms = d.millis()
+	d.ms = time.Since(d.started).Milliseconds()
+	d.hopeless = d.result != nil && !d.meter.Fits(d.result)
 	json, fits := d.render(t)
 	for i := 0; i < len(reductions) && !fits; i++ {
 		lost := t.lost
@@ -269,7 +271,7 @@ func (d *draft) lose(t *trim, f *fault.Error) {
 		t.probe = d.preview(tooLong - 1)
 		return
 	}
-	d.result, d.fits = nil, nil
+	d.result, d.hopeless = nil, false
 }
 
 // Characters of the preview of a result that is lost: at most as many as a probe's, and so few that they tell nothing.

@@ -43,9 +43,6 @@ func (d *decoder) hoist(r *request, name string, v gjson.Result) bool {
 
 // common adds the hoisted members to those of `common`.
 func (d *decoder) common(r *request) {
-	if len(r.hoisted) == 0 {
-		return
-	}
 	for _, m := range r.hoisted {
 		if hasKey(r.Common, m.name) {
 			d.fault(fault.BadRequest, fault.Key("", m.name), "%s stands here and in common: give it once", m.name)

@@ -16,7 +16,9 @@ import (
 // in the gaps. It also gives a test of which of its keys can be there, for references.
 func (c *compiler) input(r *request) (input []byte, fills func(key string) bool) {
 	values, params := newTable(r.Input), newTable(r.Params)
-	c.overrideInput(values)
+	if c.override.Input != nil {
+		c.overrideInput(values)
+	}
 	for _, setting := range c.override.Set {
 		values.set(setting.Key, settingValue(setting, params))
 		if r.Params == nil {
@@ -79,9 +81,6 @@ func (t *table) names() []string {
 }
 
 func (c *compiler) overrideInput(values *table) {
-	if c.override.Input == nil {
-		return
-	}
 	compact, f := compactJSON(c.override.Input, c.o.MaxRequestBytes)
 	if f == nil && !gjson.ParseBytes(compact).IsObject() {
 		f = fault.New(fault.BadRequest, "must be a JSON object")
@@ -159,28 +158,23 @@ func (c *compiler) warnUndeclared(values, params *table) {
 // notCalled stands for the call of a function that is only there for its schema.
 func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 
-// checkInputs finds references to $input that nothing can fill, and notes what is read.
-func (c *compiler) checkInputs(l *level, uses []refs.Use) {
-	for _, u := range uses {
-		if u.Root == refs.RootInput && l.depth == 0 {
-			c.unread = slices.DeleteFunc(c.unread, func(key string) bool { return len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted || u.Path[0].Key == key })
-		}
-		if u.Root != refs.RootInput || u.Lenient || len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
-			continue
-		}
-		key := u.Path[0].Key
-		if l.fills(key) {
-			continue
-		}
-		optional := ""
-		if u.Expression {
-			optional = ". Write $input?." + key + " if it may be missing"
-		}
-		if l.depth > 0 {
-			c.fault(fault.BadReference, u.At, "$input of an inline chain is the step's args, and they have no %q%s", key, optional)
-		} else {
-			c.fault(fault.BadReference, u.At, "nothing fills $input.%s: give it in input, or declare it in params%s", key, optional)
-		}
+// useInput notes what a reference reads of $input; one that nothing can fill is a fault.
+func (c *compiler) useInput(l *level, u refs.Use) {
+	byKey := len(u.Path) > 0 && u.Path[0].Kind <= refs.Quoted
+	if l.depth == 0 {
+		c.unread = slices.DeleteFunc(c.unread, func(key string) bool { return !byKey || u.Path[0].Key == key })
+	}
+	if u.Lenient || !byKey || l.fills(u.Path[0].Key) {
+		return
+	}
+	key, optional := u.Path[0].Key, ""
+	if u.Expression {
+		optional = ". Write $input?." + key + " if it may be missing"
+	}
+	if l.depth > 0 {
+		c.fault(fault.BadReference, u.At, "$input of an inline chain is the step's args, and they have no %q%s", key, optional)
+	} else {
+		c.fault(fault.BadReference, u.At, "nothing fills $input.%s: give it in input, or declare it in params%s", key, optional)
 	}
 }
 

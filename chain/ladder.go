@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -66,16 +65,6 @@ type notes struct {
 	mu   sync.Mutex
 	list []*fault.Error
 	told map[string]bool // by place and message: the elements of a forEach share theirs
-}
-
-// noting has what the functions of a step warn of taken down, with its place.
-func (l *loop) noting(ctx context.Context, p *plannedStep) context.Context {
-	if !p.rungs.any || p.inline != nil {
-		return ctx
-	}
-	a := *steps.CallbacksOf(ctx)
-	a.Warn = func(f *fault.Error) { l.noted.add(f.Under(p.at + "/args")) }
-	return steps.WithCallbacks(ctx, &a)
 }
 
 func (n *notes) add(f *fault.Error) {

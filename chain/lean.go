@@ -30,10 +30,11 @@ const (
 // though it is short: null alone does not say that anything was deleted.
 func (d *draft) shorten(ctx context.Context) {
 	above, raw := d.o.LeanAbove, d.result
-	if above < 0 || d.verify || !d.wrote() {
+	p := d.run.plan
+	last, ran := p.steps[len(p.steps)-1], &d.run.steps[len(p.steps)-1]
+	if above < 0 || d.verify || !p.answersWrite() || ran.status != statusOK || ran.defaulted {
 		return
 	}
-	last := d.run.plan.steps[len(d.run.plan.steps)-1]
 	if string(raw) == "null" && last.forEach == nil && deletes(last) {
 		o := outcome{deleted: true, many: -1, status: d.status()}
 		d.result, d.leaned = o.form(nil, 0, ""), true
@@ -69,13 +70,6 @@ func (d *draft) status() string {
 		return itoa(int(code))
 	}
 	return ""
-}
-
-// wrote tells whether the result is what a function gave that was declared as writing.
-func (d *draft) wrote() bool {
-	p := d.run.plan
-	ran := &d.run.steps[len(p.steps)-1]
-	return p.answersWrite() && ran.status == statusOK && !ran.defaulted
 }
 
 // answersWrite tells whether the answer is to be the result of a function that was declared as writing, in what form the

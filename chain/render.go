@@ -13,11 +13,21 @@ import (
 // render writes the draft with a trim, and tells whether it fits the budget. usage.tokens is what the whole text costs,
 // its own digits included.
 func (d *draft) render(t *trim) (json []byte, fits bool) {
-	if d.hopeless(t) {
+	if d.hopeless && t.probe == nil && (d.err == nil || !t.noResult) {
 		return nil, false
 	}
 	text, _, number := d.write(t)
-	return d.settle(text, number)
+	limit := d.meter.Limit()
+	tooLong := d.bounded() && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
+	if !d.last && (tooLong || limit > 0 && !d.meter.Fits(text)) {
+		return nil, false
+	}
+	n := d.meter.Settle(text[:number], text[number:])
+	if d.observation != nil {
+		d.observation.told.Tokens = n
+	}
+	json = slices.Insert(text, number, []byte(strconv.Itoa(n))...)
+	return json, limit == 0 || n <= limit
 }
 
 // write writes the draft with a trim, without the number of its tokens. result is where its result ends, and number where that
@@ -29,8 +39,10 @@ func (d *draft) write(t *trim) (text []byte, result, number int) {
 		w.text("chain", fault.ClipRunes(d.label, t.label))
 	}
 	w.bool("ok", d.err == nil)
-	d.renderError(w, t)
-	d.renderWrites(w, t)
+	if d.err != nil {
+		d.renderError(w, t)
+		d.renderWrites(w, t)
+	}
 	switch {
 	case t.noResult && d.err != nil:
 	case t.probe != nil:
@@ -51,38 +63,11 @@ func (d *draft) write(t *trim) (text []byte, result, number int) {
 	return w.b, result, number
 }
 
-// hopeless tells whether the result alone passes the budget, so that a large one is not written again and again.
-func (d *draft) hopeless(t *trim) bool {
-	if d.result == nil || t.probe != nil || t.noResult && d.err != nil {
-		return false
-	}
-	if d.fits == nil {
-		fits := d.meter.Fits(d.result)
-		d.fits = &fits
-	}
-	return !*d.fits
-}
-
 // maxFailure is the most characters of a failure, the digits of usage.tokens not counted: clients cut longer ones.
 const maxFailure = 10_000 - 10
 
 // bounded reports whether the answer may have no more characters than clients take. With trace full the client has asked for more.
 func (d *draft) bounded() bool { return d.err != nil && d.trace != "full" }
-
-// settle puts the number of tokens in at split.
-func (d *draft) settle(text []byte, split int) (json []byte, fits bool) {
-	limit := d.meter.Limit()
-	tooLong := d.bounded() && len(text) > maxFailure && utf8.RuneCount(text) > maxFailure
-	if !d.last && (tooLong || limit > 0 && !d.meter.Fits(text)) {
-		return nil, false
-	}
-	n := d.meter.Settle(text[:split], text[split:])
-	if d.observation != nil {
-		d.observation.told.Tokens = n
-	}
-	json = slices.Insert(text, split, []byte(strconv.Itoa(n))...)
-	return json, limit == 0 || n <= limit
-}
 
 // noticed tells whether the door's warnings stand in the answer.
 func (d *draft) noticed(t *trim) bool {
@@ -150,7 +135,7 @@ func (d *draft) renderSteps(w *writer, t *trim) {
 			some = true
 		}
 		full := d.trace == "full" && t.trace == traceAsked
-		w.ran(d.run.plan.steps[i], d.idOf(i), s, d.tokens[i], full, i == d.step)
+		w.ran(d.run.plan.steps[i], s, d.tokens[i], full, i == d.step)
 	}
 	if some {
 		w.close(']')
@@ -158,9 +143,6 @@ func (d *draft) renderSteps(w *writer, t *trim) {
 }
 
 func (d *draft) renderError(w *writer, t *trim) {
-	if d.err == nil {
-		return
-	}
 	w.key("error")
 	w.b = append(w.b, '{')
 	w.text("code", string(d.err.Code))

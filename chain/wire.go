@@ -114,9 +114,9 @@ func (d *draft) renderWarning(w *writer, f *fault.Error) {
 }
 
 // ran writes what is told of one step. brief leaves out the message of the failure that the answer's error tells.
-func (w *writer) ran(p *plannedStep, id string, s *stepRun, tokens int, full, brief bool) {
+func (w *writer) ran(p *plannedStep, s *stepRun, tokens int, full, brief bool) {
 	w.open('{')
-	w.step(p.number, id)
+	w.step(p.number, p.id)
 	if p.inline != nil {
 		w.int("chain", int64(len(p.inline.steps)))
 	} else {

@@ -222,7 +222,7 @@ func (d *draft) written() []*writeEntry {
 
 // renderWrites tells of a failure what was written: as many entries as t has, and of the others their number by outcome.
 func (d *draft) renderWrites(w *writer, t *trim) {
-	if d.err == nil || len(d.written()) == 0 {
+	if len(d.written()) == 0 {
 		return
 	}
 	w.key("writes")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
@@ -63,6 +64,12 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 	if f != nil && d.err == nil {
 		d.blame(f)
 	}
+	if s.record != nil && d.err == nil {
+		if f := conflictOf(s.record.Unmatched(), ""); f != nil {
+			d.blame(f)
+		}
+	}
+	d.settle(journal.Failed)
 	d.shorten(ctx)
 	if d.err == nil && s.lite {
 		return d.bareAnswer(ctx)
@@ -87,6 +94,11 @@ func (d *draft) cause() {
 	}
 	for i := range d.run.steps {
 		at := d.run.plan.steps[i].at
+		if d.run.unwritten.Load() && d.run.steps[i].status == statusSkipped {
+			d.step = i
+			d.blame(fault.New(fault.Unavailable, "the journal cannot be written: no further step was started, and what the steps before have done is told in writes").Under(at))
+			return
+		}
 		switch d.run.steps[i].reason {
 		case reasonCancelled:
 			d.step = i

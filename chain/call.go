@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -58,16 +59,28 @@ func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f
 		s.status, s.raw = statusOK, raw
 		return
 	}
+	if s.pending {
+		s.status = statusOK
+		return
+	}
 	if errors.Is(f, errNoCalls) && s.calls == 0 {
 		s.status, s.reason = statusSkipped, reasonBudget
 		return
 	}
 	if r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
 		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
+		s.standIn()
 		return
 	}
 	s.fail(p, f)
 	s.raw = raw
+}
+
+// standIn tells the journal that orElse has taken the place of a failure.
+func (s *stepRun) standIn() {
+	if s.call != nil {
+		s.call.StoodIn()
+	}
 }
 
 // defaults tells whether the step's orElse may stand in for a failure now.
@@ -168,6 +181,7 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		s.args = args
 	}
 	wait := p.backoff
+	s.call = nil
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
 		if writes {
@@ -209,16 +223,6 @@ func mayPass(code fault.Code) bool {
 
 // call calls the function, evaluates the expression or runs the inline chain, within the step's time.
 func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	if p.fn != nil {
-		if r.calls.Add(1) > int64(r.plan.maxCalls) {
-			r.exhausted.Store(true)
-			return nil, r.callsUsedUp(p.at)
-		}
-		s.calls++
-		if !p.repeatable {
-			r.unsafe.Store(true)
-		}
-	}
 	own := ctx
 	if p.timeout > 0 {
 		var cancel context.CancelFunc
@@ -236,12 +240,14 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		}
 		return raw, nil
 	}
-	raw, err := p.fn.Call(own, args)
-	if err == nil {
+	raw, f := r.send(ctx, own, p, args, s)
+	if f == nil {
 		s.truncated = s.truncated || p.mayCut && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil
 	}
-	f := coded(err, "")
+	if strings.HasPrefix(f.At, p.at) {
+		return nil, r.explain(ctx, own, p, f)
+	}
 	if f.Code == fault.BadArguments || f.At != "" { // a function speaks of its arguments
 		f = f.Under(p.at + "/args")
 	} else {
@@ -307,20 +313,26 @@ func pause(ctx context.Context, d time.Duration) error {
 func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes}
 	var within *enclosing
-	if p.effect != steps.Read {
+	if p.effect != steps.Read || r.record != nil {
 		within = &enclosing{outer: s.within, step: p.number, index: s.index}
 	}
 	runs := r.chain(ctx, p.inline, scope, within)
 	first := -1
 	for i := range runs {
 		s.calls += runs[i].calls
+		s.reused += runs[i].reused
+		s.pending = s.pending || runs[i].pending
 		s.truncated = s.truncated || runs[i].truncated
 		if runs[i].status == statusFailed && first < 0 {
 			first = i
 		}
 	}
+	if s.pending {
+		return nil, errPending
+	}
 	raw, f := returned(ctx, p.inline, runs, scope)
 	if first >= 0 {
+		s.call = runs[first].call
 		s.fn, s.outcome = runs[first].fn, runs[first].outcome
 		return raw, runs[first].err
 	}

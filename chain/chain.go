@@ -72,5 +72,8 @@ func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}
+	if f := s.remember(p, r); f != nil {
+		return s.failure(ctx, f)
+	}
 	return s.report(ctx, s.execute(ctx, p))
 }

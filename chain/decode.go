@@ -52,6 +52,10 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 		}
 		return &request{fetch: d.fetch(fetch, at)}, &d.faults
 	}
+	if root, f = s.takeUp(ctx, root); f != nil {
+		s.pace.ended = f
+		return nil, &d.faults
+	}
 	return d.chain(root), &d.faults
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
@@ -45,6 +46,10 @@ type exchange struct {
 	teaching    map[*steps.Entry]*fault.Error // the fault of a chain that has the signature of a function
 	request     *request                      // that is compiled; nil: none
 	observation *observation                  // nil: nobody observes
+	record      *journal.Run                  // nil: nothing is remembered
+	taken       *journal.Record               // the run that is resumed, until it has a record
+	resume      string                        // names the run to whoever goes on with it; "": nobody can
+	cost        struct{ tokens, kept int }    // of the answer
 
 	pace      pace
 	computing admit.Request

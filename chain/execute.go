@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -18,6 +19,7 @@ const (
 	statusOK      = "ok"
 	statusFailed  = "failed"
 	statusSkipped = "skipped"
+	statusReused  = "reused" // of an answer only: it is ok, and all its calls were taken from the journal
 
 	reasonWhen       = "when"       // its condition was false; its result is null
 	reasonDependency = "dependency" // a step that it refers to failed
@@ -39,7 +41,12 @@ type run struct {
 	noted     notes         // what functions have warned of
 	exhausted atomic.Bool   // a call was refused: maxCalls are used up
 	unsafe    atomic.Bool   // a function was called that is not safe to repeat
+	unwritten atomic.Bool   // the journal could not be told how a call ended that wrote: no further step starts
 	spare     chan struct{} // holds one for each goroutine beside the first: no more calls are under way at once
+
+	rehearsal  bool // nothing is called
+	foreseeing sync.Once
+	foreseen   []*journal.PastCall // that the chain, as far as it can be foreseen, does not make
 
 	parent context.Context // the caller's, without the chain's own deadline
 
@@ -66,6 +73,9 @@ type stepRun struct {
 	defaulted      bool
 	truncated      bool // a call said that its result is a part only
 	calls          int64
+	reused         int64         // calls that were taken from the journal
+	call           *journal.Call // the last one that the journal was told of; nil: none
+	pending        bool          // in a rehearsal: it has calls that were not made yet
 	took           time.Duration
 	args           []byte // as resolved; only with trace full, and not for a forEach
 }
@@ -237,7 +247,7 @@ func roomy() {
 
 // halted tells whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
-	return (l.failed || l.exhausted.Load()) && l.plan.onError == "stop" || ctx.Err() != nil
+	return (l.failed || l.exhausted.Load()) && l.plan.onError == "stop" || ctx.Err() != nil || l.unwritten.Load()
 }
 
 // another tries to get leave for one more goroutine; free gives it back.
@@ -256,7 +266,7 @@ func (r *run) free() { <-r.spare }
 func (l *loop) brokenDependency(s *plannedStep) (cause int, broken bool) {
 	for _, n := range s.needs {
 		switch of := &l.steps[n]; {
-		case of.status == statusFailed:
+		case of.status == statusFailed, of.pending:
 			return n, true
 		case of.status == statusSkipped && of.reason != reasonWhen:
 			return of.cause, true

@@ -15,7 +15,7 @@ func (d *decoder) chain(root gjson.Result) *request {
 	read := d.object(root, "", requestShape, reflect.ValueOf(r).Elem(), d.topFields, func(name string, v gjson.Result) bool {
 		return d.beside(r, name, v)
 	})
-	r.stepsRaw = root.Get("steps").Raw
+	r.text, r.stepsRaw = root.Raw, root.Get("steps").Raw
 	if r.stepsRaw == "" {
 		d.fault(fault.BadRequest, "", "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
 	}

@@ -28,7 +28,11 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e.first.Store(int64(len(items)))
 	e.work(ctx)
 	e.workers.Wait()
-	s.calls, s.defaulted, s.truncated = e.calls.Load(), e.defaulted.Load(), e.truncated.Load()
+	s.calls, s.reused, s.defaulted, s.truncated = e.calls.Load(), e.reused.Load(), e.defaulted.Load(), e.truncated.Load()
+	if s.pending = e.pending.Load(); s.pending {
+		s.status = statusOK
+		return
+	}
 	e.end(ctx, s)
 }
 
@@ -108,6 +112,8 @@ type each struct {
 	next      atomic.Int64
 	first     atomic.Int64 // the lowest element that failed; len(items): none
 	calls     atomic.Int64
+	reused    atomic.Int64
+	pending   atomic.Bool
 	defaulted atomic.Bool
 	truncated atomic.Bool
 
@@ -162,12 +168,18 @@ func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 	s := stepRun{within: e.within, index: i}
 	raw, f := e.one(ctx, scope, &s)
 	e.calls.Add(s.calls)
+	e.reused.Add(s.reused)
+	if s.pending {
+		e.pending.Store(true)
+		return
+	}
 	if s.truncated {
 		e.truncated.Store(true)
 	}
 	if f != nil && e.defaults(ctx, e.step) && e.keep(e.step, e.step.orElse) == nil {
 		raw, f = e.step.orElse, nil
 		e.defaulted.Store(true)
+		s.standIn()
 	}
 	if f != nil {
 		e.fail(elementFault{i, f, s.outcome, s.fn})
@@ -193,7 +205,7 @@ func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []by
 // stopped tells whether element i may not start any more. With onError stop the elements before the first failure
 // still run, so that which one is reported does not hang on time.
 func (e *each) stopped(ctx context.Context, i int) bool {
-	if ctx.Err() != nil || e.exhausted.Load() {
+	if ctx.Err() != nil || e.exhausted.Load() || e.unwritten.Load() {
 		return true
 	}
 	return e.plan.onError == "stop" && int64(i) > e.first.Load()

@@ -72,6 +72,18 @@ func (t *table) set(name, raw string) {
 	t.list = append(t.list, objectMember{name, raw})
 }
 
+func (t *table) remove(name string) {
+	i, found := t.index[name]
+	if !found {
+		return
+	}
+	t.list = slices.Delete(t.list, i, i+1)
+	t.index = map[string]int{}
+	for i, m := range t.list {
+		t.index[m.name] = i
+	}
+}
+
 func (t *table) names() []string {
 	names := make([]string, len(t.list))
 	for i := range t.list {

@@ -198,6 +198,7 @@ func (s *exchange) conclude(ctx context.Context, kind Kind, a **Answer) {
 	if panicked := recover(); panicked != nil {
 		*a = s.failure(ctx, stopped(panicked, "a defect of onecall stopped this request"))
 	}
+	s.answered(*a)
 	o := s.observation
 	if o == nil {
 		return

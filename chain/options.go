@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
@@ -39,6 +40,9 @@ type Options struct {
 
 	// Counter counts the tokens of answers; nil: o200k_base, unscaled.
 	Counter budget.Counter
+
+	// Journal remembers what runs do, so that they can be resumed; nil: nothing is remembered. The engine does not close it.
+	Journal *journal.Journal
 
 	// Results keeps results that do not fit their answer. nil: none is kept, and an answer that does not fit is refused
 	// with limit_exceeded. The engine does not close it.
@@ -123,6 +127,7 @@ type Override struct {
 	DryRun         bool      // true: as if the request said it
 	Trace          string    // "": as the request says
 	ReadOnly       bool      // a step that does more than read is a fault
+	Operator       bool      // the run of any caller may be resumed
 	Check          bool      // compile only: `params` that nothing fills are no faults
 }
 

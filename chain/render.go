@@ -53,6 +53,9 @@ func (d *draft) write(t *trim) (text []byte, result, number int) {
 	result = len(w.b)
 	d.renderSteps(w, t)
 	d.renderWarnings(w, t)
+	if d.err != nil && d.resume != "" {
+		w.text("resume", d.resume)
+	}
 	if d.err != nil && d.id != "" && !t.bare {
 		w.text("run", d.id)
 	}

@@ -40,12 +40,18 @@ type request struct {
 	// Where an editor finds this schema; ignored.
 	Schema string `json:"$schema" manual:"-"`
 
-	Resume  later `json:"resume"`
-	Replace later `json:"replace"`
-	Assume  later `json:"assume"`
-	Approve later `json:"approve"`
+	// Goes on with an earlier run: the text that its failed answer had as resume. What the run has done is not done again; each field sent takes the place of the run's.
+	Resume string `json:"resume" validate:"-" tool:"" manual:"the resume of a failed answer: goes on with that run, taking calls that it made from its journal; each field sent takes the place of the run's"`
+	// With resume: whole steps that take the place of the run's, by their number or id.
+	Replace []byte `json:"replace" kind:"object" validate:"-" tool:""`
+	// With resume: what holds of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
+	Assume  []byte `json:"assume" kind:"object" validate:"-" tool:"of writes that a resume_conflict names, by place: applied, not_sent or {\"result\":…}"`
+	Approve later  `json:"approve"`
+	// The caller's own name for this run. Sent again with it, a chain is not begun anew: it is resumed, or its answer is given again.
+	Key string `json:"key" validate:"max=128"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
+	text     string         // the chain, compact
 	stepsRaw string         // `steps` as written, compact
 	anyInput bool           // input was given and is no object: what it holds is not known
 	hoisted  []objectMember // of the top level, named in Options.Hoist; they are in Common too

@@ -122,7 +122,11 @@ func (w *writer) ran(p *plannedStep, s *stepRun, tokens int, full, brief bool) {
 	} else {
 		w.text("fn", p.name())
 	}
-	w.text("status", s.status)
+	if s.reused > 0 && s.calls == 0 && s.status == statusOK {
+		w.text("status", statusReused)
+	} else {
+		w.text("status", s.status)
+	}
 	if s.reason != "" {
 		w.text("reason", s.reason)
 	}

@@ -107,8 +107,8 @@ type write struct {
 
 var errClosed = errors.New("journal: it is closed")
 
-// errRefused tells that somebody else has taken the run over.
-var errRefused = errors.New("journal: somebody else has taken this run over")
+// ErrTaken tells that somebody else has taken the run over: nothing more can be written of it from here.
+var ErrTaken = errors.New("journal: somebody else has taken this run over")
 
 // put hands a write to the next transaction; a write that nobody waits for is lost where too many wait.
 func (j *Journal) put(w *write) error {
@@ -221,7 +221,7 @@ func (j *Journal) commit(list []*write) {
 		case err != nil:
 			j.tell(w, err)
 		case refused[i]:
-			j.tell(w, errRefused)
+			j.tell(w, ErrTaken)
 		default:
 			j.tell(w, nil)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -14,8 +15,10 @@ type Past struct {
 	Chain  []byte  // as it was sent, or made of it, last
 	Events []Event // in the order of their leases and numbers
 
-	calls map[mac][]*PastCall // by ordinal
-	last  int                 // the highest number
+	calls  map[mac][]*PastCall // by ordinal
+	writes []*PastCall         // of these, those that write, in the order in which they began first
+	known  map[int]*PastCall   // by the number of the event that it began or ended with
+	last   int                 // the highest number
 }
 
 // PastCall is a call that a run made, with all its attempts.
@@ -35,23 +38,52 @@ type PastCall struct {
 	Assumed bool // Outcome, or Result, is what a caller said
 
 	earlier fault.Outcome // of the attempts before the last
-	taken   bool
 }
 
 // Read gives what a run of a caller has done so far; nil: of any caller. ErrNotFound: there is none.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
-	rec, err := j.driver.Load(ctx, id)
+	rec, err := j.Load(ctx, id, caller)
 	if err != nil {
 		return nil, err
 	}
-	if caller != nil && rec.Row.Caller != *caller {
-		return nil, ErrNotFound
-	}
-	return j.read(rec)
+	return j.Past(rec)
 }
 
-func (j *Journal) read(rec *Record) (*Past, error) {
-	p := &Past{Row: rec.Row, calls: map[mac][]*PastCall{}}
+// Load is Driver.Load for a run of a caller; nil: of any caller.
+func (j *Journal) Load(ctx context.Context, id string, caller *string) (*Record, error) {
+	rec, err := j.driver.Load(ctx, id)
+	if err == nil && (caller != nil && rec.Row.Caller != *caller || rec.Row.Expires.Before(time.Now())) {
+		return nil, ErrNotFound
+	}
+	return rec, err
+}
+
+// Take is Driver.Take for a run of a caller that has not expired; nil: of any caller.
+func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Record, error) {
+	rec, err := j.driver.Take(ctx, id, caller)
+	if err == nil && rec.Row.Expires.Before(time.Now()) {
+		j.GiveBack(rec)
+		return nil, ErrNotFound
+	}
+	return rec, err
+}
+
+// GiveBack gives the lease of a run back that Take gave, and that was not resumed.
+func (j *Journal) GiveBack(rec *Record) {
+	w := &write{Write: Write{ID: rec.Row.ID, Lease: rec.Row.Lease, Release: true}, result: make(chan error, 1)}
+	if j.put(w) == nil {
+		<-w.result
+	}
+}
+
+// Find is Driver.Find for the youngest run of a caller with a key.
+func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err error) {
+	return j.driver.Find(ctx, caller, key, "")
+}
+
+// Past is what a record tells. It fails if what is encrypted in it cannot be read.
+func (j *Journal) Past(rec *Record) (*Past, error) {
+	p := &Past{Row: rec.Row, calls: map[mac][]*PastCall{}, known: map[int]*PastCall{}}
 	for i := range rec.Segments {
 		events, err := j.keys.openEvents(rec.Row.ID, &rec.Segments[i])
 		if err != nil {
@@ -59,15 +91,15 @@ func (j *Journal) read(rec *Record) (*Past, error) {
 		}
 		p.Events = append(p.Events, events...)
 	}
-	began := map[int]*PastCall{} // by the number of the event that it began or ended with
 	for i := range p.Events {
-		p.follow(&p.Events[i], began)
+		p.follow(&p.Events[i])
 	}
 	return p, nil
 }
 
 // follow takes note of an event.
-func (p *Past) follow(e *Event, known map[int]*PastCall) {
+func (p *Past) follow(e *Event) {
+	known := p.known
 	p.last = max(p.last, e.N)
 	switch c := known[e.Of]; e.Kind {
 	case Sent:
@@ -115,6 +147,9 @@ func (p *Past) attempt(e *Event) *PastCall {
 	if c == nil {
 		c = &PastCall{}
 		list[e.Ordinal] = c
+		if e.Effect != "" {
+			p.writes = append(p.writes, c)
+		}
 	}
 	*c = PastCall{Event: *e, Undo: c.Undo, earlier: c.Outcome}
 	if e.Effect != "" {
@@ -131,6 +166,9 @@ func (c *PastCall) end(e *Event) {
 		c.Undo = e.Undo
 	}
 }
+
+// learn takes note of a read that the resumed run has made.
+func (p *Past) learn(e *Event) { p.attempt(e).end(e) }
 
 func (p *Past) call(m mac, ordinal int) *PastCall {
 	if list := p.calls[m]; ordinal < len(list) {
@@ -153,5 +191,12 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// Taken tells whether the resumed chain has made the same call.
-func (c *PastCall) Taken() bool { return c.taken }
+// WroteAfter tells whether a call of this run was applied after another had ended.
+func (p *Past) WroteAfter(c *PastCall) bool {
+	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
+}
+
+// KeyHolds tells whether the call had an idempotency key by which its service still knows it.
+func (c *PastCall) KeyHolds() bool {
+	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
+}

@@ -1,6 +1,9 @@
 package journal
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +48,8 @@ type Run struct {
 	next      int             // the number of the next event
 	pending   int             // bytes of results in events
 	ordinals  map[mac]int
-	written   bool // there is a row of it
+	taken     map[*PastCall]bool // that the resumed chain has made again
+	written   bool               // there is a row of it
 	settled   bool
 	broken    error // why no more can be written
 }
@@ -85,6 +89,24 @@ func (r *Run) add(e Event) int {
 	return e.N
 }
 
+// Resume takes a run up again that Take gave.
+func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
+	past, err := j.Past(rec)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, began: time.Now(), before: rec.Row.Took, past: past, next: past.last + 1,
+		functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: rec.Row, written: true}
+	r.row.Status, r.row.Code, r.row.Steps, r.row.Hash = Running, "", s.Steps, s.Hash
+	for _, f := range s.Functions {
+		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
+			r.row.Functions = append(slices.Clip(r.row.Functions), f)
+		}
+	}
+	r.add(Event{Kind: Sent, Chain: s.Text})
+	return r, nil
+}
+
 // Call is one call of a function that a run makes, with all its attempts.
 type Call struct {
 	Place    string
@@ -110,7 +132,7 @@ type Call struct {
 func (r *Run) Prepare(c *Call) {
 	c.run = r
 	if c.Effect == "" && r.past == nil {
-		return // what it is called then is found out when it is written
+		return // it is found out when the call is written
 	}
 	c.mac = r.macOf(c.Function, c.Args)
 	r.mu.Lock()
@@ -205,6 +227,9 @@ func (c *Call) End(e *Event) error {
 		own.Result = nil
 	}
 	c.n = r.add(own)
+	if r.past != nil {
+		r.past.learn(&r.events[len(r.events)-1])
+	}
 	if own.MAC == nil {
 		r.args[len(r.args)-1] = c.Args
 		r.pending += len(c.Args)
@@ -224,13 +249,53 @@ func (c *Call) StoodIn() {
 	}
 }
 
-// Reuse tells that the call was not made, as its result is known.
-func (c *Call) Reuse() {
+// Take tells that the call is the one that was made before. reuse: it is not made again.
+func (c *Call) Take(reuse bool) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	c.previous.taken = true
-	c.run.row.Reused++
+	c.run.taken[c.previous] = true
+	if reuse {
+		c.run.row.Reused++
+	}
 }
+
+// Assume tells what a caller says of the call of event e.Of.
+func (r *Run) Assume(e *Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(*e)
+	r.past.follow(&r.events[len(r.events)-1])
+}
+
+// Unmatched are the calls that wrote, or may have, before the run was resumed, and that the resumed chain has not made so far.
+func (r *Run) Unmatched() (list []*PastCall) {
+	if r.past == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.past.writes {
+		if (c.Outcome == fault.Applied || c.Outcome == fault.SentUnknown) && !c.Assumed && !r.taken[c] {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Rehearse gives a run that knows what this one knows, and writes nothing: by it a chain can be followed as far as its calls were
+// made.
+func (r *Run) Rehearse() *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	past := *r.past
+	past.calls = maps.Clone(past.calls)
+	for m, list := range past.calls {
+		past.calls[m] = slices.Clone(list)
+	}
+	return &Run{j: r.j, canonical: r.canonical, began: r.began, past: &past, row: r.row, broken: errRehearsal, taken: map[*PastCall]bool{}}
+}
+
+var errRehearsal = errors.New("journal: nothing is written of a rehearsal")
 
 // Tell adds an event, which is written with the next.
 func (r *Run) Tell(e Event) {
@@ -317,21 +382,15 @@ func (j *Journal) estimate(events []Event) {
 	}
 }
 
-// End says how a run stands that does no more for now.
-type End struct {
-	Status Status
-	Code   fault.Code // of a run that is not ok
-}
-
 // Settle ends a run that is not ok, durably and before its answer leaves, and gives its lease back: whoever has the answer can
 // go on with it. An error means that nobody can.
-func (r *Run) Settle(e *End) error {
+func (r *Run) Settle(status Status, code fault.Code) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken != nil {
+	if r.broken != nil || r.settled {
 		return r.broken
 	}
-	r.row.Status, r.row.Code, r.settled = e.Status, e.Code, true
+	r.row.Status, r.row.Code, r.settled = status, code, true
 	w := r.segment()
 	w.Release = true
 	return r.await(w)
@@ -359,6 +418,10 @@ func (r *Run) Answered(tokens, kept int) {
 		w.Release, w.DropResults = true, drop && wrote
 	}
 	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)
+	if r.row.Key != "" && !r.settled { // the same may come again at once
+		_ = r.await(w)
+		return
+	}
 	r.j.behind(w)
 }
 

@@ -1,0 +1,129 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// maxConflicts bounds the calls that a conflict names.
+const maxConflicts = 20
+
+// conflict is asked before a resumed run makes a call that writes, and that it has not made before: it must not stand beside
+// another that was made instead of it. All that was written so far has to be a call of the corrected chain too, now or
+// later: that is found out by following the chain as far as its calls were made.
+func (r *run) conflict(ctx context.Context, p *plannedStep) *fault.Error {
+	if r.rehearsal || len(r.record.Unmatched()) == 0 {
+		return nil
+	}
+	r.foreseeing.Do(func() { r.foreseen = r.rehearse(ctx) })
+	return conflictOf(r.foreseen, p.at)
+}
+
+// rehearse follows the plan from its beginning without calling anything, and gives the calls that wrote and are none of it.
+func (r *run) rehearse(ctx context.Context) []*journal.PastCall {
+	s := r.shadow()
+	s.record = r.record.Rehearse()
+	defer s.release()
+	s.rehearse(ctx, r.plan)
+	return s.record.Unmatched()
+}
+
+// shadow is an exchange that nobody is told of.
+func (s *exchange) shadow() *exchange {
+	own := &exchange{o: s.o, provider: s.provider, view: s.view, owner: s.owner, results: s.results, started: s.started, meter: s.meter,
+		maxSteps: s.maxSteps, maxCalls: s.maxCalls, maxDuration: s.maxDuration, trace: "none", single: s.single, request: s.request}
+	own.admission, own.caller, own.all = s.admission, s.holding.caller, s.all
+	own.computing.Caller, own.computing.Slots, own.computing.Memory = s.computing.Caller, s.computing.Slots, own
+	return own
+}
+
+// rehearse executes a plan over what is known of its calls.
+func (s *exchange) rehearse(ctx context.Context, p *plan) *run {
+	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1), rehearsal: true}
+	r.steps = r.chain(ctx, p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes)}, nil)
+	return r
+}
+
+// conflictOf is the fault for calls that were made and are none of the corrected chain; nil: there are none.
+func conflictOf(list []*journal.PastCall, at string) *fault.Error {
+	if len(list) == 0 {
+		return nil
+	}
+	var named, places []string
+	guessed := map[string]bool{}
+	for _, c := range list[:min(len(list), maxConflicts)] {
+		named, places = append(named, fmt.Sprintf("%s (%s, %s)", c.Place, c.Function, c.Outcome)), append(places, c.Place)
+		guessed[c.Function] = c.Guessed
+	}
+	if more := len(list) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	f := fault.New(fault.ResumeConflict, "this run has made calls that the chain as it is now does not make: %s. Say of each what holds, as in assume: {%q: \"applied\"} (leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or have the chain make it as it was",
+		strings.Join(named, ", "), places[0])
+	for function, is := range guessed {
+		if is {
+			f.Message += fmt.Sprintf(". That %s writes is only assumed: functions: {%q: {effect: read}} in the configuration declares it", function, function)
+			break
+		}
+	}
+	f.Available = places
+	return f.Under(at)
+}
+
+// doubt is the fault for a call of which nobody knows whether it was done.
+func (r *run) doubt(p *plannedStep, was *journal.PastCall) *fault.Error {
+	f := fault.New(fault.ResumeConflict, "whether %s was done at %s is not known, and it is not safe to repeat. Find out, and say it as in assume: {%q: \"applied\"}, \"not_sent\" (it is made again) or {\"result\": …}",
+		p.name(), was.Place, was.Place)
+	f.Available, f.Outcome = []string{was.Place}, fault.SentUnknown
+	if was.Guessed {
+		f.Message += fmt.Sprintf(". That %s writes is only assumed: functions: {%q: {effect: read}} in the configuration declares it", p.name(), p.name())
+	}
+	return f.Under(p.at)
+}
+
+// assume takes what the caller says of calls whose outcome or place in the corrected chain is not known.
+func (s *exchange) assume(said []byte) *fault.Error {
+	past := s.record.Past()
+	for _, m := range members(said) {
+		at := fault.Key("/assume", m.name)
+		var places []string
+		found := false
+		for _, c := range past.Calls() {
+			if !c.Writes() {
+				continue
+			}
+			if c.Place != m.name {
+				places = append(places, c.Place)
+				continue
+			}
+			e := journal.Event{Kind: journal.Assumed, Of: c.N}
+			switch v := gjson.Parse(m.raw); {
+			case v.Type == gjson.String && v.Str == string(fault.Applied):
+				e.Outcome = fault.Applied
+			case v.Type == gjson.String && v.Str == string(fault.NotSent):
+				e.Outcome = fault.NotSent
+			case v.IsObject() && v.Get("result").Exists() && len(members([]byte(v.Raw))) == 1:
+				e.Outcome, e.Result = fault.Applied, []byte(v.Get("result").Raw)
+			default:
+				f := fault.New(fault.BadRequest, "must be \"applied\", \"not_sent\" or {\"result\": …}").Under(at)
+				f.Available = []string{string(fault.Applied), string(fault.NotSent)}
+				return f
+			}
+			found = true
+			s.record.Assume(&e)
+		}
+		if !found {
+			f := fault.New(fault.BadRequest, "this run has made no call that writes at %s", fault.ClipRunes(m.name, 60)).Under(at)
+			f.Available, f.Nearest = places, fault.Nearest(m.name, places, 1)
+			return f
+		}
+	}
+	return nil
+}

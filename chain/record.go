@@ -1,0 +1,185 @@
+package chain
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// remember has what the plan does written in the journal, if there is one. A single call that is safe to repeat is no run.
+func (s *exchange) remember(p *plan, r *request) *fault.Error {
+	if s.o.Journal == nil || s.single != nil && p.steps[0].repeatable {
+		return nil
+	}
+	effect, _ := p.effect()
+	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: p.hash(r), Text: s.effective(p, r), Steps: len(p.steps),
+		Functions: p.functionNames(), Writes: effect != steps.Read, Canonical: canonical}
+	if s.taken == nil {
+		s.record = s.o.Journal.Begin(start)
+	} else {
+		record, err := s.o.Journal.Resume(s.taken, start)
+		if err != nil {
+			return unwritten(err, "the run cannot be resumed")
+		}
+		s.record, s.taken = record, nil
+		if f := s.assume(r.Assume); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// effective is the chain as it runs: with the input that the door has set over it.
+func (s *exchange) effective(p *plan, r *request) []byte {
+	if s.override.Input == nil && s.override.Set == nil {
+		return []byte(r.text)
+	}
+	all := newTable([]byte(r.text))
+	all.set("input", string(p.input))
+	return appendObject(nil, all.list)
+}
+
+func (p *plan) functionNames() []string {
+	entries := p.functions(nil)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Spec().Name
+	}
+	return names
+}
+
+// canonical is the spelling that equal arguments share; what has none, as a key stands twice in it, is compared as it is.
+func canonical(args []byte) []byte {
+	if text, err := rawjson.AppendCanonical(make([]byte, 0, len(args)), args); err == nil {
+		return text
+	}
+	return args
+}
+
+// unwritten is the fault for a journal that could not be read or written.
+func unwritten(err error, what string) *fault.Error {
+	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %v", what, err)
+	if errors.Is(err, journal.ErrTaken) {
+		f = fault.New(fault.Busy, "%s: somebody else has taken this run over, and goes on with it", what)
+	}
+	f.Err, f.Outcome = err, fault.NotSent
+	return f
+}
+
+// send makes a call of a function, its journal told before and after; or it takes what is known of the call from an earlier
+// part of the run.
+func (r *run) send(ctx, own context.Context, p *plannedStep, args []byte, s *stepRun) ([]byte, *fault.Error) {
+	sent, f := p.fn.Accept(own, args)
+	if f == nil && r.record != nil && s.call == nil {
+		s.call = &journal.Call{Place: placeOf(append(s.within.path(), p.number, s.index)), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
+		if p.effect != steps.Read {
+			s.call.Effect = p.effect.String()
+		}
+		r.record.Prepare(s.call)
+		if raw, f, known := r.recall(ctx, p, s); known {
+			return raw, f
+		}
+	}
+	if r.calls.Add(1) > int64(r.plan.maxCalls) {
+		r.exhausted.Store(true)
+		return nil, r.callsUsedUp(p.at)
+	}
+	s.calls++
+	if !p.repeatable {
+		r.unsafe.Store(true)
+	}
+	if f != nil {
+		return nil, f
+	}
+	if s.call != nil {
+		if err := s.call.Begin(); err != nil {
+			return nil, unwritten(err, p.name()+" was not called").Under(p.at)
+		}
+	}
+	raw, err := p.fn.Send(own, sent)
+	if s.call != nil {
+		r.tellEnd(s.call, raw, err)
+	}
+	if err != nil {
+		return nil, coded(err, "")
+	}
+	return raw, nil
+}
+
+// tellEnd tells the journal how a call ended. If it cannot be told of one that wrote, no further step starts.
+func (r *run) tellEnd(c *journal.Call, raw []byte, err error) {
+	e := journal.Event{Result: raw, Code: fault.CodeOf(err)}
+	if c.Effect != "" {
+		e.Outcome = fault.OutcomeOf(err)
+	}
+	if c.End(&e) != nil {
+		r.unwritten.Store(true)
+	}
+}
+
+// recall gives what the journal knows of a call; known: the call is not to be made. A call that may change what an earlier part
+// of the run has done is a conflict.
+func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, known bool) {
+	past := r.record.Past()
+	if past == nil {
+		return nil, nil, false
+	}
+	was := s.call.Previous()
+	switch {
+	case was == nil:
+	case p.effect == steps.Read:
+		if was.Code == "" && was.Result != nil || was.StoodIn && past.WroteAfter(was) {
+			return r.reuse(p, s, was)
+		}
+	case was.Outcome == fault.Applied:
+		return r.reuse(p, s, was)
+	case was.Outcome == fault.SentUnknown && !was.Assumed:
+		if !p.repeatable && !was.KeyHolds() {
+			return nil, r.doubt(p, was), true
+		}
+		s.call.Take(false)
+	}
+	if p.effect != steps.Read {
+		if f := r.conflict(ctx, p); f != nil {
+			return nil, f, true
+		}
+	}
+	return r.pending(s)
+}
+
+// pending tells of a call that is to be made: a rehearsal ends there.
+func (r *run) pending(s *stepRun) (raw []byte, f *fault.Error, known bool) {
+	if !r.rehearsal {
+		return nil, nil, false
+	}
+	s.pending = true
+	return nil, errPending, true
+}
+
+// errPending stands, in a rehearsal, for the result of a call that was not made yet.
+var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
+
+// reuse gives what a call came to when it was made.
+func (r *run) reuse(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte, *fault.Error, bool) {
+	s.call.Take(true)
+	s.reused++
+	switch {
+	case was.Result != nil:
+		if f := r.hold(0); f != nil {
+			return nil, f.Under(p.at), true
+		}
+		return was.Result, nil, true
+	case was.Assumed:
+		return null, nil, true
+	}
+	f := fault.New(was.Code, "%s has ended with %s before, and is not called again", p.name(), was.Code).Under(p.at)
+	if was.Code == "" {
+		f = fault.New(fault.Internal, "%s has succeeded before, and its result was not kept: give it by assume", p.name()).Under(p.at)
+	}
+	f.Outcome = was.Outcome
+	return nil, f, true
+}

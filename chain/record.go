@@ -33,13 +33,17 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	return nil
 }
 
-// effective is the chain as it runs: with the input that the door has set over it.
+// effective is the chain as it runs: with the input that was set over it, and without what was said of an earlier part of the run.
 func (s *exchange) effective(p *plan, r *request) []byte {
-	if s.override.Input == nil && s.override.Set == nil {
+	overridden := s.override.Input != nil || s.override.Set != nil
+	if !overridden && r.Assume == nil {
 		return []byte(r.text)
 	}
 	all := newTable([]byte(r.text))
-	all.set("input", string(p.input))
+	all.remove("assume")
+	if overridden {
+		all.set("input", string(p.input))
+	}
 	return appendObject(nil, all.list)
 }
 

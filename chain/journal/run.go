@@ -122,6 +122,7 @@ type Call struct {
 	run      *Run
 	mac      mac
 	ordinal  int
+	numbered bool // mac and ordinal are known of a read of a run that is not resumed
 	attempt  int
 	n        int // of the event that tells that it began
 	started  time.Time
@@ -220,9 +221,15 @@ func (c *Call) End(e *Event) error {
 	}
 	r.row.Calls++
 	own.Kind, own.Place, own.Function, own.Outcome = Read, c.Place, c.Function, ""
-	if r.past != nil {
-		own.MAC, own.Ordinal = c.mac[:], c.ordinal
+	if e.Code != "" && r.past == nil && c.attempt == 0 { // it may be tried again: that is no other call
+		r.number()
+		c.mac = r.macOf(c.Function, c.Args)
+		c.ordinal, c.numbered = r.ordinal(c.mac), true
 	}
+	if r.past != nil || c.numbered {
+		own.MAC, own.Ordinal, own.Attempt = c.mac[:], c.ordinal, c.attempt
+	}
+	c.attempt++
 	if !r.writes && r.pending+len(own.Result) > maxPending {
 		own.Result = nil
 	}
@@ -344,16 +351,10 @@ func (r *Run) await(w *write) error {
 
 // segment makes a write of the events that are not written yet.
 func (r *Run) segment() *write {
-	events, args := r.events, r.args
+	r.number()
+	events := r.events
 	size := r.pending + 200*len(events)
 	r.events, r.args, r.pending = nil, nil, 0
-	for i := range events {
-		if args[i] == nil {
-			continue
-		}
-		m := r.macOf(events[i].Function, args[i])
-		events[i].MAC, events[i].Ordinal = m[:], r.ordinal(m)
-	}
 	now := time.Now()
 	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)
 	r.row.Took = r.before + now.Sub(r.began)
@@ -368,6 +369,18 @@ func (r *Run) segment() *write {
 		}
 	}
 	return w
+}
+
+// number finds out which of the run's equal calls the reads were that are not written yet.
+func (r *Run) number() {
+	for i, args := range r.args {
+		if args == nil {
+			continue
+		}
+		e := &r.events[i]
+		m := r.macOf(e.Function, args)
+		e.MAC, e.Ordinal, r.args[i] = m[:], r.ordinal(m), nil
+	}
 }
 
 // estimate estimates the tokens of results.

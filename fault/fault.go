@@ -122,3 +122,14 @@ func CodeOf(err error) Code {
 	}
 	return Internal
 }
+
+// Unsent gives a coded error that has no outcome the outcome not_sent: the call was refused before anything of it left.
+func Unsent(err error) error {
+	f, coded := As(err)
+	if !coded || f == nil || f.Outcome != "" {
+		return err
+	}
+	own := *f
+	own.Outcome = NotSent
+	return &own
+}

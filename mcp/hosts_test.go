@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // functionsSource is a source that never changes.
@@ -157,11 +158,11 @@ func TestMended(t *testing.T) {
 // TestLongDescriptions: a schema tells of its members no more than clients read; a member that is named so is a member.
 func TestLongDescriptions(t *testing.T) {
 	t.Parallel()
-	schema := func(text string) string {
+	describing := func(text string) string {
 		return `{"type":"object","properties":{"description":{"type":"string","description":"` + text + `","default":"` + strings.Repeat("d", 3000) + `"}}}`
 	}
 	long := strings.Repeat("é", 1<<20)
-	if got, want := string(rootObject(json.RawMessage(schema(long)))), schema(steps.BoundDescription(long)); got != want {
+	if got, want := string(rootObject(json.RawMessage(describing(long)))), describing(schema.BoundDescription(long)); got != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // flat shows a function as a tool of its own; legacy, where it is not empty, is put before its description.
@@ -24,7 +25,7 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 		shown.InputSchema = withFetch(rootObject(spec.Input))
 	}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
-		shown.Title = steps.BoundDescription(listing.Get("title").String())
+		shown.Title = schema.BoundDescription(listing.Get("title").String())
 		if hints := listing.Get("annotations"); hints.IsObject() {
 			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // what does not fit is not told
 		}

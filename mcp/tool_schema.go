@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // rootObject is an input schema as clients take it: a plain object at its root, in which every array says what it holds. Alternatives
@@ -62,11 +62,11 @@ func collect(schema gjson.Result, into map[string]json.RawMessage) {
 
 // mended is a schema that no client refuses a whole list of tools for: an array without `items` holds anything, dynamic
 // references, which few know, are left out, and descriptions are as long as those of tools.
-func mended(schema json.RawMessage) json.RawMessage {
-	if len(schema) <= steps.MaxDescription && !bytes.Contains(schema, []byte(`"array"`)) && !bytes.Contains(schema, []byte(`"$dynamic`)) {
-		return schema
+func mended(written json.RawMessage) json.RawMessage {
+	if len(written) <= schema.MaxDescription && !bytes.Contains(written, []byte(`"array"`)) && !bytes.Contains(written, []byte(`"$dynamic`)) {
+		return written
 	}
-	return appendMended(nil, gjson.ParseBytes(schema), 0)
+	return appendMended(nil, gjson.ParseBytes(written), 0)
 }
 
 // maxMended is how deep a schema is mended.
@@ -81,17 +81,17 @@ var (
 	schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
 
-func appendMended(out []byte, schema gjson.Result, depth int) []byte {
-	if depth > maxMended || !schema.IsObject() && !schema.IsArray() {
-		return append(out, schema.Raw...)
+func appendMended(out []byte, written gjson.Result, depth int) []byte {
+	if depth > maxMended || !written.IsObject() && !written.IsArray() {
+		return append(out, written.Raw...)
 	}
 	end, first := byte('}'), true
-	if schema.IsArray() {
+	if written.IsArray() {
 		end = ']'
 	}
-	out = append(out, schema.Raw[0])
+	out = append(out, written.Raw[0])
 	isArray, hasItems := false, false
-	schema.ForEach(func(key, value gjson.Result) bool {
+	written.ForEach(func(key, value gjson.Result) bool {
 		if key.Str == "$dynamicRef" || key.Str == "$dynamicAnchor" {
 			return true
 		}
@@ -117,8 +117,8 @@ func appendMended(out []byte, schema gjson.Result, depth int) []byte {
 				return true
 			})
 			out = append(out, '}')
-		case key.Str == "description" && len(value.Str) > steps.MaxDescription:
-			out = append(append(append(out, key.Raw...), ':'), marshal(steps.BoundDescription(value.Str))...)
+		case key.Str == "description" && len(value.Str) > schema.MaxDescription:
+			out = append(append(append(out, key.Raw...), ':'), marshal(schema.BoundDescription(value.Str))...)
 		default:
 			out = append(append(append(out, key.Raw...), ':'), value.Raw...)
 		}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -47,7 +45,6 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// TestCouldFit looks for a name behind a prefix that a pattern fits: each character of the pattern as it is, where it can be.
 // TestAllowsByPath: a pattern fits a function's name or its path.
 func TestAllowsByPath(t *testing.T) {
 	t.Parallel()
@@ -57,24 +54,6 @@ func TestAllowsByPath(t *testing.T) {
 			t.Errorf("%s: %t", pattern, got)
 		}
 	}
-}
-
-func TestCouldFit(t *testing.T) {
-	t.Parallel()
-	letters := rapid.SampledFrom([]rune("ab.é"))
-	rapid.Check(t, func(t *rapid.T) {
-		pattern := rapid.StringOfN(rapid.OneOf(letters, rapid.SampledFrom([]rune("*?"))), 0, 6, -1).Draw(t, "pattern")
-		prefix := rapid.StringOfN(letters, 0, 4, -1).Draw(t, "prefix")
-		found := false
-		// Whatever fits the rest of the pattern is made by writing a for its ? and nothing for its *, or one a.
-		for cut := range len(pattern) + 1 {
-			rest := strings.NewReplacer("*", "", "?", "a").Replace(strings.ToValidUTF8(pattern[cut:], ""))
-			found = found || rest != "" && Fits(pattern, prefix+rest) || Fits(pattern, prefix+"a"+rest)
-		}
-		if couldFit(pattern, prefix) != found {
-			t.Fatalf("couldFit(%q, %q) is not %t", pattern, prefix, found)
-		}
-	})
 }
 
 func TestPatterns(t *testing.T) {
@@ -88,7 +67,7 @@ func TestPatterns(t *testing.T) {
 	if _, faults := Patterns([]string{}); len(faults) != 1 || faults[0].At != "" {
 		t.Error(faults)
 	}
-	_, faults := Patterns([]string{"a", "", "a b", strings.Repeat("a", maxPattern+1), "a\x00", "\xff", "*"})
+	_, faults := Patterns([]string{"a", "", "a b", strings.Repeat("a", 257), "a\x00", "\xff", "*"})
 	var places []string
 	for _, f := range faults {
 		places = append(places, f.At)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestLongDescription: a registry cuts descriptions to what clients read, between characters.
@@ -13,17 +15,17 @@ func TestLongDescription(t *testing.T) {
 		description string
 		want        int // bytes
 	}{
-		{strings.Repeat("a", MaxDescription), MaxDescription},
-		{strings.Repeat("a", MaxDescription+1), MaxDescription},
-		{strings.Repeat("é", 1<<20), MaxDescription - 1},
-		{"a" + strings.Repeat("é", 1<<20), MaxDescription},
+		{strings.Repeat("a", schema.MaxDescription), schema.MaxDescription},
+		{strings.Repeat("a", schema.MaxDescription+1), schema.MaxDescription},
+		{strings.Repeat("é", 1<<20), schema.MaxDescription - 1},
+		{"a" + strings.Repeat("é", 1<<20), schema.MaxDescription},
 	} {
 		r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Description: test.description}, Call: echo}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := r.All()[0].Spec().Description
-		if len(got) != test.want || !utf8.ValidString(got) || strings.HasSuffix(got, "…") != (len(test.description) > MaxDescription) {
+		if len(got) != test.want || !utf8.ValidString(got) || strings.HasSuffix(got, "…") != (len(test.description) > schema.MaxDescription) {
 			t.Errorf("%d bytes become %d: …%s", len(test.description), len(got), got[len(got)-10:])
 		}
 	}

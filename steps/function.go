@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/pattern"
 )
 
 // Effect is what a call may do to the world. The zero value is Write: a function of which nothing is known writes.
@@ -34,17 +35,6 @@ func EffectOf(ctx context.Context, declared Effect) Effect {
 		return effect
 	}
 	return declared
-}
-
-// Unsent gives a coded error that has no outcome the outcome not_sent: the call was refused before anything of it left.
-func Unsent(err error) error {
-	f, coded := fault.As(err)
-	if !coded || f == nil || f.Outcome != "" {
-		return err
-	}
-	own := *f
-	own.Outcome = fault.NotSent
-	return &own
 }
 
 // String is the effect's word: "write", "read" or "destroy".
@@ -116,7 +106,7 @@ type Spec struct {
 	// SessionPath stands for Path in groups and help where a function is that of a client's own session, whose list reads
 	// it in another way than the source's. No rule that grants matches it. "": Path.
 	SessionPath string
-	Description string          // a sentence or two for the agent; a registry cuts it to MaxDescription bytes
+	Description string          // a sentence or two for the agent; a registry cuts it to schema.MaxDescription bytes
 	Keywords    []string        // more words that a search finds it by, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
 	Output      json.RawMessage // JSON Schema of the result; empty: unknown
@@ -169,14 +159,14 @@ func (s *Spec) Source() string {
 	return source
 }
 
-// Matches reports whether a pattern fits the name or the path, as Fits reads it. Rules that grant use it.
-func (s *Spec) Matches(pattern string) bool {
-	return Fits(pattern, s.Name) || s.Path != "" && Fits(pattern, s.Path)
+// Matches reports whether a pattern (package pattern) fits the name or the path. Rules that grant use it.
+func (s *Spec) Matches(rule string) bool {
+	return pattern.Fits(rule, s.Name) || s.Path != "" && pattern.Fits(rule, s.Path)
 }
 
 // matchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
-func (s *Spec) matchesReading(pattern string) bool {
-	return slices.ContainsFunc(s.Readings, func(path string) bool { return Fits(pattern, path) })
+func (s *Spec) matchesReading(rule string) bool {
+	return slices.ContainsFunc(s.Readings, func(path string) bool { return pattern.Fits(rule, path) })
 }
 
 // MinimumTier is the tier that a caller needs: Tier, or what follows from the effect where that is TierDefault.

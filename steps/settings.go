@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -73,35 +72,6 @@ func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
 	})
 	return s, faults
-}
-
-// Fits reports whether a function's name fits a pattern: each * of the pattern stands for any characters, dots included, or
-// none, each ? for one. It takes no memory, and at most the product of both lengths in time.
-func Fits(pattern, name string) bool {
-	star, rest := -1, 0 // the last * so far, and what of the name comes after that which it stands for
-	for p, n := 0, 0; ; {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, rest = p, n
-			p++
-		case n == len(name):
-			return p == len(pattern)
-		case p < len(pattern) && pattern[p] == '?':
-			p, n = p+1, n+character(name[n:])
-		case p < len(pattern) && pattern[p] == name[n]:
-			p, n = p+1, n+1
-		case star >= 0: // only the last * needs to be tried again: what fits before it stays fitting
-			rest += character(name[rest:])
-			p, n = star+1, rest
-		default:
-			return false
-		}
-	}
-}
-
-func character(text string) (bytes int) {
-	_, bytes = utf8.DecodeRuneInString(text)
-	return bytes
 }
 
 func checkSetting(s *Setting) (faults []*fault.Error) {
@@ -262,18 +232,6 @@ func (s *Settings) renamed(name string) string {
 
 // Original is the name that its source gives the function that has this name here.
 func (s *Settings) Original(name string) string { return cmp.Or(s.renamed(name), name) }
-
-// Recorded gives a function of which only a recording is known the arguments that the settings give it: calls are
-// recorded as they were made, after aliases and defaults.
-func (s *Settings) Recorded(fn Function) Function {
-	known := fn
-	if original := s.renamed(fn.Name); original != "" {
-		known.Name = original
-	}
-	known, _ = s.Apply(known)
-	fn.Aliases, fn.Defaults = known.Aliases, known.Defaults
-	return fn
-}
 
 // mergeAliases adds to aliases those of more that they have not.
 func mergeAliases(aliases, more map[string]string) map[string]string {

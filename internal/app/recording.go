@@ -6,6 +6,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
@@ -66,4 +67,14 @@ func (r *recording) Close() error {
 		return nil
 	}
 	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, textfile.Cause(err)), Err: err}
+}
+
+// recorded gives a function of which only a recording is known the arguments that the settings give it: calls are recorded as they
+// were made, after aliases and defaults.
+func (a *App) recorded(fn steps.Function) steps.Function {
+	known := fn
+	known.Name = a.settings.Original(fn.Name)
+	known, _ = a.settings.Apply(known)
+	fn.Aliases, fn.Defaults = known.Aliases, known.Defaults
+	return fn
 }

@@ -319,7 +319,7 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 	r = a.learn(r)
 	switch {
 	case a.cassette != nil:
-		a.cassette.Unknown, a.cassette.Secrets = a.settings.Recorded, a.config.Secrets
+		a.cassette.Unknown, a.cassette.Secrets = a.recorded, a.config.Secrets
 		replayed, err := a.cassette.Registry(r)
 		if err != nil {
 			return nil, err

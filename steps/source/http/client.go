@@ -16,7 +16,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/httpbody"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // ClientOptions configure NewClient; nil and zero values take the defaults.
@@ -163,7 +162,7 @@ func (c *Client) send(s *sending, request *http.Request, read func(*http.Respons
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
-		return nil, steps.Unsent(err)
+		return nil, fault.Unsent(err)
 	}
 	request = s.watch(request)
 	if request.Header == nil || request.Header["User-Agent"] == nil {

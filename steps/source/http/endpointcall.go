@@ -22,7 +22,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		return nil, err
 	}
 	if !json.Valid(args) || !gjson.ParseBytes(args).IsObject() {
-		return nil, steps.Unsent(fault.New(fault.BadArguments, "the arguments must be a JSON object"))
+		return nil, fault.Unsent(fault.New(fault.BadArguments, "the arguments must be a JSON object"))
 	}
 	ctx, cancel := s.limited(ctx, e.timeout)
 	defer cancel()
@@ -31,7 +31,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	}
 	request, hidden, err := e.request(ctx, args)
 	if err != nil {
-		return nil, steps.Unsent(err)
+		return nil, fault.Unsent(err)
 	}
 	scrubber := e.scrubber
 	if len(hidden) > 0 {

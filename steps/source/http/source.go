@@ -171,13 +171,13 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	}
 	r, err := decode(args, method)
 	if err != nil {
-		return nil, steps.Unsent(err)
+		return nil, fault.Unsent(err)
 	}
 	ctx, cancel := s.limited(ctx, 0)
 	defer cancel()
 	request, err := s.prepare(ctx, r)
 	if err != nil {
-		return nil, steps.Unsent(err)
+		return nil, fault.Unsent(err)
 	}
 	got, err := s.send(s.client, request)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // and was lost, is made once more.
 func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error) {
 	if f := checkArguments(args); f != nil {
-		return nil, steps.Unsent(f)
+		return nil, fault.Unsent(f)
 	}
 	if effect := steps.EffectOf(ctx, t.effect); effect != t.effect {
 		own := *t
@@ -28,7 +28,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	}
 	sessions, f := s.sessionsOf(ctx)
 	if f != nil {
-		return nil, steps.Unsent(f)
+		return nil, fault.Unsent(f)
 	}
 	if _, linked := sessions.(*Link); !linked || s.options.URL != "" {
 		release, f := s.slots.Acquire(ctx)
@@ -40,7 +40,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	for again := false; ; again = true {
 		n, f := sessions.acquire(ctx)
 		if f != nil {
-			return nil, steps.Unsent(f)
+			return nil, fault.Unsent(f)
 		}
 		result, f := n.call(ctx, t, args)
 		sessions.release(n)

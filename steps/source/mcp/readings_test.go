@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/pattern"
 )
 
 // TestReadings: what a name may be read as by itself.
@@ -186,7 +187,7 @@ func TestRulesOfALink(t *testing.T) {
 	if i < 0 {
 		t.Fatal("the session does not see the tool")
 	}
-	if fn := &functions[i]; !slices.ContainsFunc(fn.Readings, func(path string) bool { return steps.Fits("*.page.delete", path) }) || fn.Matches("*.page.delete") || fn.Matches("*.pages.delete") {
+	if fn := &functions[i]; !slices.ContainsFunc(fn.Readings, func(path string) bool { return pattern.Fits("*.page.delete", path) }) || fn.Matches("*.page.delete") || fn.Matches("*.pages.delete") {
 		t.Errorf("%+v", fn.Spec)
 	}
 }

@@ -1,4 +1,4 @@
-package steps
+package schema
 
 import "unicode/utf8"
 

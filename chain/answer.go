@@ -69,7 +69,11 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 			d.blame(f)
 		}
 	}
-	d.settle(journal.Failed)
+	if d.err != nil && r.plan.onError == onErrorUndo && s.record != nil {
+		d.undo(ctx)
+	} else {
+		d.settle(journal.Failed)
+	}
 	d.shorten(ctx)
 	if d.err == nil && s.lite {
 		return d.bareAnswer(ctx)

@@ -240,7 +240,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		}
 		return raw, nil
 	}
-	raw, f := r.send(ctx, own, p, args, s)
+	raw, f := r.send(ctx, own, p, args, scope, s)
 	if f == nil {
 		s.truncated = s.truncated || p.mayCut && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil

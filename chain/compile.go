@@ -51,7 +51,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 	s.pace.ctx, s.pace.since = ctx, time.Now()
 	defer s.pace.slot.Release()
 	if c.onError == "" {
-		c.onError = "stop"
+		c.onError = onErrorStop
 	}
 	input, fills := c.input(r)
 	c.common = members(r.Common)
@@ -161,6 +161,7 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 		c.arguments(l, s, p)
 	}
 	c.after(l, s, p)
+	c.undo(l, s, p)
 	c.controls(l, s, p)
 	return p
 }

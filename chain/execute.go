@@ -247,7 +247,7 @@ func roomy() {
 
 // halted tells whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
-	return (l.failed || l.exhausted.Load()) && l.plan.onError == "stop" || ctx.Err() != nil || l.unwritten.Load()
+	return (l.failed || l.exhausted.Load()) && l.plan.onError != onErrorContinue || ctx.Err() != nil || l.unwritten.Load()
 }
 
 // another tries to get leave for one more goroutine; free gives it back.

@@ -20,10 +20,6 @@ func (d *decoder) chain(root gjson.Result) *request {
 		d.fault(fault.BadRequest, "", "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
 	}
 	r.anyInput = r.Input == nil && d.faults.places["/input"]
-	if r.OnError == "undo" {
-		d.notSupported("/onError", "onError \"undo\"")
-		r.OnError = ""
-	}
 	if len(r.hoisted) > 0 {
 		d.common(r)
 	}

@@ -208,7 +208,7 @@ func (e *each) stopped(ctx context.Context, i int) bool {
 	if ctx.Err() != nil || e.exhausted.Load() || e.unwritten.Load() {
 		return true
 	}
-	return e.plan.onError == "stop" && int64(i) > e.first.Load()
+	return e.plan.onError != onErrorContinue && int64(i) > e.first.Load()
 }
 
 func (e *each) fail(f elementFault) {
@@ -226,7 +226,7 @@ func (e *each) end(ctx context.Context, s *stepRun) {
 	if s.calls > 0 || failed {
 		e.leftOut(e.step, s)
 	}
-	if failed && e.plan.onError == "stop" { // what never started is left out at the end
+	if failed && e.plan.onError != onErrorContinue { // what never started is left out at the end
 		last := len(e.results)
 		for last > 0 && e.results[last-1] == nil {
 			last--
@@ -280,7 +280,7 @@ func joinArray(elements [][]byte, size int) []byte {
 func (e *each) lowest(s *stepRun) {
 	first := e.failed[0]
 	s.index, s.fn, s.outcome, s.elements = first.index, first.fn, first.outcome, e.failed
-	if e.plan.onError == "stop" {
+	if e.plan.onError != onErrorContinue {
 		s.elements = e.failed[1:]
 	}
 	s.fail(e.step, first.err)

@@ -8,6 +8,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+// What happens after a failure.
+const (
+	onErrorStop     = "stop"
+	onErrorContinue = "continue"
+	onErrorUndo     = "undo" // as stop, and then what was written is taken back
+)
+
 // plan is a chain that may run: every name resolved, every reference and expression compiled, every order known.
 // It is not changed after compile, so that elements of a forEach can run one inline plan side by side.
 type plan struct {
@@ -42,6 +49,7 @@ type plannedStep struct {
 	until   *refs.Expression
 	collect *refs.Selector // of each round of repeat; nil: the last round's result is the step's
 	orElse  []byte         // nil: none
+	undo    *plannedUndo   // nil: nothing takes its calls back
 	mayCut  bool           // the function's result tells by `truncated` that it is a part only
 
 	maxRounds   int // of repeat; 1 without

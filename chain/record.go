@@ -7,6 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -17,7 +18,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	effect, _ := p.effect()
 	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: p.hash(r), Text: s.effective(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Canonical: canonical}
+		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo, Canonical: canonical}
 	if s.taken == nil {
 		s.record = s.o.Journal.Begin(start)
 	} else {
@@ -76,7 +77,7 @@ func unwritten(err error, what string) *fault.Error {
 
 // send makes a call of a function, its journal told before and after; or it takes what is known of the call from an earlier
 // part of the run.
-func (r *run) send(ctx, own context.Context, p *plannedStep, args []byte, s *stepRun) ([]byte, *fault.Error) {
+func (r *run) send(ctx, own context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	sent, f := p.fn.Accept(own, args)
 	if f == nil && r.record != nil && s.call == nil {
 		s.call = &journal.Call{Place: placeOf(append(s.within.path(), p.number, s.index)), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
@@ -106,7 +107,7 @@ func (r *run) send(ctx, own context.Context, p *plannedStep, args []byte, s *ste
 	}
 	raw, err := p.fn.Send(own, sent)
 	if s.call != nil {
-		r.tellEnd(s.call, raw, err)
+		r.tellEnd(ctx, p, scope, s.call, raw, err)
 	}
 	if err != nil {
 		return nil, coded(err, "")
@@ -115,10 +116,12 @@ func (r *run) send(ctx, own context.Context, p *plannedStep, args []byte, s *ste
 }
 
 // tellEnd tells the journal how a call ended. If it cannot be told of one that wrote, no further step starts.
-func (r *run) tellEnd(c *journal.Call, raw []byte, err error) {
+func (r *run) tellEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, c *journal.Call, raw []byte, err error) {
 	e := journal.Event{Result: raw, Code: fault.CodeOf(err)}
 	if c.Effect != "" {
-		e.Outcome = fault.OutcomeOf(err)
+		if e.Outcome = fault.OutcomeOf(err); e.Outcome == fault.Applied {
+			e.Undo = r.undoOf(context.WithoutCancel(ctx), p, scope, raw)
+		}
 	}
 	if c.End(&e) != nil {
 		r.unwritten.Store(true)

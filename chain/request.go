@@ -22,8 +22,8 @@ type request struct {
 	Verify bool `json:"verify"`
 	// Limits of this chain, which can only lower the server's.
 	Budget *budgetRequest `json:"budget" tool:""`
-	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run.
-	OnError string `json:"onError" validate:"omitempty,oneof=stop continue"`
+	// After a failure: with stop (default) no step starts, with continue the steps that do not depend on it run, with undo what was written is taken back.
+	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
 	// True: of a success the result and nothing else.
 	Lite *bool `json:"lite" tool:"result only"`
 	// True: the plan is answered, and nothing runs.
@@ -45,8 +45,11 @@ type request struct {
 	// With resume: whole steps that take the place of the run's, by their number or id.
 	Replace []byte `json:"replace" kind:"object" validate:"-" tool:""`
 	// With resume: what holds of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
-	Assume  []byte `json:"assume" kind:"object" validate:"-" tool:"of writes that a resume_conflict names, by place: applied, not_sent or {\"result\":…}"`
-	Approve later  `json:"approve"`
+	Assume []byte `json:"assume" kind:"object" validate:"-" tool:"of writes that a resume_conflict names, by place: applied, not_sent or {\"result\":…}"`
+	// With resume: the approve of an answer that had calls wait for approval; they may be made then.
+	Approve string `json:"approve" validate:"-" tool:""`
+	// With resume: what the run has done is taken back.
+	Undo bool `json:"undo" tool:"" validate:"-"`
 	// The caller's own name for this run. Sent again with it, a chain is not begun anew: it is resumed, or its answer is given again.
 	Key string `json:"key" validate:"max=128"`
 
@@ -97,7 +100,8 @@ type step struct {
 	TimeoutMs *int `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
 	// Call again after a failure that may pass: reads and idempotent functions only. Each pause is twice the last.
 	Retry *retryRequest `json:"retry"`
-	Undo  later         `json:"undo"`
+	// How a call of this step is taken back: a call whose args may refer to what args may, and to $result (before select).
+	Undo *undoRequest `json:"undo"`
 
 	literal    bool // Args hold no references: a single call's
 	argsBroken bool // args were given and are no object: Args is nil
@@ -109,6 +113,14 @@ type inline struct {
 	Steps []step `json:"steps" validate:"-" manual:"-"`
 	// As that of a chain.
 	Return []byte `json:"return" kind:"any" validate:"-" manual:"-"`
+}
+
+// undoRequest is a call that takes another back.
+type undoRequest struct {
+	// The function's name.
+	Fn string `json:"fn" validate:"required,max=256" manual:"-"`
+	// Its arguments.
+	Args []byte `json:"args" kind:"object" validate:"-" manual:"-"`
 }
 
 // repeatRequest calls again until an expression over the result is true.

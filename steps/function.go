@@ -124,6 +124,14 @@ type Spec struct {
 	Timeout  time.Duration // of one call, where the step has no timeoutMs; 0: the server's
 	CacheTTL time.Duration // how long an answer may be given again by the call cache; 0: never
 
+	// Undo is the call that takes one of this function back, where the step says nothing else; nil: nothing does.
+	Undo *Undo
+	// Idempotency says how a repetition of a call is told apart from another call; nil: it cannot be.
+	Idempotency *Idempotency
+	// Approve says which of the function's calls a caller has to approve: ApproveNever, ApproveDestroy or ApproveWrite; "": as the
+	// server says.
+	Approve string
+
 	// Aliases are further names of top-level arguments: the name that is accepted → the name that the schema declares. A
 	// name that the schema declares is never taken for another, and an alias never wins over a key that was given.
 	Aliases map[string]string
@@ -145,6 +153,26 @@ type Spec struct {
 	// content if it is a string. nil: there is nothing to hide.
 	Redact func(args []byte, hide func(value []byte) []byte) []byte
 }
+
+// Undo is a call that takes another back.
+type Undo struct {
+	Function string
+	Args     json.RawMessage // may refer to $result; empty: {}
+}
+
+// Idempotency is how a function is told that a call is a repetition: one of Header and Argument is set.
+type Idempotency struct {
+	Header   string        // of the HTTP request, such as Idempotency-Key
+	Argument string        // a top-level argument
+	TTL      time.Duration // how long the service knows a key; 0: always
+}
+
+// What has to be approved.
+const (
+	ApproveNever   = "never"
+	ApproveDestroy = "destroy"
+	ApproveWrite   = "write" // and destroy
+)
 
 // Repeatable reports whether a call may be made again by itself after a failure: it reads, or is declared idempotent.
 func (s *Spec) Repeatable() bool { return s.Effect == Read || s.Idempotent }

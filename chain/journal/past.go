@@ -81,9 +81,32 @@ func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err 
 	return j.driver.Find(ctx, caller, key, "")
 }
 
+func newPast(row Row) *Past {
+	return &Past{Row: row, calls: map[mac][]*PastCall{}, known: map[int]*PastCall{}}
+}
+
+// copy is what has been done so far, which what is done from now on does not change.
+func (p *Past) copy() *Past {
+	own := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls))}
+	for m, list := range p.calls {
+		calls := make([]*PastCall, len(list))
+		for i, c := range list {
+			if c != nil {
+				one := *c
+				calls[i] = &one
+			}
+		}
+		own.calls[m] = calls
+	}
+	for _, c := range p.writes {
+		own.writes = append(own.writes, own.calls[mac(c.MAC)][c.Ordinal])
+	}
+	return own
+}
+
 // Past is what a record tells. It fails if what is encrypted in it cannot be read.
 func (j *Journal) Past(rec *Record) (*Past, error) {
-	p := &Past{Row: rec.Row, calls: map[mac][]*PastCall{}, known: map[int]*PastCall{}}
+	p := newPast(rec.Row)
 	for i := range rec.Segments {
 		events, err := j.keys.openEvents(rec.Row.ID, &rec.Segments[i])
 		if err != nil {
@@ -98,17 +121,18 @@ func (j *Journal) Past(rec *Record) (*Past, error) {
 }
 
 // follow takes note of an event.
-func (p *Past) follow(e *Event) {
+func (p *Past) follow(e *Event) (c *PastCall) {
 	known := p.known
 	p.last = max(p.last, e.N)
-	switch c := known[e.Of]; e.Kind {
+	c = known[e.Of]
+	switch e.Kind {
 	case Sent:
 		p.Chain = e.Chain
 	case Began, Read:
 		if len(e.MAC) != macSize {
-			return
+			return nil
 		}
-		c := p.attempt(e)
+		c = p.attempt(e)
 		known[e.N] = c
 		if e.Kind == Read {
 			c.end(e)
@@ -133,6 +157,7 @@ func (p *Past) follow(e *Event) {
 			}
 		}
 	}
+	return c
 }
 
 // attempt is the call that an event tells the beginning of, anew.
@@ -166,9 +191,6 @@ func (c *PastCall) end(e *Event) {
 		c.Undo = e.Undo
 	}
 }
-
-// learn takes note of a read that the resumed run has made.
-func (p *Past) learn(e *Event) { p.attempt(e).end(e) }
 
 func (p *Past) call(m mac, ordinal int) *PastCall {
 	if list := p.calls[m]; ordinal < len(list) {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,9 @@ import (
 // maxPending bounds, in bytes, the results of a run that are held until they are written. A run that may write writes them then; of
 // one that only reads, further results are not kept, and a resume reads them again.
 const maxPending = 1 << 20
+
+// maxEvents bounds the events of a run that are held until they are written.
+const maxEvents = 1000
 
 // maxFunctions bounds the names of functions in a row.
 const maxFunctions = 100
@@ -27,6 +29,7 @@ type Start struct {
 	Steps     int    // of its outermost level
 	Functions []string
 	Writes    bool // it may call functions that write
+	Index     bool // what it does is looked up while it does it: calls that wait for approval, or are taken back
 	// Canonical is the one spelling of arguments that equal values share; nil: they are compared as they are spelled.
 	Canonical func(args []byte) []byte
 }
@@ -38,7 +41,7 @@ type Run struct {
 	writes    bool
 	began     time.Time // this time: a resume begins anew
 	before    time.Duration
-	past      *Past // nil: it is not resumed
+	past      *Past // what it did, before it was resumed and since; nil: it was not, and nobody looks it up
 
 	mu        sync.Mutex
 	row       Row
@@ -66,6 +69,9 @@ func (j *Journal) Begin(s *Start) *Run {
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, began: now, next: 1, functions: map[string]*Day{},
 		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Hash: s.Hash, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
+	if s.Index {
+		r.past, r.taken = newPast(r.row), map[*PastCall]bool{}
+	}
 	r.add(Event{Kind: Sent, Chain: s.Text})
 	return r
 }
@@ -76,7 +82,7 @@ func (r *Run) ID() string { return r.row.ID }
 // Began is when the run began first, whichever of its resumes this is.
 func (r *Run) Began() time.Time { return r.row.Began }
 
-// Past is what the run did before it was resumed; nil: it was not.
+// Past is what the run did before it was resumed, and since; nil: it was not, and Start.Index was not set.
 func (r *Run) Past() *Past { return r.past }
 
 // add numbers an event, and gives the number.
@@ -86,14 +92,22 @@ func (r *Run) add(e Event) int {
 	r.events = append(r.events, e)
 	r.args = append(r.args, nil)
 	r.pending += len(e.Result)
+	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
+		if c := r.past.follow(&e); e.Kind == Began {
+			r.taken[c] = true
+		}
+	}
 	return e.N
 }
 
-// Resume takes a run up again that Take gave.
+// Resume takes a run up again that Take gave; s is nil where only what it did is taken back.
 func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
 	past, err := j.Past(rec)
 	if err != nil {
 		return nil, err
+	}
+	if s == nil {
+		s = &Start{Writes: true, Steps: rec.Row.Steps, Hash: rec.Row.Hash, Canonical: func(args []byte) []byte { return args }}
 	}
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, began: time.Now(), before: rec.Row.Took, past: past, next: past.last + 1,
 		functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: rec.Row, written: true}
@@ -103,7 +117,9 @@ func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
 			r.row.Functions = append(slices.Clip(r.row.Functions), f)
 		}
 	}
-	r.add(Event{Kind: Sent, Chain: s.Text})
+	if s.Text != nil {
+		r.add(Event{Kind: Sent, Chain: s.Text})
+	}
 	return r, nil
 }
 
@@ -196,7 +212,7 @@ func (c *Call) Begin() error {
 	c.attempt++
 	r.row.Calls++
 	r.row.Writes++
-	return r.flush(true)
+	return r.await(r.segment())
 }
 
 // End tells how a call, or an attempt at it, ended. Of one that writes it returns when that is durable; an error means that the
@@ -234,16 +250,20 @@ func (c *Call) End(e *Event) error {
 		own.Result = nil
 	}
 	c.n = r.add(own)
-	if r.past != nil {
-		r.past.learn(&r.events[len(r.events)-1])
-	}
 	if own.MAC == nil {
 		r.args[len(r.args)-1] = c.Args
 		r.pending += len(c.Args)
 	}
-	if r.writes && r.pending > maxPending {
-		return r.flush(false)
+	if r.pending <= maxPending && len(r.events) < maxEvents {
+		return nil
 	}
+	if r.writes && r.broken == nil { // what was read before a write is durable before it
+		return r.await(r.segment())
+	}
+	if !r.writes && len(r.events) >= maxEvents {
+		_ = r.j.put(r.segment())
+	}
+	r.number()
 	return nil
 }
 
@@ -271,7 +291,6 @@ func (r *Run) Assume(e *Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(*e)
-	r.past.follow(&r.events[len(r.events)-1])
 }
 
 // Unmatched are the calls that wrote, or may have, before the run was resumed, and that the resumed chain has not made so far.
@@ -294,12 +313,7 @@ func (r *Run) Unmatched() (list []*PastCall) {
 func (r *Run) Rehearse() *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	past := *r.past
-	past.calls = maps.Clone(past.calls)
-	for m, list := range past.calls {
-		past.calls[m] = slices.Clone(list)
-	}
-	return &Run{j: r.j, canonical: r.canonical, began: r.began, past: &past, row: r.row, broken: errRehearsal, taken: map[*PastCall]bool{}}
+	return &Run{j: r.j, canonical: r.canonical, began: r.began, past: r.past.copy(), row: r.row, broken: errRehearsal, taken: map[*PastCall]bool{}}
 }
 
 var errRehearsal = errors.New("journal: nothing is written of a rehearsal")
@@ -325,16 +339,7 @@ func (r *Run) count(function string, took time.Duration, failed bool) {
 	}
 }
 
-// flush writes what is not written yet; durable: it returns when that is done. r.mu is held, and given up meanwhile.
-func (r *Run) flush(durable bool) error {
-	w := r.segment()
-	if durable {
-		return r.await(w)
-	}
-	return r.j.put(w)
-}
-
-// await hands a write over, and returns when it is durable. The order of a run's writes is that in which they are handed over.
+// await hands a write over, and returns when it is durable. r.mu is held, and given up meanwhile. The order of a run's writes is that in which they are handed over.
 func (r *Run) await(w *write) error {
 	w.result = make(chan error, 1)
 	err := r.j.put(w)
@@ -380,6 +385,7 @@ func (r *Run) number() {
 		e := &r.events[i]
 		m := r.macOf(e.Function, args)
 		e.MAC, e.Ordinal, r.args[i] = m[:], r.ordinal(m), nil
+		r.pending -= len(args)
 	}
 }
 

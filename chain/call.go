@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -85,7 +84,7 @@ func (s *stepRun) standIn() {
 
 // defaults tells whether the step's orElse may stand in for a failure now.
 func (r *run) defaults(ctx context.Context, p *plannedStep) bool {
-	return p.orElse != nil && ctx.Err() == nil && !r.exhausted.Load()
+	return p.orElse != nil && ctx.Err() == nil && !r.exhausted.Load() && !r.atEnd()
 }
 
 func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
@@ -223,37 +222,64 @@ func mayPass(code fault.Code) bool {
 
 // call calls the function, evaluates the expression or runs the inline chain, within the step's time.
 func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if p.fn != nil {
+		return r.callFunction(ctx, p, args, scope, s)
+	}
 	own := ctx
 	if p.timeout > 0 {
 		var cancel context.CancelFunc
 		own, cancel = context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 	}
-	switch {
-	case p.inline != nil:
+	if p.inline != nil {
 		raw, f := r.inline(own, p, args, scope, s)
 		return raw, r.explain(ctx, own, p, f)
-	case p.expr != nil:
-		raw, err := p.expr.Eval(own, scope)
-		if err != nil {
-			return nil, r.explain(ctx, own, p, coded(err, p.at+"/expr"))
-		}
-		return raw, nil
 	}
-	raw, f := r.send(ctx, own, p, args, scope, s)
+	raw, err := p.expr.Eval(own, scope)
+	if err != nil {
+		return nil, r.explain(ctx, own, p, coded(err, p.at+"/expr"))
+	}
+	return raw, nil
+}
+
+// callFunction calls the step's function within its time, unless the journal knows what the call came to.
+func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	sent, refused := p.fn.Accept(ctx, args)
+	if refused == nil && r.record != nil {
+		if raw, f, known := r.look(ctx, p, sent, s); known {
+			return raw, f
+		}
+	}
+	if r.calls.Add(1) > int64(r.plan.maxCalls) {
+		r.exhausted.Store(true)
+		return nil, r.callsUsedUp(p.at)
+	}
+	s.calls++
+	if !p.repeatable {
+		r.unsafe.Store(true)
+	}
+	if refused != nil {
+		return nil, r.explain(ctx, ctx, p, refused.Under(inArguments(p, refused)))
+	}
+	own, cancel := ctx, context.CancelFunc(func() {})
+	if p.timeout > 0 {
+		own, cancel = context.WithTimeout(ctx, p.timeout)
+	}
+	defer cancel()
+	raw, f := r.send(own, p, sent, scope, s)
 	if f == nil {
 		s.truncated = s.truncated || p.mayCut && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil
 	}
-	if strings.HasPrefix(f.At, p.at) {
-		return nil, r.explain(ctx, own, p, f)
+	return nil, r.explain(ctx, own, p, f.Under(inArguments(p, f)))
+}
+
+// inArguments is where a function's fault lies: where it has a place, it speaks of its arguments.
+func inArguments(p *plannedStep, f *fault.Error) string {
+	if f.Code == fault.BadArguments || f.At != "" {
+		return p.at + "/args"
 	}
-	if f.Code == fault.BadArguments || f.At != "" { // a function speaks of its arguments
-		f = f.Under(p.at + "/args")
-	} else {
-		f = f.Under(p.at)
-	}
-	return nil, r.explain(ctx, own, p, f)
+	return p.at
 }
 
 // explain says of a call that was cut off whose time was up: the step's, the chain's, or the client's patience.

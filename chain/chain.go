@@ -55,6 +55,9 @@ func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}
+	if s.said.undo {
+		return s.undoRun(ctx)
+	}
 	s.await(ctx, r)
 	p, ended := s.compile(ctx, r, faults)
 	switch {

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,10 @@ type exchange struct {
 	taken       *journal.Record               // the run that is resumed, until it has a record
 	resume      string                        // names the run to whoever goes on with it; "": nobody can
 	cost        struct{ tokens, kept int }    // of the answer
+	approves    string                        // approves the calls that wait for approval; "": none do
+	said        resumption
+	waits       *waiting // of a rehearsal: what waits for approval
+	ask         func(context.Context, []ApprovalCall) (bool, error)
 
 	pace      pace
 	computing admit.Request
@@ -60,7 +65,7 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, id: c.Run, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, started: time.Now(),
+	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, id: c.Run, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, ask: c.Approve, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if e.o.Results != nil {
 		s.results = e.o.Results.With(c.Rights)

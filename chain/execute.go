@@ -44,7 +44,11 @@ type run struct {
 	unwritten atomic.Bool   // the journal could not be told how a call ended that wrote: no further step starts
 	spare     chan struct{} // holds one for each goroutine beside the first: no more calls are under way at once
 
-	rehearsal  bool // nothing is called
+	rehearsal  bool           // nothing is called
+	asking     sync.Mutex     // one approval is asked for at a time
+	stopped    atomic.Bool    // a call that has to be approved was not: no further step starts
+	awaited    []ApprovalCall // the calls that wait for it
+	clock      clock
 	foreseeing sync.Once
 	foreseen   []*journal.PastCall // that the chain, as far as it can be foreseen, does not make
 
@@ -93,7 +97,12 @@ func (s *exchange) execute(ctx context.Context, p *plan) *run {
 	if s.observation != nil {
 		s.observation.run = r
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.maxDuration)
+	cancel := context.CancelFunc(nil)
+	if s.ask != nil && s.record != nil {
+		ctx, cancel = r.clock.start(ctx, s.maxDuration, r.timeUsedUp(""))
+	} else {
+		ctx, cancel = context.WithTimeout(ctx, s.maxDuration)
+	}
 	defer cancel()
 	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.owner, Cached: func() { r.cached.Add(1) }}
 	if r.results != nil {
@@ -247,8 +256,11 @@ func roomy() {
 
 // halted tells whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
-	return (l.failed || l.exhausted.Load()) && l.plan.onError != onErrorContinue || ctx.Err() != nil || l.unwritten.Load()
+	return (l.failed || l.exhausted.Load()) && l.plan.onError != onErrorContinue || ctx.Err() != nil || l.atEnd()
 }
+
+// atEnd tells whether no further step may start, whatever onError says.
+func (r *run) atEnd() bool { return r.unwritten.Load() || r.stopped.Load() }
 
 // another tries to get leave for one more goroutine; free gives it back.
 func (r *run) another() bool {

@@ -28,9 +28,11 @@ type trim struct {
 	writes      int    // likewise
 	longest     int    // characters of a message
 	noNearest   bool
-	label       int  // characters of the door's label
-	bare        bool // nor the place and the function of the error, and the id of the run
-	noResult    bool // not even the probe
+	label       int    // characters of the door's label
+	bare        bool   // nor the place and the function of the error, and the id of the run
+	noResult    bool   // not even the probe
+	counted     bool   // of the calls that wait for approval only how many
+	awaited     string // the continuation token of their list; "": it is told, or could not be kept
 
 	unkept *fault.Error // why the result could not be kept; nil: it was not tried, or it was kept
 }
@@ -76,6 +78,7 @@ var reductions = []func(ctx context.Context, d *draft, t *trim){
 	func(_ context.Context, _ *draft, t *trim) { t.schema = schemaNone },
 	func(_ context.Context, _ *draft, t *trim) { t.noAvailable, t.longest = true, longMessage },
 	func(ctx context.Context, d *draft, t *trim) { d.probe(ctx, t) },
+	func(ctx context.Context, d *draft, t *trim) { d.countAwaited(ctx, t) },
 	func(_ context.Context, _ *draft, t *trim) { t.elements = manyElements },
 	func(_ context.Context, _ *draft, t *trim) { t.elements = fewElements },
 	func(_ context.Context, _ *draft, t *trim) { t.trace = traceNone },
@@ -126,6 +129,20 @@ func (d *draft) fit(ctx context.Context, t *trim) *Answer {
 	}
 	d.tellKept(t.probe != nil && !t.lost)
 	return &Answer{OK: d.err == nil, JSON: json, Error: d.err, Warnings: d.warnings, Warned: d.noticed(t)}
+}
+
+// countAwaited tells of the calls that wait for approval how many they are; their list is kept to be fetched.
+func (d *draft) countAwaited(ctx context.Context, t *trim) {
+	if d.run == nil || len(d.run.awaited) == 0 || t.counted {
+		return
+	}
+	t.counted = true
+	if d.results == nil {
+		return
+	}
+	if token, _, err := d.results.Keep(context.WithoutCancel(ctx), d.owner, callsJSON(d.run.awaited)); err == nil {
+		t.awaited = token
+	}
 }
 
 // shorterMessage cuts the message until the answer fits: characters cost between a part of a token and four.

@@ -205,7 +205,7 @@ func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []by
 // stopped tells whether element i may not start any more. With onError stop the elements before the first failure
 // still run, so that which one is reported does not hang on time.
 func (e *each) stopped(ctx context.Context, i int) bool {
-	if ctx.Err() != nil || e.exhausted.Load() || e.unwritten.Load() {
+	if ctx.Err() != nil || e.exhausted.Load() || e.atEnd() {
 		return true
 	}
 	return e.plan.onError != onErrorContinue && int64(i) > e.first.Load()

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -43,6 +44,12 @@ type Options struct {
 
 	// Journal remembers what runs do, so that they can be resumed; nil: nothing is remembered. The engine does not close it.
 	Journal *journal.Journal
+
+	// Approve says which calls have to be approved where their functions do not say it: steps.ApproveNever, ApproveDestroy or
+	// ApproveWrite; "": never. Without a Journal none can be.
+	Approve string
+	// ApproveByPerson has calls approved by Caller.Approve and by Approve only, and not by a chain that is sent again.
+	ApproveByPerson bool
 
 	// Results keeps results that do not fit their answer. nil: none is kept, and an answer that does not fit is refused
 	// with limit_exceeded. The engine does not close it.
@@ -113,6 +120,9 @@ type Caller struct {
 	// MaxTotalTokens bounds every answer but that of a fetch, as the server's budget does: it can only lower it, and is never
 	// below budget.Least. 0: the server's.
 	MaxTotalTokens int
+	// Approve asks somebody whether calls may be made that have to be approved; an error: nobody can be asked now. nil: nobody
+	// can be.
+	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
 	// Warnings are the door's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
 	// tells whether they do.
 	Warnings []*fault.Error

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -18,7 +19,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	effect, _ := p.effect()
 	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: p.hash(r), Text: s.effective(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo, Canonical: canonical}
+		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo || s.asks(p), Canonical: canonical}
 	if s.taken == nil {
 		s.record = s.o.Journal.Begin(start)
 	} else {
@@ -27,24 +28,23 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 			return unwritten(err, "the run cannot be resumed")
 		}
 		s.record, s.taken = record, nil
-		if f := s.assume(r.Assume); f != nil {
+		if f := s.assume(s.said.assume); f != nil {
 			return f
+		}
+		if s.said.approve != "" {
+			return s.approve(s.said.approve)
 		}
 	}
 	return nil
 }
 
-// effective is the chain as it runs: with the input that was set over it, and without what was said of an earlier part of the run.
+// effective is the chain as it runs: with the input that was set over it.
 func (s *exchange) effective(p *plan, r *request) []byte {
-	overridden := s.override.Input != nil || s.override.Set != nil
-	if !overridden && r.Assume == nil {
+	if s.override.Input == nil && s.override.Set == nil {
 		return []byte(r.text)
 	}
 	all := newTable([]byte(r.text))
-	all.remove("assume")
-	if overridden {
-		all.set("input", string(p.input))
-	}
+	all.set("input", string(p.input))
 	return appendObject(nil, all.list)
 }
 
@@ -75,44 +75,60 @@ func unwritten(err error, what string) *fault.Error {
 	return f
 }
 
-// send makes a call of a function, its journal told before and after; or it takes what is known of the call from an earlier
-// part of the run.
-func (r *run) send(ctx, own context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	sent, f := p.fn.Accept(own, args)
-	if f == nil && r.record != nil && s.call == nil {
+// look finds what the journal knows of a call, and whether it has been approved if it has to be; known: it is not to be made.
+func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun) (raw []byte, f *fault.Error, known bool) {
+	if s.call == nil {
 		s.call = &journal.Call{Place: placeOf(append(s.within.path(), p.number, s.index)), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
 		if p.effect != steps.Read {
 			s.call.Effect = p.effect.String()
 		}
+		if key := p.fn.Spec().Idempotency; key != nil && p.effect != steps.Read {
+			s.call.KeyFor = cmp.Or(key.TTL, -1)
+		}
 		r.record.Prepare(s.call)
 		if raw, f, known := r.recall(ctx, p, s); known {
-			return raw, f
+			return raw, f, true
 		}
 	}
-	if r.calls.Add(1) > int64(r.plan.maxCalls) {
-		r.exhausted.Store(true)
-		return nil, r.callsUsedUp(p.at)
-	}
-	s.calls++
-	if !p.repeatable {
-		r.unsafe.Store(true)
-	}
-	if f != nil {
-		return nil, f
-	}
-	if s.call != nil {
-		if err := s.call.Begin(); err != nil {
-			return nil, unwritten(err, p.name()+" was not called").Under(p.at)
+	if p.effect != steps.Read {
+		if f := r.approved(ctx, p, s); f != nil {
+			return nil, f, true
 		}
 	}
-	raw, err := p.fn.Send(own, sent)
-	if s.call != nil {
-		r.tellEnd(ctx, p, scope, s.call, raw, err)
+	return r.pending(s)
+}
+
+// send makes a call, its journal told before and after.
+func (r *run) send(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if s.call == nil {
+		raw, err := p.fn.Send(ctx, sent)
+		if err != nil {
+			return nil, coded(err, "")
+		}
+		return raw, nil
 	}
+	if err := s.call.Begin(); err != nil {
+		return nil, unwritten(err, p.name()+" was not called")
+	}
+	if key := s.call.IdempotencyKey(); key != "" {
+		ctx, sent = withIdempotencyKey(ctx, p.fn.Spec().Idempotency, key, sent)
+	}
+	raw, err := p.fn.Send(ctx, sent)
+	r.tellEnd(ctx, p, scope, s.call, raw, err)
 	if err != nil {
 		return nil, coded(err, "")
 	}
 	return raw, nil
+}
+
+// withIdempotencyKey gives a call its key, as its function takes it.
+func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string, args []byte) (context.Context, []byte) {
+	if how.Header != "" {
+		return steps.WithIdempotencyKey(ctx, how.Header, key), args
+	}
+	list := newTable(args)
+	list.set(how.Argument, string(appendString(nil, key)))
+	return ctx, appendObject(nil, list.list)
 }
 
 // tellEnd tells the journal how a call ended. If it cannot be told of one that wrote, no further step starts.
@@ -155,7 +171,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 			return nil, f, true
 		}
 	}
-	return r.pending(s)
+	return nil, nil, false
 }
 
 // pending tells of a call that is to be made: a rehearsal ends there.

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -55,6 +56,9 @@ func (d *draft) write(t *trim) (text []byte, result, number int) {
 	d.renderWarnings(w, t)
 	if d.err != nil && d.resume != "" {
 		w.text("resume", d.resume)
+		if d.approves != "" {
+			w.text("approve", d.approves)
+		}
 	}
 	if d.err != nil && d.id != "" && !t.bare {
 		w.text("run", d.id)
@@ -167,6 +171,7 @@ func (d *draft) renderError(w *writer, t *trim) {
 	w.text("message", fault.ClipRunes(d.err.Message, t.longest))
 	d.renderFaults(w, t)
 	d.renderElements(w, t)
+	d.renderAwaited(w, t)
 	w.outcome(d.outcome, d.err)
 	if d.err.Status > 0 {
 		w.int("status", int64(d.err.Status))
@@ -212,6 +217,42 @@ func (d *draft) renderFaults(w *writer, t *trim) {
 	if more := len(d.faults) - t.faults + d.moreFaults; more > 0 {
 		w.int("more", int64(more))
 	}
+}
+
+// renderAwaited tells which calls wait for approval.
+func (d *draft) renderAwaited(w *writer, t *trim) {
+	if d.run == nil || len(d.run.awaited) == 0 {
+		return
+	}
+	if !t.counted {
+		w.key("calls")
+		w.b = append(w.b, '[')
+		for i := range d.run.awaited {
+			w.approvalCall(&d.run.awaited[i])
+		}
+		w.close(']')
+		return
+	}
+	if t.awaited != "" {
+		w.text(tokenField, t.awaited)
+	}
+	if t.bare {
+		w.int("waiting", int64(len(d.run.awaited)))
+		return
+	}
+	counts := map[string]int{}
+	for i := range d.run.awaited {
+		counts[d.run.awaited[i].Function]++
+	}
+	w.key("waiting")
+	w.b = append(w.b, '[')
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		w.open('{')
+		w.text("fn", name)
+		w.int("count", int64(counts[name]))
+		w.close('}')
+	}
+	w.close(']')
 }
 
 func (d *draft) renderElements(w *writer, t *trim) {

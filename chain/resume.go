@@ -15,6 +15,13 @@ import (
 // resuming are the fields that say how an earlier run goes on, and are no part of its chain.
 var resuming = []string{"resume", "replace", "assume", "approve", "undo"}
 
+// resumption is what a request says of an earlier run, beside its chain.
+type resumption struct {
+	assume  []byte
+	approve string
+	undo    bool
+}
+
 // takeUp gives the chain of a request that goes on with an earlier run: the run's, in which each field that was sent takes the place of
 // its own. Any other request stays as it is.
 func (s *exchange) takeUp(ctx context.Context, root gjson.Result) (gjson.Result, *fault.Error) {
@@ -31,11 +38,32 @@ func (s *exchange) takeUp(ctx context.Context, root gjson.Result) (gjson.Result,
 		return root, f
 	}
 	merged, f := overlay(past.Chain, sent)
+	if f == nil {
+		f = s.said.read(sent)
+	}
 	if f != nil {
 		s.giveUp()
 		return root, f
 	}
 	return gjson.ParseBytes(merged), nil
+}
+
+func (r *resumption) read(sent *table) *fault.Error {
+	if assume := gjson.Parse(sent.get("assume")); assume.IsObject() {
+		r.assume = []byte(assume.Raw)
+	} else if assume.Type != gjson.Null {
+		return fault.New(fault.BadRequest, "must be an object of outcomes by place, as writes names them%s", insteadOf("object", assume)).Under("/assume")
+	}
+	if approve := gjson.Parse(sent.get("approve")); approve.Type == gjson.String {
+		r.approve = approve.Str
+	} else if approve.Type != gjson.Null {
+		return fault.New(fault.BadRequest, "must be the text that an answer had as approve%s", insteadOf("string", approve)).Under("/approve")
+	}
+	undo := gjson.Parse(sent.get("undo"))
+	if r.undo = undo.Type == gjson.True; !r.undo && undo.Type != gjson.Null && undo.Type != gjson.False {
+		return fault.New(fault.BadRequest, "must be true or false%s", insteadOf("boolean", undo)).Under("/undo")
+	}
+	return nil
 }
 
 // runOf finds the run that a request goes on with; "": there is none.
@@ -123,8 +151,6 @@ func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
 				return nil, f
 			}
 			merged.set("steps", steps)
-		case m.name == "assume":
-			merged.set(m.name, m.raw)
 		case !slices.Contains(resuming, m.name):
 			merged.set(m.name, m.raw)
 		}
@@ -175,8 +201,15 @@ func (d *draft) settle(status journal.Status) {
 	if s.record == nil || d.err == nil {
 		return
 	}
-	if s.record.Settle(status, d.err.Code) == nil && s.single == nil {
-		s.resume = s.record.ID()
+	if d.run != nil && len(d.run.awaited) > 0 {
+		status = journal.Waiting
+	}
+	if s.record.Settle(status, d.err.Code) != nil || s.single != nil {
+		return
+	}
+	s.resume = s.record.ID()
+	if status == journal.Waiting && !s.o.ApproveByPerson {
+		s.approves = approveOf(s.o.Journal, s.resume, s.record.Past().Waiting)
 	}
 }
 

@@ -79,3 +79,19 @@ func AnsweredStatus(ctx context.Context) int {
 	}
 	return 0
 }
+
+type idempotencyKey struct{}
+
+// idempotency is a key and the header that it is sent in.
+type idempotency struct{ header, key string }
+
+// WithIdempotencyKey gives the context of a call whose HTTP request has a header by which its service tells a repetition apart.
+func WithIdempotencyKey(ctx context.Context, header, key string) context.Context {
+	return context.WithValue(ctx, idempotencyKey{}, idempotency{header, key})
+}
+
+// IdempotencyKey is the header and the key that the HTTP request of a call is sent with; "" where there is none.
+func IdempotencyKey(ctx context.Context) (header, key string) {
+	i, _ := ctx.Value(idempotencyKey{}).(idempotency)
+	return i.header, i.key
+}

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,10 +16,13 @@ type Past struct {
 	Chain  []byte  // as it was sent, or made of it, last
 	Events []Event // in the order of their leases and numbers
 
-	calls  map[mac][]*PastCall // by ordinal
-	writes []*PastCall         // of these, those that write, in the order in which they began first
-	known  map[int]*PastCall   // by the number of the event that it began or ended with
-	last   int                 // the highest number
+	Waiting *Event // that the run waits for approval; nil: it does not
+
+	calls    map[mac][]*PastCall // by ordinal
+	writes   []*PastCall         // of these, those that write, in the order in which they began first
+	approved map[string]bool     // calls that were, and that were not made since
+	known    map[int]*PastCall   // by the number of the event that it began or ended with
+	last     int                 // the highest number
 }
 
 // PastCall is a call that a run made, with all its attempts.
@@ -82,12 +86,12 @@ func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err 
 }
 
 func newPast(row Row) *Past {
-	return &Past{Row: row, calls: map[mac][]*PastCall{}, known: map[int]*PastCall{}}
+	return &Past{Row: row, calls: map[mac][]*PastCall{}, known: map[int]*PastCall{}, approved: map[string]bool{}}
 }
 
 // copy is what has been done so far, which what is done from now on does not change.
 func (p *Past) copy() *Past {
-	own := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls))}
+	own := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved)}
 	for m, list := range p.calls {
 		calls := make([]*PastCall, len(list))
 		for i, c := range list {
@@ -137,27 +141,42 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 		if e.Kind == Read {
 			c.end(e)
 		}
-	case Ended:
-		if c != nil {
-			c.end(e)
-			known[e.N] = c
-			if undone := known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
-				undone.Undone, undone.Outcome = true, fault.Undone
-			}
+		for _, name := range e.Approvals {
+			delete(p.approved, name)
 		}
-	case StoodIn:
-		if c != nil {
-			c.StoodIn = true
+	case Waits:
+		p.Waiting = e
+	case Approved:
+		p.Waiting = nil
+		for _, name := range e.Approvals {
+			p.approved[name] = true
 		}
-	case Assumed:
-		if c != nil {
-			c.Assumed, c.Outcome = true, e.Outcome
-			if e.Result != nil {
-				c.Result, c.Code = e.Result, ""
-			}
-		}
+	case Denied:
+		p.Waiting = nil
+	case Ended, StoodIn, Assumed:
+		p.about(c, e)
 	}
 	return c
+}
+
+// about takes note of an event about a call.
+func (p *Past) about(c *PastCall, e *Event) {
+	switch {
+	case c == nil:
+	case e.Kind == Ended:
+		c.end(e)
+		p.known[e.N] = c
+		if undone := p.known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
+			undone.Undone, undone.Outcome = true, fault.Undone
+		}
+	case e.Kind == StoodIn:
+		c.StoodIn = true
+	case e.Kind == Assumed:
+		c.Assumed, c.Outcome = true, e.Outcome
+		if e.Result != nil {
+			c.Result, c.Code = e.Result, ""
+		}
+	}
 }
 
 // attempt is the call that an event tells the beginning of, anew.

@@ -131,6 +131,7 @@ type Call struct {
 	Guessed  bool   // nobody declared the effect
 	Args     []byte // as they are sent
 	Undoes   int    // the number of the event whose call it takes back; 0: none
+	Approval string // as what it was approved; "": it did not have to be
 
 	// KeyFor is how long a service knows the idempotency key that the call has; below 0: for ever, 0: it has none.
 	KeyFor time.Duration
@@ -179,6 +180,16 @@ func (r *Run) macOf(function string, args []byte) mac {
 // Previous is the same call as it was made before the run was resumed; nil: it was not.
 func (c *Call) Previous() *PastCall { return c.previous }
 
+// Ordinal is the call's place among the run's calls with equal arguments, from 0.
+func (c *Call) Ordinal() int { return c.ordinal }
+
+// Approved tells whether a call may be made that has to be approved, and that was not made since it was.
+func (r *Run) Approved(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.past.approved[name]
+}
+
 // IdempotencyKey is the same for each attempt at this call in this run, and no other call has it; "": it has none.
 func (c *Call) IdempotencyKey() string {
 	if c.KeyFor == 0 {
@@ -202,6 +213,9 @@ func (c *Call) Begin() error {
 	}
 	e := Event{Kind: Began, Place: c.Place, Function: c.Function, Effect: c.Effect, Guessed: c.Guessed, MAC: c.mac[:], Ordinal: c.ordinal,
 		Attempt: c.attempt, Undoes: c.Undoes, Key: c.IdempotencyKey()}
+	if c.Approval != "" {
+		e.Approvals = []string{c.Approval}
+	}
 	if c.KeyFor > 0 {
 		e.KeyUntil = time.Now().Add(c.KeyFor).UnixMicro()
 		if p := c.previous; p != nil && p.KeyUntil > 0 {

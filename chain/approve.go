@@ -1,0 +1,278 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// ApprovalCall is a call that waits for approval.
+type ApprovalCall struct {
+	Place    string // of its step, as writes name it: 3, 3[7], 3[7].1
+	ID       string // of its step; "": it has none
+	Function string
+	Effect   steps.Effect
+	Args     []byte // as they are sent, secrets as digests
+	Undo     []byte // {"fn","args"} that takes it back, as it is written; nil: nothing does
+
+	name string
+}
+
+// waiting collects the calls that wait for approval, in a rehearsal of what comes next.
+type waiting struct {
+	mu    sync.Mutex
+	calls []ApprovalCall
+}
+
+// mustApprove tells whether calls of a step have to be approved: so do those whose undo would have to be.
+func (s *exchange) mustApprove(p *plannedStep) bool {
+	return s.mustApproveFn(p.fn) || p.undo != nil && s.mustApproveFn(p.undo.fn)
+}
+
+func (s *exchange) mustApproveFn(e *steps.Entry) bool {
+	switch cmp.Or(e.Spec().Approve, s.o.Approve) {
+	case steps.ApproveWrite:
+		return e.Spec().Effect != steps.Read
+	case steps.ApproveDestroy:
+		return e.Spec().Effect == steps.Destroy
+	}
+	return false
+}
+
+// asks tells whether any call of the plan has to be approved.
+func (s *exchange) asks(p *plan) bool {
+	return slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
+		return step.inline != nil && s.asks(step.inline) || step.fn != nil && s.mustApprove(step)
+	})
+}
+
+// approved waits at a call that has to be approved, until somebody has approved it; a fault means that it may not be made.
+func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.Error {
+	if !r.mustApprove(p) {
+		return nil
+	}
+	name := r.approvalName(p, s.call)
+	if r.record.Approved(name) {
+		s.call.Approval = name
+		return nil
+	}
+	if r.rehearsal {
+		if r.waits != nil {
+			r.waits.add(p, s.call, name)
+		}
+		return nil
+	}
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	if r.record.Approved(name) { // an element of the same step has asked for all
+		s.call.Approval = name
+		return nil
+	}
+	if r.stopped.Load() {
+		return r.required(p)
+	}
+	calls := r.whatWaits(ctx, p, s.call, name)
+	if r.ask == nil {
+		return r.stopForApproval(p, calls)
+	}
+	yes, err := r.asked(ctx, calls)
+	switch {
+	case err != nil:
+		return r.stopForApproval(p, calls)
+	case !yes:
+		r.record.Tell(journal.Event{Kind: journal.Denied, Approvals: names(calls)})
+		r.stopped.Store(true)
+		f := fault.New(fault.Denied, "%s was refused, and nothing of it was sent", p.name()).Under(p.at)
+		f.Outcome = fault.NotSent
+		return f
+	}
+	r.record.Tell(journal.Event{Kind: journal.Approved, Approvals: names(calls)})
+	s.call.Approval = name
+	return nil
+}
+
+// asked asks whoever is there; the time until the answer is not the chain's.
+func (r *run) asked(ctx context.Context, calls []ApprovalCall) (bool, error) {
+	r.clock.pause()
+	defer r.clock.goOn()
+	return r.ask(r.parent, calls)
+}
+
+// approvalName names exactly this call: any change of a byte gives another name.
+func (r *run) approvalName(p *plannedStep, c *journal.Call) string {
+	var undo []byte
+	if p.undo != nil {
+		undo = p.undo.text
+	}
+	mac := r.o.Journal.MAC([]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal())))
+	return base64.RawURLEncoding.EncodeToString(mac)
+}
+
+func (w *waiting) add(p *plannedStep, c *journal.Call, name string) {
+	call := ApprovalCall{Place: c.Place, ID: p.id, Function: c.Function, Effect: p.effect, Args: c.Args, name: name}
+	if p.undo != nil {
+		call.Undo = p.undo.text
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call)
+}
+
+// whatWaits are the calls that are to be approved together: this one, those of the other elements of its step, and those of
+// later steps that refer to what has ended only.
+func (r *run) whatWaits(ctx context.Context, p *plannedStep, c *journal.Call, name string) []ApprovalCall {
+	s := r.shadow()
+	s.record, s.waits = r.record.Rehearse(), &waiting{}
+	defer s.release()
+	s.rehearse(ctx, r.plan)
+	if !slices.ContainsFunc(s.waits.calls, func(call ApprovalCall) bool { return call.name == name }) {
+		s.waits.add(p, c, name)
+	}
+	calls := s.waits.calls
+	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(pathOf(a.Place), pathOf(b.Place)) })
+	for i := range calls {
+		calls[i].Args = r.shown(calls[i].Function, calls[i].Args)
+	}
+	return calls
+}
+
+// shown are arguments as people may see them: with digests in the place of secrets.
+func (r *run) shown(function string, args []byte) []byte {
+	entry, err := r.view.Resolve(function)
+	if err != nil || entry.Spec().Redact == nil {
+		return args
+	}
+	return entry.Spec().Redact(args, func(value []byte) []byte {
+		w := &writer{b: []byte{'{'}}
+		w.text("secret", hex.EncodeToString(r.o.Journal.MAC([]byte("secret"), value)[:8]))
+		w.close('}')
+		return w.b
+	})
+}
+
+// pathOf are the numbers of a place.
+func pathOf(place string) (path []int) {
+	n, in := 0, false
+	for _, c := range []byte(place + ".") {
+		switch {
+		case c >= '0' && c <= '9':
+			n, in = 10*n+int(c-'0'), true
+		case in:
+			path, n, in = append(path, n), 0, false
+		}
+	}
+	return path
+}
+
+func names(calls []ApprovalCall) []string {
+	list := make([]string, len(calls))
+	for i := range calls {
+		list[i] = calls[i].name
+	}
+	return list
+}
+
+// stopForApproval stops the run before the calls.
+func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error {
+	r.stopped.Store(true)
+	r.awaited = calls
+	r.record.Tell(journal.Event{Kind: journal.Waits, Approvals: names(calls), Args: callsJSON(calls)})
+	return r.required(p)
+}
+
+func (r *run) required(p *plannedStep) *fault.Error {
+	who := "approve them by resume with approve"
+	if r.o.ApproveByPerson {
+		who = "a person approves them with onecall approve"
+	}
+	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; nothing of them was sent: %s", len(r.awaited), who).Under(p.at)
+	if len(r.awaited) == 1 {
+		f.Message = r.awaited[0].Function + " waits for approval; nothing of it was sent: " + who
+	}
+	f.Outcome = fault.NotSent
+	return f
+}
+
+func callsJSON(calls []ApprovalCall) []byte {
+	w := &writer{b: []byte{'['}}
+	for i := range calls {
+		w.approvalCall(&calls[i])
+	}
+	w.close(']')
+	return w.b
+}
+
+func (w *writer) approvalCall(c *ApprovalCall) {
+	w.open('{')
+	w.text("at", c.Place)
+	if c.ID != "" {
+		w.text("id", c.ID)
+	}
+	w.text("fn", c.Function)
+	w.text("effect", c.Effect.String())
+	w.raw("args", c.Args)
+	if c.Undo != nil {
+		w.raw("undo", c.Undo)
+	}
+	w.close('}')
+}
+
+// approvePrefix begins each approve of an answer.
+const approvePrefix = "oca_"
+
+// approveOf is what approves exactly the calls that the run waits with.
+func approveOf(j *journal.Journal, run string, waits *journal.Event) string {
+	texts := [][]byte{[]byte("approve"), []byte(run), []byte(strconv.Itoa(waits.N))}
+	for _, name := range waits.Approvals {
+		texts = append(texts, []byte(name))
+	}
+	return approvePrefix + hex.EncodeToString(j.MAC(texts...))
+}
+
+// approve takes an approval that was sent with a resume.
+func (s *exchange) approve(sent string) *fault.Error {
+	waits := s.record.Past().Waiting
+	switch {
+	case s.o.ApproveByPerson:
+		return fault.New(fault.Denied, "a person approves this run with onecall approve, and no approve that is sent").Under("/approve")
+	case waits == nil || !hmac.Equal([]byte(approveOf(s.o.Journal, s.record.ID(), waits)), []byte(sent)):
+		return fault.New(fault.Denied, "this approve is not that of the calls which the run waits with: resume it without approve, and it shows them").Under("/approve")
+	}
+	s.record.Tell(journal.Event{Kind: journal.Approved, Approvals: waits.Approvals})
+	return nil
+}
+
+// Approve approves what a run waits with, or refuses it, for an operator. Calls are what it waits with, as ApprovalCall.
+func Approve(ctx context.Context, j *journal.Journal, run string, yes bool) (calls []gjson.Result, err error) {
+	record, err := j.Take(ctx, run, nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := j.Resume(record, nil)
+	if err != nil {
+		j.GiveBack(record)
+		return nil, err
+	}
+	waits := r.Past().Waiting
+	if waits == nil {
+		j.GiveBack(record)
+		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
+	}
+	kind := journal.Approved
+	if !yes {
+		kind = journal.Denied
+	}
+	r.Tell(journal.Event{Kind: kind, Approvals: waits.Approvals})
+	return gjson.ParseBytes(waits.Args).Array(), r.Settle(journal.Waiting, fault.ApprovalRequired)
+}

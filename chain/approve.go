@@ -241,15 +241,15 @@ func approveOf(j *journal.Journal, run string, waits *journal.Event) string {
 }
 
 // approve takes an approval that was sent with a resume.
-func (s *exchange) approve(sent string) *fault.Error {
-	waits := s.record.Past().Waiting
+func (s *exchange) approve(record *journal.Run) *fault.Error {
+	waits := record.Past().Waiting
 	switch {
 	case s.o.ApproveByPerson:
 		return fault.New(fault.Denied, "a person approves this run with onecall approve, and no approve that is sent").Under("/approve")
-	case waits == nil || !hmac.Equal([]byte(approveOf(s.o.Journal, s.record.ID(), waits)), []byte(sent)):
+	case waits == nil || !hmac.Equal([]byte(approveOf(s.o.Journal, record.ID(), waits)), []byte(s.said.approve)):
 		return fault.New(fault.Denied, "this approve is not that of the calls which the run waits with: resume it without approve, and it shows them").Under("/approve")
 	}
-	s.record.Tell(journal.Event{Kind: journal.Approved, Approvals: waits.Approvals})
+	record.Tell(journal.Event{Kind: journal.Approved, Approvals: waits.Approvals})
 	return nil
 }
 

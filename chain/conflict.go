@@ -74,6 +74,9 @@ func conflictOf(list []*journal.PastCall, at string) *fault.Error {
 		}
 	}
 	f.Available = places
+	if at != "" {
+		f.Outcome = fault.NotSent // of the call there
+	}
 	return f.Under(at)
 }
 
@@ -89,8 +92,8 @@ func (r *run) doubt(p *plannedStep, was *journal.PastCall) *fault.Error {
 }
 
 // assume takes what the caller says of calls whose outcome or place in the corrected chain is not known.
-func (s *exchange) assume(said []byte) *fault.Error {
-	past := s.record.Past()
+func assume(record *journal.Run, said []byte) *fault.Error {
+	past := record.Past()
 	for _, m := range members(said) {
 		at := fault.Key("/assume", m.name)
 		var places []string
@@ -117,7 +120,7 @@ func (s *exchange) assume(said []byte) *fault.Error {
 				return f
 			}
 			found = true
-			s.record.Assume(&e)
+			record.Assume(&e)
 		}
 		if !found {
 			f := fault.New(fault.BadRequest, "this run has made no call that writes at %s", fault.ClipRunes(m.name, 60)).Under(at)

@@ -34,7 +34,7 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 	if s.single != nil {
 		return s.decodeCall()
 	}
-	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields}
+	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields, remembers: s.o.Journal != nil}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {
 		d.faults.add(f)
@@ -107,6 +107,7 @@ type decoder struct {
 	maxSteps  int      // of an array of steps; what stands past it is not read
 	hoisted   []string // names that the top level of a chain takes beside its fields
 	topFields []string // both
+	remembers bool     // there is a journal
 }
 
 func (d *decoder) fault(code fault.Code, at, format string, args ...any) {

@@ -48,6 +48,7 @@ type exchange struct {
 	request     *request                      // that is compiled; nil: none
 	observation *observation                  // nil: nobody observes
 	record      *journal.Run                  // nil: nothing is remembered
+	own         *journal.Journal              // of this run alone; nil: it has the engine's, or none
 	taken       *journal.Record               // the run that is resumed, until it has a record
 	resume      string                        // names the run to whoever goes on with it; "": nobody can
 	cost        struct{ tokens, kept int }    // of the answer

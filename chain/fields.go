@@ -23,10 +23,30 @@ func (d *decoder) chain(root gjson.Result) *request {
 	if len(r.hoisted) > 0 {
 		d.common(r)
 	}
+	d.resumption(r)
 	if read.check {
 		d.tags(r, "")
 	}
 	return r
+}
+
+// resumption refuses what is said of an earlier run where there is none: of a request that goes on with one, it is the run's chain that is
+// decoded.
+func (d *decoder) resumption(r *request) {
+	if r.Resume != "" {
+		d.notSupported("/resume", "resume without a journal")
+	}
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{{"replace", r.Replace != nil}, {"assume", r.Assume != nil}, {"approve", r.Approve != ""}, {"undo", r.Undo}} {
+		if field.given {
+			d.fault(fault.BadRequest, "/"+field.name, "%s goes with resume, the text that a failed answer had", field.name)
+		}
+	}
+	if r.Key != "" && !d.remembers {
+		d.notSupported("/key", "key without a journal")
+	}
 }
 
 // beside takes a member of the top level that is no field of a chain: one of a fetch, of which null is as if it were not

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -14,28 +15,52 @@ import (
 
 // remember has what the plan does written in the journal, if there is one. A single call that is safe to repeat is no run.
 func (s *exchange) remember(p *plan, r *request) *fault.Error {
-	if s.o.Journal == nil || s.single != nil && p.steps[0].repeatable {
+	asks := s.asks(p)
+	switch {
+	case s.o.Journal == nil && asks:
+		return fault.New(fault.Denied, "the chain has calls that have to be approved, and there is no journal to keep them in: the configuration says journal: {store: off}")
+	case s.o.Journal == nil && !p.recalls(), s.single != nil && p.steps[0].repeatable && !asks:
 		return nil
+	case s.o.Journal == nil:
+		own, err := journal.New(&journal.Memory{}, nil)
+		if err != nil {
+			return unwritten(err, "nothing was run")
+		}
+		s.own = own
 	}
 	effect, _ := p.effect()
 	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: p.hash(r), Text: s.effective(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo || s.asks(p), Canonical: canonical}
+		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo || asks, Canonical: canonical}
 	if s.taken == nil {
-		s.record = s.o.Journal.Begin(start)
-	} else {
-		record, err := s.o.Journal.Resume(s.taken, start)
-		if err != nil {
-			return unwritten(err, "the run cannot be resumed")
-		}
-		s.record, s.taken = record, nil
-		if f := s.assume(s.said.assume); f != nil {
-			return f
-		}
-		if s.said.approve != "" {
-			return s.approve(s.said.approve)
-		}
+		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
+		return nil
+	}
+	record, err := s.o.Journal.Resume(s.taken, start)
+	if err != nil {
+		return unwritten(err, "the run cannot be resumed")
+	}
+	if f := s.heed(record); f != nil {
+		return f // nothing of it was written, and the run is given back
+	}
+	s.record, s.taken = record, nil
+	return nil
+}
+
+// heed takes what the request says of calls of an earlier part of the run.
+func (s *exchange) heed(record *journal.Run) *fault.Error {
+	if f := assume(record, s.said.assume); f != nil {
+		return f
+	}
+	if s.said.approve != "" {
+		return s.approve(record)
 	}
 	return nil
+}
+
+// recalls tells whether the run needs to know what it has done while it runs, as its failure undoes that or its calls have idempotency
+// keys: without a journal it has one of its own.
+func (p *plan) recalls() bool {
+	return p.onError == onErrorUndo || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })
 }
 
 // effective is the chain as it runs: with the input that was set over it.

@@ -204,7 +204,7 @@ func (d *draft) settle(status journal.Status) {
 	if d.run != nil && len(d.run.awaited) > 0 {
 		status = journal.Waiting
 	}
-	if s.record.Settle(status, d.err.Code) != nil || s.single != nil {
+	if s.record.Settle(status, d.err.Code) != nil || s.own != nil {
 		return
 	}
 	s.resume = s.record.ID()
@@ -223,4 +223,7 @@ func (s *exchange) answered(a *Answer) {
 		_ = s.record.Settle(journal.Failed, a.Error.Code) // no answer has told of it, as something broke
 	}
 	s.record.Answered(s.cost.tokens, s.cost.kept)
+	if s.own != nil {
+		_ = s.own.Close() // nothing is lost with it
+	}
 }

@@ -142,6 +142,7 @@ type deliveries struct {
 	engine *chain.Engine
 	random *rand.Rand
 	deaths int
+	told   []string // what was asked and answered, for a failure
 }
 
 func newDeliveries(seed uint64, faults float64) *deliveries {
@@ -232,7 +233,7 @@ func resumeModel(t *testing.T, seed uint64) {
 	request := text
 	for round := 0; ; round++ {
 		a := w.run(t, request)
-		t.Logf("%s\n  %s\n  %v", request, a.JSON, w.shop.times)
+		w.told = append(w.told, fmt.Sprintf("%s\n  %s\n  %v", request, a.JSON, w.shop.times))
 		if round > 60 {
 			w.shop.faults = 0
 		}
@@ -255,6 +256,9 @@ func resumeModel(t *testing.T, seed uint64) {
 		if w.shop.times[key] != 1 || w.shop.notes[key] != calm.shop.notes[key] {
 			t.Errorf("%s: %s was put %d times with %s, want once with %s", text, place, w.shop.times[key], w.shop.notes[key], calm.shop.notes[key])
 		}
+	}
+	if t.Failed() {
+		t.Log(strings.Join(w.told, "\n"))
 	}
 	if len(w.shop.notes) != len(calm.shop.notes) {
 		t.Errorf("%s: the shop has %v, want %v", text, w.shop.notes, calm.shop.notes)

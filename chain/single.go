@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -54,6 +55,7 @@ func (s *exchange) decodeCall() (*request, *faultList) {
 	if c.Function == "" {
 		faults.add(fault.New(fault.UnknownFunction, "which function? Its name is missing"))
 	}
+	r.text = c.text([]byte("{}"))
 	if len(c.Args) == 0 {
 		return r, &faults
 	}
@@ -72,7 +74,17 @@ func (s *exchange) decodeCall() (*request, *faultList) {
 	}
 	r.Steps[0].Args = args
 	r.stepsRaw = c.Function + string(args)
+	r.text = c.text(args)
 	return r, &faults
+}
+
+// text is the chain that makes the call, for whoever goes on with it.
+func (c *Call) text(args []byte) string {
+	w := &writer{b: []byte(`{"steps":[{`)}
+	w.text("fn", c.Function)
+	w.raw("args", refs.Literal(args))
+	w.b = append(w.b, "}]}"...)
+	return string(w.b)
 }
 
 // refuseCall answers a call that cannot be made.

@@ -451,7 +451,7 @@ func (r *Run) Answered(tokens, kept int) {
 		w.Release, w.DropResults = true, drop && wrote
 	}
 	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)
-	if r.row.Key != "" && !r.settled { // the same may come again at once
+	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for again at once
 		_ = r.await(w)
 		return
 	}

@@ -1,0 +1,161 @@
+package chain_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/tools/txtar"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// bin is a store whose functions do what their arguments say, until they are mended, and that logs what reached it.
+type bin struct {
+	mu     sync.Mutex
+	items  map[string]string
+	log    []string
+	mended bool
+}
+
+func (b *bin) functions() []steps.Function {
+	call := func(name string, do func(args gjson.Result) ([]byte, error)) steps.Call {
+		return func(ctx context.Context, args []byte) ([]byte, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			line := name + " " + string(args)
+			if header, key := steps.IdempotencyKey(ctx); key != "" {
+				line += " " + header + ": KEY"
+			}
+			b.log = append(b.log, keys.ReplaceAllString(line, "oc-KEY"))
+			return do(gjson.ParseBytes(args))
+		}
+	}
+	put := func(args gjson.Result) ([]byte, error) {
+		switch fail := args.Get("fail").Str; {
+		case b.mended || fail == "":
+		case fail == "lost":
+			b.items[args.Get("key").Str] = args.Get("note").Raw
+			return nil, fault.New(fault.Timeout, "the line is dead")
+		default:
+			return nil, &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the bin says no"}
+		}
+		b.items[args.Get("key").Str] = args.Get("note").Raw
+		return fmt.Appendf(nil, `{"id":%q}`, "id-"+args.Get("key").Str), nil
+	}
+	get := func(args gjson.Result) ([]byte, error) {
+		if args.Get("fail").Exists() && !b.mended {
+			return nil, fault.New(fault.Unavailable, "the bin is away")
+		}
+		return fmt.Appendf(nil, `{"keys":["x","y"],"n":%d}`, len(b.items)), nil
+	}
+	remove := func(args gjson.Result) ([]byte, error) {
+		delete(b.items, strings.TrimPrefix(args.Get("id").Str, "id-"))
+		return []byte(`{"deleted":true}`), nil
+	}
+	put1, get1 := call("bin.put", put), call("bin.get", get)
+	return []steps.Function{
+		{Spec: steps.Spec{Name: "bin.put", EffectDeclared: true}, Call: put1},
+		{Spec: steps.Spec{Name: "bin.guess"}, Call: call("bin.guess", put)},
+		{Spec: steps.Spec{Name: "bin.pay", EffectDeclared: true, Idempotency: &steps.Idempotency{Header: "Idempotency-Key"}}, Call: call("bin.pay", put)},
+		{Spec: steps.Spec{Name: "bin.charge", EffectDeclared: true, Idempotency: &steps.Idempotency{Argument: "token"}}, Call: call("bin.charge", put)},
+		{Spec: steps.Spec{Name: "bin.make", EffectDeclared: true, Undo: &steps.Undo{Function: "bin.remove", Args: []byte(`{"id":"$result.id"}`)}}, Call: call("bin.make", put)},
+		{Spec: steps.Spec{Name: "bin.guarded", EffectDeclared: true, Approve: steps.ApproveWrite}, Call: call("bin.guarded", put)},
+		{Spec: steps.Spec{Name: "bin.remove", Effect: steps.Destroy, EffectDeclared: true}, Call: call("bin.remove", remove)},
+		{Spec: steps.Spec{Name: "bin.get", Effect: steps.Read}, Call: get1},
+	}
+}
+
+var keys = regexp.MustCompile(`oc-[0-9a-f]{32}`)
+
+// TestRuns plays the stories of ../testdata/runs: requests of one caller, one after the other, to one engine with a journal. `N/chain` is a
+// request, in which RESUME and APPROVE stand for what an earlier answer had, `N/answer` what it must be answered, and `N/calls` what
+// must have reached the store. `N/mend` mends the store before it, `options` holds chain.Options as JSON.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../testdata/runs/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	schemas := compileSchemas(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			story(t, archive, func(answer []byte) { validate(t, schemas[1], answer) })
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
+	var o chain.Options
+	if options := section(archive, "options"); options != nil {
+		if err := json.Unmarshal(options.Data, &o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &bin{items: map[string]string{}}
+	registry, err := steps.NewRegistry(b.functions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	o.Functions, o.Journal = registry, j
+	engine, err := chain.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resume, approve := "", ""
+	for _, f := range archive.Files {
+		name, isChain := strings.CutSuffix(f.Name, "/chain")
+		if !isChain {
+			continue
+		}
+		if section(archive, name+"/mend") != nil {
+			b.mended = true
+		}
+		request := bytes.ReplaceAll(bytes.ReplaceAll(f.Data, []byte("RESUME"), []byte(resume)), []byte("APPROVE"), []byte(approve))
+		answer := engine.Run(t.Context(), request, nil)
+		told := answer.JSON
+		if r := gjson.GetBytes(told, "resume").Str; r != "" {
+			resume = r
+			told = bytes.ReplaceAll(told, []byte(r), []byte("RESUME"))
+		}
+		if a := gjson.GetBytes(told, "approve").Str; a != "" {
+			approve = a
+			told = bytes.ReplaceAll(told, []byte(a), []byte("APPROVE"))
+		}
+		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
+			valid(answer.JSON)
+		}
+		check(t, archive, name+"/answer", tokenCounts.ReplaceAll(normalise(told), []byte(`"tokens":0`)))
+		check(t, archive, name+"/calls", []byte(strings.Join(b.log, "\n")+"\n"))
+		b.log = nil
+	}
+}
+
+// tokenCounts are those of answers with the true ids.
+var tokenCounts = regexp.MustCompile(`"tokens":\d+`)

@@ -1,0 +1,45 @@
+package refs
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// begins finds dollars before a brace that begins an interpolation.
+var begins = regexp.MustCompile(`\$+\{(\$|[0-9]+[.\[])`)
+
+// Literal spells a compact JSON value so that, as a template of a step without $item, $input and earlier steps, it means itself.
+func Literal(value []byte) []byte {
+	if !strings.Contains(rawjson.View(value), "$") && !strings.Contains(rawjson.View(value), `\u`) {
+		return value
+	}
+	out := make([]byte, 0, len(value)+16)
+	done := 0
+	for start, end := range rawjson.Scalars(value) {
+		if isKey := end < len(value) && value[end] == ':'; isKey || value[start] != '"' {
+			continue
+		}
+		text := gjson.ParseBytes(value[start:end]).Str
+		if escaped := literalText(text); escaped != text {
+			out = append(append(out, value[done:start]...), rawjson.AppendQuote(nil, escaped)...)
+			done = end
+		}
+	}
+	return append(out, value[done:]...)
+}
+
+func literalText(text string) string {
+	leading := begins.FindStringIndex(text)
+	escaped := begins.ReplaceAllStringFunc(text, func(found string) string {
+		dollars := strings.IndexByte(found, '{')
+		return found[:dollars] + found
+	})
+	if strings.HasPrefix(text, "$") && (leading == nil || leading[0] > 0) {
+		escaped = "$" + escaped
+	}
+	return escaped
+}

@@ -131,11 +131,11 @@ func away(list []*fault.Error) *fault.Error {
 
 // absent is the fault for a name that is not found, which may be because its source is not there.
 func (s *exchange) absent(name string, err error) *fault.Error {
-	if down := s.provider.Down(name); down != nil {
+	if down := steps.Down(s.provider, name); down != nil {
 		return down
 	}
 	f, _ := fault.As(err)
-	if absent := s.provider.Absent(); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(s.provider, name) {
+	if absent := steps.Absent(s.provider); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(s.provider, name) {
 		f = f.Under("") // a copy
 		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"
 	}

@@ -76,7 +76,7 @@ type Options struct {
 	Rung func(*steps.Entry) int
 
 	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
-	// members of its `common`. A name that HoistFaults refuses is bad_request.
+	// members of its `common`. The names of the contract are bad_request.
 	Hoist []string
 
 	// Observer is told of every request and its steps. nil: nobody is.
@@ -172,8 +172,8 @@ func (o *Options) setDefaults() error {
 	if least := budget.Least(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < least {
 		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, least)
 	}
-	if faults := HoistFaults(o.Hoist); len(faults) > 0 {
-		return faults[0]
+	if f := hoistFault(o.Hoist); f != nil {
+		return f
 	}
 	o.topFields = slices.Concat(requestShape.names, o.Hoist)
 	switch {

@@ -109,12 +109,12 @@ type Caller struct {
 	// MaxTotalTokens bounds every answer but that of a fetch, as the server's budget does: it can only lower it, and is never
 	// below budget.Least. 0: the server's.
 	MaxTotalTokens int
-	// Warnings are the door's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
-	// tells whether they do.
+	// Warnings are the front end's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
+	// reports whether they do.
 	Warnings []*fault.Error
 }
 
-// Override is what a door sets over the request, as the command line's flags do.
+// Override is what a front end sets over the request, as the command line's flags do.
 type Override struct {
 	Input          []byte    // a JSON object that replaces members of `input`; nil: none
 	Set            []Setting // over Input, in order

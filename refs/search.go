@@ -31,7 +31,7 @@ type Search struct {
 func (s *Search) Err() error { return s.err }
 
 // All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex finds them: an empty match right after
-// another match is none. Err tells whether these were all.
+// another match is none. Err reports whether these were all.
 func (s *Search) All() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(s.Text); {
@@ -55,7 +55,7 @@ func (s *Search) All() iter.Seq[[]int] {
 	}
 }
 
-// matches tells whether there is a match.
+// matches reports whether there is a match.
 func (s *Search) matches() bool {
 	s.weight = s.Pattern.size
 	if work := s.weight * (len(s.Text) + 1); work <= heavySearch {

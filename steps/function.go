@@ -78,7 +78,7 @@ func (t Tier) String() string {
 }
 
 // ParseTier reads a tier's word exactly as String spells it; bad_request for anything else, "" included: a tier that is
-// misspelt must stop the start, not open a door.
+// misspelt must stop the start, and grant nothing.
 func ParseTier(word string) (Tier, error) {
 	for t, name := range tierNames {
 		if word == name && word != "" {

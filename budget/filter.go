@@ -63,7 +63,7 @@ func inTheArray(w *work, value []byte, arrayKey string, paths []string) []wish {
 	return wanted
 }
 
-// beginsWithKey tells whether the path is one of the keys, or one of them followed by a dot.
+// beginsWithKey reports whether the path is one of the keys, or one of them followed by a dot.
 func beginsWithKey(path string, keys map[string]bool) bool {
 	for end, c := range path {
 		if c == '.' && keys[path[:end]] {
@@ -80,7 +80,7 @@ type filtering struct {
 	found []bool // by path
 }
 
-// value appends what the wishes select of an object or an array, and tells whether that is anything.
+// value appends what the wishes select of an object or an array, and reports whether that is anything.
 func (f *filtering) value(v []byte, wanted []wish, depth int) (any bool) {
 	k := kindOf(v)
 	if k == object && depth < maxDepth {
@@ -135,7 +135,7 @@ func (f *filtering) object(v []byte, wanted []wish, depth int) (any bool) {
 	return any
 }
 
-// match tells whether a wish ends with this key, and appends to below what is left of those that go on under it.
+// match reports whether a wish ends with this key, and appends to below what is left of those that go on under it.
 func (f *filtering) match(rawKey []byte, wanted, below []wish) (whole bool, _ []wish) {
 	key := rawjson.Inside(rawKey)
 	if bytes.IndexByte(key, '\\') >= 0 {

@@ -35,7 +35,7 @@ func (m *Meter) Count(text []byte) int { return m.counter.Count(text, -1) }
 // Estimate is a cheap guess at the tokens of text, for what is not charged.
 func (m *Meter) Estimate(text []byte) int { return m.counter.Estimate(text) }
 
-// Fits tells whether the parts, one after the other, cost at most the limit, counted as the one text that they make. A
+// Fits reports whether the parts, one after the other, cost at most the limit, counted as the one text that they make. A
 // text so short or so long that its bytes alone decide is not tokenized, any other only as far as the limit.
 func (m *Meter) Fits(parts ...[]byte) bool {
 	if m.limit == 0 {

@@ -60,7 +60,7 @@ func (r Rights) scopeID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// owns tells whether an owner with these rights is given what was kept with such a mark.
+// owns reports whether an owner with these rights is given what was kept with such a mark.
 func (r Rights) owns(mark, owner string) bool {
 	id, had, _ := strings.Cut(mark, ":")
 	if subtle.ConstantTimeCompare([]byte(id), []byte(ownerID(owner))) == 0 {

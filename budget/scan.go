@@ -98,7 +98,7 @@ func codeUnit(escape []byte) rune {
 	return rune(n)
 }
 
-// cutBody cuts the body of a string after n characters, an escape sequence being one, and tells whether anything was
+// cutBody cuts the body of a string after n characters, an escape sequence being one, and reports whether anything was
 // cut off.
 func cutBody(body []byte, n int) ([]byte, bool) {
 	i := 0
@@ -113,7 +113,7 @@ func cutBody(body []byte, n int) ([]byte, bool) {
 	return body[:i], i < len(body)
 }
 
-// cutText cuts plain text after n characters and tells whether anything was cut off.
+// cutText cuts plain text after n characters and reports whether anything was cut off.
 func cutText(s []byte, n int) ([]byte, bool) {
 	i := 0
 	for ; n > 0 && i < len(s); n-- {

@@ -111,7 +111,7 @@ func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 	return common
 }
 
-// givenBefore tells whether a member of `common` before the one at i stands for the same argument of a function; a fault
+// givenBefore reports whether a member of `common` before the one at i stands for the same argument of a function; a fault
 // where their values differ, as nobody can tell which is meant.
 func (c *compiler) givenBefore(entry *steps.Entry, declared string, i int) bool {
 	first := slices.IndexFunc(c.common[:i], func(m objectMember) bool { return entry.Argument(m.name) == declared })
@@ -124,7 +124,7 @@ func (c *compiler) givenBefore(entry *steps.Entry, declared string, i int) bool 
 	return true
 }
 
-// gives tells whether arguments hold what the schema declares by that name, in whatever spelling.
+// gives reports whether arguments hold what the schema declares by that name, in whatever spelling.
 func gives(entry *steps.Entry, args []byte, declared string) bool {
 	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }

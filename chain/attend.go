@@ -32,7 +32,7 @@ func (s *exchange) patience(r *request) time.Duration {
 	return patience
 }
 
-// allNamed tells whether the names of all steps are there, or cannot come any more.
+// allNamed reports whether the names of all steps are there, or cannot come any more.
 func (s *exchange) allNamed(functions *steps.Registry, list []step) bool {
 	for i := range list {
 		if inline := list[i].Chain; inline != nil && !s.allNamed(functions, inline.Steps) {
@@ -82,7 +82,7 @@ func (l *loop) calling(ctx context.Context, number int) context.Context {
 	return steps.WithCallbacks(ctx, &own)
 }
 
-// tell calls the door, unless the chain has ended: one call at a time. A door that panics is told nothing more; it is
+// tell calls the front end, unless the chain has ended: one call at a time. A front end that panics is told nothing more; it is
 // not worth a chain.
 func (r *run) tell(what func()) {
 	r.telling.Lock()
@@ -131,11 +131,11 @@ func away(list []*fault.Error) *fault.Error {
 
 // absent is the fault for a name that is not found, which may be because its source is not there.
 func (s *exchange) absent(name string, err error) *fault.Error {
-	if down := s.provider.Down(name); down != nil {
+	if down := steps.Down(s.provider, name); down != nil {
 		return down
 	}
 	f, _ := fault.As(err)
-	if absent := s.provider.Absent(); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(s.provider, name) {
+	if absent := steps.Absent(s.provider); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(s.provider, name) {
 		f = f.Under("") // a copy
 		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"
 	}

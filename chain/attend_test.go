@@ -187,7 +187,7 @@ func TestWhatFunctionsTellWhileTheyRun(t *testing.T) {
 	if !a.OK || !slices.Equal(told, want) {
 		t.Errorf("%s told\n%s", a.JSON, strings.Join(told, "\n"))
 	}
-	// Without a door that listens there is nobody to tell.
+	// Without a front end that listens there is nobody to tell.
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
 		return fmt.Appendf(nil, "%t", steps.CallbacksOf(ctx).Progress == nil && steps.CallbacksOf(ctx).Log == nil), nil
 	}

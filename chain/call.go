@@ -82,7 +82,7 @@ func (s *stepRun) standIn() {
 	}
 }
 
-// defaults tells whether the step's orElse may stand in for a failure now.
+// defaults reports whether the step's orElse may stand in for a failure now.
 func (r *run) defaults(ctx context.Context, p *plannedStep) bool {
 	return p.orElse != nil && ctx.Err() == nil && !r.exhausted.Load() && !r.atEnd()
 }
@@ -215,7 +215,7 @@ func (r *run) arguments(ctx context.Context, p *plannedStep, scope *refs.Scope, 
 	return args, nil
 }
 
-// mayPass tells whether a failure with this code may be gone at the next attempt.
+// mayPass reports whether a failure with this code may be gone at the next attempt.
 func mayPass(code fault.Code) bool {
 	return code == fault.FunctionFailed || code.Retryable()
 }

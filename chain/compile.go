@@ -18,7 +18,7 @@ type compiler struct {
 	*exchange
 	common     []objectMember
 	usedCommon map[string]bool
-	unread     []string // settings of the door for input without params that no reference has read so far
+	unread     []string // settings of the front end for input without params that no reference has read so far
 	onError    string
 	total      int // steps so far, inline ones included
 	faults     *faultList
@@ -174,7 +174,7 @@ func (c *compiler) function(l *level, s *step, p *plannedStep) {
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
 		f := c.absent(s.Fn, err).Under(p.at + "/fn")
-		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil && slices.Contains(doorTools, steps.FoldName(s.Fn))
+		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil && slices.Contains(serverTools, steps.FoldName(s.Fn))
 		if tool {
 			f.Message = strconv.Quote(s.Fn) + " is a tool beside chain, not a function: a step cannot call it"
 		}
@@ -199,9 +199,9 @@ func (c *compiler) function(l *level, s *step, p *plannedStep) {
 	p.mayCut = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
 }
 
-// doorTools are the tools that stand beside the functions where the server is asked; a step that means one of them is told
+// serverTools are the tools that stand beside the functions where the server is asked; a step that means one of them is told
 // so.
-var doorTools = []string{"chain", "chainread", "search", "info"}
+var serverTools = []string{"chain", "chainread", "search", "info"}
 
 func (c *compiler) inline(l *level, s *step, p *plannedStep) {
 	at := p.at + "/chain"

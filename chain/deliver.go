@@ -12,7 +12,7 @@ type Delivery struct {
 	MaxTotalTokens int // of the answer; it can only lower the server's. 0: the server's
 }
 
-// Deliver hands out a JSON value that a door has made, such as help or what a search found, for a caller (nil: the zero
+// Deliver hands out a JSON value that a front end has made, such as help or what a search found, for a caller (nil: the zero
 // Caller) within the token budget, in the lite form: the value's bytes where they fit, else a probe whose token fetches
 // it. d may be nil. The value must not be changed afterwards, as it may be kept. Nothing but the budget makes a probe of it. Errors
 // are in the Answer: budget_too_small, limit_exceeded where it does not fit and there is no store, internal for what is no

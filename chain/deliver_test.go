@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestRefuse tells a door's own faults as a call's are told, with their places as they are.
+// TestRefuse tells a front end's own faults as a call's are told, with their places as they are.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 200})

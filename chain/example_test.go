@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"strings"
+	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
@@ -154,4 +155,72 @@ func ExampleEngine_Run_replay() {
 	// Output:
 	// 7.00
 	// 7.00
+}
+
+// desk lets one piece of heavy work go on at a time, and counts no memory.
+type desk chan struct{}
+
+func (d desk) Acquire(ctx context.Context, _ string) (release func(), err error) {
+	select {
+	case d <- struct{}{}:
+		return func() { <-d }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (desk) Hold(string, int64, int64) bool { return true }
+
+// Engines with the same Admission share processors and memory: here one large request is read and planned at a time.
+func ExampleAdmission() {
+	var shared chain.Admission = make(desk, 1)
+	orders, returns := newEngine(chain.Options{Admission: shared, Lite: true}), newEngine(chain.Options{Admission: shared, Lite: true})
+	large := fmt.Appendf(nil, `{"input":{"note":%q},"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[0].total"}`, strings.Repeat("x", 1<<20))
+
+	release, err := orders.Acquire(context.Background(), "ada") // as a large request of ada's takes it
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	fmt.Println(returns.Run(ctx, large, nil).Error.Code)
+	release()
+	fmt.Println(string(returns.Run(context.Background(), large, nil).JSON))
+	// Output:
+	// cancelled
+	// 12.50
+}
+
+// numbering observes nothing, and gives requests ids.
+type numbering struct{ last atomic.Int64 }
+
+func (n *numbering) Identify(ctx context.Context, given string) (context.Context, string) {
+	if given == "" {
+		given = fmt.Sprintf("run-%d", n.last.Add(1))
+	}
+	return ctx, given
+}
+
+func (*numbering) Request(ctx context.Context, _ *chain.Observed) (context.Context, func(*chain.Ended)) {
+	return ctx, nil
+}
+
+func (*numbering) Step(ctx context.Context, _ chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
+	return ctx, nil
+}
+
+// An Observer that is an Identifier gives requests ids: a failure names its own, by which the operator finds it in the logs.
+func ExampleIdentifier() {
+	var observer chain.Identifier = &numbering{}
+	engine := newEngine(chain.Options{Observer: observer})
+	ctx, id := engine.Identify(context.Background(), "")
+	answer := engine.Run(ctx, []byte(`{"steps":[]}`), &chain.Caller{ID: "ada", Run: id})
+	var failure struct {
+		Run string `json:"run"`
+	}
+	if err := json.Unmarshal(answer.JSON, &failure); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Error.Code, failure.Run)
+	// Output: compile run-1
 }

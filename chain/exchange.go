@@ -42,7 +42,7 @@ type exchange struct {
 	verify      bool   // no lean form
 	single      *Call  // the one call that is made; nil: a chain or a fetch
 	warnings    []*fault.Error
-	notices     []*fault.Error // of the door, told before the warnings
+	notices     []*fault.Error // of the front end, told before the warnings
 	writes      writeLog
 	teaching    map[*steps.Entry]*fault.Error // the fault of a chain that has the signature of a function
 	request     *request                      // that is compiled; nil: none

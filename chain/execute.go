@@ -55,8 +55,8 @@ type run struct {
 	parent context.Context // the caller's, without the chain's own deadline
 
 	callbacks steps.Callbacks // of all calls
-	listens   bool            // the door wants progress or logs
-	telling   sync.Mutex      // guards ended, and the door's functions
+	listens   bool            // the front end wants progress or logs
+	telling   sync.Mutex      // guards ended, and the front end's functions
 	ended     int             // steps of the outermost chain
 }
 
@@ -176,7 +176,7 @@ func (l *loop) wait(ctx context.Context) {
 	}
 }
 
-// scarce tells whether the calls do not suffice for all that is ready: the steps then get them in the order written.
+// scarce reports whether the calls do not suffice for all that is ready: the steps then get them in the order written.
 func (l *loop) scarce() bool {
 	return int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready))
 }
@@ -237,7 +237,7 @@ func (l *loop) start(ctx context.Context) {
 			l.own, release = i, func() {}
 		}
 		go func() {
-			roomy()
+			growStack()
 			defer release()
 			l.steps[i] = l.step(l.calling(ctx, i), s, l.scope, l.within)
 			l.done <- i
@@ -245,16 +245,16 @@ func (l *loop) start(ctx context.Context) {
 	}
 }
 
-// roomy makes room on a new goroutine's stack for what a step needs, while there is nothing on it: growing it later, bit by
+// growStack makes room on a new goroutine's stack for what a step needs, while there is nothing on it: growing it later, bit by
 // bit and with all that stands on it, costs more than many a call.
 //
 //go:noinline
-func roomy() {
+func growStack() {
 	var room [8 << 10]byte
 	runtime.KeepAlive(&room)
 }
 
-// halted tells whether no further step may start.
+// halted reports whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
 	return (l.failed || l.exhausted.Load()) && l.plan.onError != onErrorContinue || ctx.Err() != nil || l.atEnd()
 }

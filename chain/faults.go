@@ -34,7 +34,7 @@ func (l *faultList) add(faults ...*fault.Error) {
 	}
 }
 
-// has tells whether a place, or one that it lies in, is at fault already.
+// has reports whether a place, or one that it lies in, is at fault already.
 func (l *faultList) has(at string) bool {
 	for at != "" {
 		if l.places[at] {

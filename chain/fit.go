@@ -18,7 +18,7 @@ import (
 type trim struct {
 	trace       traceLevel
 	noWarnings  bool
-	noNotices   bool // nor the door's warnings
+	noNotices   bool // nor the front end's warnings
 	schema      schemaLevel
 	noAvailable bool   // nor the body of a failed call
 	probe       []byte // in the place of the result
@@ -28,7 +28,7 @@ type trim struct {
 	writes      int    // likewise
 	longest     int    // characters of a message
 	noNearest   bool
-	label       int    // characters of the door's label
+	label       int    // characters of the front end's label
 	bare        bool   // nor the place and the function of the error, and the id of the run
 	noResult    bool   // not even the probe
 	counted     bool   // of the calls that wait for approval only how many
@@ -191,7 +191,7 @@ func (d *draft) bareRoom() *budget.Room {
 	return &budget.Room{Meter: d.meter, Before: around[:end], After: around[end:]}
 }
 
-// bare is the lite form of a result: its bytes and nothing else, but for the label that a door has asked for.
+// bare is the lite form of a result: its bytes and nothing else, but for the label that a front end has asked for.
 func (d *draft) bare(result []byte) []byte {
 	if d.label == "" {
 		return result
@@ -356,7 +356,7 @@ func (d *draft) keep(ctx context.Context, room *budget.Room, unseen bool) (probe
 	return probe, nil
 }
 
-// shares tells whether the result may be a part of a larger one, which a store would hold with it.
+// shares reports whether the result may be a part of a larger one, which a store would hold with it.
 func (r *run) shares() bool {
 	return r.plan.ret == nil && r.plan.steps[len(r.plan.steps)-1].selects != nil
 }

@@ -64,11 +64,11 @@ func TestUnkept(t *testing.T) {
 		}
 		for _, fn := range []string{"do.write", "do.read"} {
 			for _, lite := range []bool{true, false} {
-				for _, door := range []string{"chain", "call"} {
-					t.Run(fmt.Sprintf("%s/%s/lite=%t/%s", store.name, fn, lite, door), func(t *testing.T) {
+				for _, entry := range []string{"chain", "call"} {
+					t.Run(fmt.Sprintf("%s/%s/lite=%t/%s", store.name, fn, lite, entry), func(t *testing.T) {
 						t.Parallel()
 						var a *chain.Answer
-						if door == "chain" {
+						if entry == "chain" {
 							a = e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s,%s]}`, lite, stepOf("do.read", "1", ""), stepOf(fn, objects(60), "")), nil)
 						} else {
 							args, _ := json.Marshal(map[string]string{"answer": objects(60)})
@@ -77,7 +77,7 @@ func TestUnkept(t *testing.T) {
 						validate(t, published, a.JSON)
 						got := gjson.ParseBytes(a.JSON)
 						calls, trace, ran := int64(1), 0, fn+" has run;"
-						if door == "chain" {
+						if entry == "chain" {
 							calls, ran = 2, "the chain ran to its end;"
 							if !lite {
 								trace = 2
@@ -157,7 +157,7 @@ func TestUnkeptBesideATrace(t *testing.T) {
 	}
 }
 
-// TestUnkeptOthers: neither a fetch nor what a door hands out is told as something that ran.
+// TestUnkeptOthers: neither a fetch nor what a front end hands out is told as something that ran.
 func TestUnkeptOthers(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, errAway)

@@ -155,7 +155,7 @@ func (e *each) share(ctx context.Context) {
 		return
 	}
 	e.workers.Go(func() {
-		roomy()
+		growStack()
 		defer e.free()
 		defer e.extra.Add(-1)
 		e.work(ctx)
@@ -202,7 +202,7 @@ func (e *each) one(ctx context.Context, scope *refs.Scope, s *stepRun) (raw []by
 	return raw, f
 }
 
-// stopped tells whether element i may not start any more. With onError stop the elements before the first failure
+// stopped reports whether element i may not start any more. With onError stop the elements before the first failure
 // still run, so that which one is reported does not hang on time.
 func (e *each) stopped(ctx context.Context, i int) bool {
 	if ctx.Err() != nil || e.exhausted.Load() || e.atEnd() {

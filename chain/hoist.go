@@ -12,22 +12,18 @@ import (
 // that call one function or tell of functions.
 var taken = []string{"action", "resource", "schema", "again", "names"}
 
-// HoistFaults says which names cannot be hoisted, on any door, as they mean something there already: bad_request, At
+// hoistFault refuses the first name that cannot be hoisted, as it means something already where a request comes in: bad_request, At
 // /hoist/N.
-func HoistFaults(names []string) (faults []*fault.Error) {
+func hoistFault(names []string) *fault.Error {
 	for i, name := range names {
-		var f *fault.Error
 		switch {
 		case name == "":
-			f = fault.New(fault.BadRequest, "a hoisted name is empty: drop it")
+			return fault.New(fault.BadRequest, "a hoisted name is empty: drop it").Under(fault.Index("/hoist", i))
 		case requestShape.field(name) != nil || fetchShape.field(name) != nil || stepShape.field(name) != nil || slices.Contains(taken, name):
-			f = fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name)
-		default:
-			continue
+			return fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead", name).Under(fault.Index("/hoist", i))
 		}
-		faults = append(faults, f.Under(fault.Index("/hoist", i)))
 	}
-	return faults
+	return nil
 }
 
 // hoist takes a member of the top level that is named in Options.Hoist; null is as if it were not there.

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// input makes what $input names: the request's `input`, under what the door sets over it, with the defaults of `params`
+// input makes what $input names: the request's `input`, under what the front end sets over it, with the defaults of `params`
 // in the gaps. It also gives a test of which of its keys can be there, for references.
 func (c *compiler) input(r *request) (input []byte, fills func(key string) bool) {
 	values, params := newTable(r.Input), newTable(r.Params)

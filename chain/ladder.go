@@ -25,7 +25,7 @@ func (s *span) cover(other span) {
 	}
 }
 
-// one tells whether all functions stand on one rung.
+// one reports whether all functions stand on one rung.
 func (s *span) one() bool { return s.low == s.high }
 
 // climb has steps that call functions of different rungs run in the order written: what is decided of a call depends on what

@@ -72,7 +72,7 @@ func (d *draft) status() string {
 	return ""
 }
 
-// answersWrite tells whether the answer is to be the result of a function that was declared as writing, in what form the
+// answersWrite reports whether the answer is to be the result of a function that was declared as writing, in what form the
 // engine finds best: a function may say by Heavy that its results are always probes, or are given as they are.
 func (p *plan) answersWrite() bool {
 	last := p.steps[len(p.steps)-1]
@@ -89,7 +89,7 @@ var (
 	deletingFirst = []string{"drop", "clear", "truncate"}
 )
 
-// deletes tells whether a step's function deletes. That it destroys does not tell so: an edit does, and whatever runs a
+// deletes reports whether a step's function deletes. That it destroys does not tell so: an edit does, and whatever runs a
 // command. What says it is the source, or a word in the last part of its name.
 func deletes(p *plannedStep) bool {
 	if p.effect != steps.Destroy {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCallerBound: the caller's own bound holds for all answers but those to fetches, and lowers what the request asks; the
-// door's warnings stand in the answer exactly where it says so, and cost no answer its result.
+// front end's warnings stand in the answer exactly where it says so, and cost no answer its result.
 func TestCallerBound(t *testing.T) {
 	t.Parallel()
 	schema := compileSchemas(t)[1]

@@ -37,12 +37,12 @@ func withoutNulls(object []byte, names []string) []byte {
 	return append(out, '}')
 }
 
-// hasKey tells whether a raw object has a member of that name.
+// hasKey reports whether a raw object has a member of that name.
 func hasKey(object []byte, name string) bool {
 	return hasMember(object, func(key string) bool { return key == name })
 }
 
-// hasMember tells whether a raw object has a member whose name is one that is looked for.
+// hasMember reports whether a raw object has a member whose name is one that is looked for.
 func hasMember(object []byte, is func(name string) bool) (found bool) {
 	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
 		return false

@@ -25,7 +25,7 @@ type Observer interface {
 	Step(ctx context.Context, s ObservedStep) (context.Context, func(StepEnded))
 }
 
-// Identifier is an Observer that tells requests apart by ids, which a door may give to its callers: who reports a failure
+// Identifier is an Observer that tells requests apart by ids, which a front end may give to its callers: who reports a failure
 // can name it, and the operator finds it in the logs.
 type Identifier interface {
 	Observer
@@ -45,9 +45,9 @@ const (
 	KindPlan    Kind = "plan"    // that a chain is compiled, and nothing of it run: a dry run, a check
 	KindCall    Kind = "call"    // that one function is called (Engine.Call)
 	KindFetch   Kind = "fetch"   // more of a kept result
-	KindDeliver Kind = "deliver" // what the door has made, such as help, or what a search found (Engine.Deliver)
-	KindRefuse  Kind = "refuse"  // what the door could make no request of (Engine.Refuse)
-	KindPass    Kind = "pass"    // a call that the door makes by itself, and tells of by Engine.Observe
+	KindDeliver Kind = "deliver" // what the front end has made, such as help, or what a search found (Engine.Deliver)
+	KindRefuse  Kind = "refuse"  // what the front end could make no request of (Engine.Refuse)
+	KindPass    Kind = "pass"    // a call that the front end makes by itself, and tells of by Engine.Observe
 )
 
 // Observed is a request that begins. Label and Name are words of its caller.
@@ -101,7 +101,7 @@ type StepEnded struct {
 	Took     time.Duration
 }
 
-// Observe tells the engine's Observer of a request that a door carries out by itself: r.Kind is KindPass. What it gives is
+// Observe tells the engine's Observer of a request that a front end carries out by itself: r.Kind is KindPass. What it gives is
 // never nil; a zero r.Started is now, and a zero Ended.Took the time since. Without an observer nothing is done.
 func (e *Engine) Observe(ctx context.Context, r *Observed) (context.Context, func(*Ended)) {
 	if e.o.Observer == nil {
@@ -120,7 +120,7 @@ func (e *Engine) Observe(ctx context.Context, r *Observed) (context.Context, fun
 	}
 }
 
-// Identify gives a context for what a door does for one call of a caller, and the id under which the engine's Observer tells of
+// Identify gives a context for what a front end does for one call of a caller, and the id under which the engine's Observer tells of
 // it: given, which an earlier Identify gave, or a new one where given is "". "" and ctx itself: nobody gives ids, as the Observer
 // is no Identifier or there is none.
 func (e *Engine) Identify(ctx context.Context, given string) (own context.Context, id string) {

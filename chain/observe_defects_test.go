@@ -177,7 +177,7 @@ func (i identifier) Identify(ctx context.Context, _ string) (context.Context, st
 	return i.give(ctx)
 }
 
-// TestIdentify holds that a door gets the id and the context of the observer, and where there are none its own context.
+// TestIdentify holds that a front end gets the id and the context of the observer, and where there are none its own context.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	type key struct{}

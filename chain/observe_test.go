@@ -233,7 +233,7 @@ func asError(f *fault.Error) error {
 	return f
 }
 
-// TestObservedPass tells of what a door does without the engine.
+// TestObservedPass tells of what a front end does without the engine.
 func TestObservedPass(t *testing.T) {
 	t.Parallel()
 	o := &watcher{}

@@ -87,7 +87,7 @@ type Options struct {
 	Rung func(*steps.Entry) int
 
 	// Hoist names members that a chain takes at its top level beside the fields of the contract, such as repoId: they are
-	// members of its `common`. A name that HoistFaults refuses is bad_request.
+	// members of its `common`. The names of the contract are bad_request.
 	Hoist []string
 
 	// Observer is told of every request and its steps. nil: nobody is.
@@ -123,12 +123,12 @@ type Caller struct {
 	// Approve asks somebody whether calls may be made that have to be approved; an error: nobody can be asked now. nil: nobody
 	// can be.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
-	// Warnings are the door's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
-	// tells whether they do.
+	// Warnings are the front end's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
+	// reports whether they do.
 	Warnings []*fault.Error
 }
 
-// Override is what a door sets over the request, as the command line's flags do.
+// Override is what a front end sets over the request, as the command line's flags do.
 type Override struct {
 	Input          []byte    // a JSON object that replaces members of `input`; nil: none
 	Set            []Setting // over Input, in order
@@ -187,8 +187,8 @@ func (o *Options) setDefaults() error {
 	if least := budget.Least(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < least {
 		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the least is %d, and 0 means no budget", o.MaxTotalTokens, least)
 	}
-	if faults := HoistFaults(o.Hoist); len(faults) > 0 {
-		return faults[0]
+	if f := hoistFault(o.Hoist); f != nil {
+		return f
 	}
 	o.topFields = slices.Concat(requestShape.names, o.Hoist)
 	switch {

@@ -85,7 +85,7 @@ func (o *outcome) anyDenies(list gjson.Result) (denies bool) {
 	return denies
 }
 
-// denies tells whether an object says that what was asked was not done, or not wholly: success or ok is false, error or
+// denies reports whether an object says that what was asked was not done, or not wholly: success or ok is false, error or
 // errors is not empty; of a deletion, deleted is false or 0. No other word is looked at.
 func (o *outcome) denies(object gjson.Result) (denies bool) {
 	if !object.IsObject() {
@@ -105,12 +105,12 @@ func (o *outcome) denies(object gjson.Result) (denies bool) {
 	return denies
 }
 
-// silent tells whether a value says no more than that all went well.
+// silent reports whether a value says no more than that all went well.
 func silent(v gjson.Result) bool {
 	return v.Type == gjson.Null || v.Type == gjson.True || v.Raw == `""`
 }
 
-// wrapsText tells whether an object is a text in a wrapper, as servers make one where a result must be an object.
+// wrapsText reports whether an object is a text in a wrapper, as servers make one where a result must be an object.
 func wrapsText(object gjson.Result) bool {
 	members, text := 0, false
 	object.ForEach(func(_, v gjson.Result) bool {
@@ -169,7 +169,7 @@ func httpAnswer(v gjson.Result) (status string, body gjson.Result) {
 // identity are the members that name one thing.
 var identity = []string{"id", "url", "name"}
 
-// identified tells whether an object has one of these members: it is one thing, whatever lists it holds.
+// identified reports whether an object has one of these members: it is one thing, whatever lists it holds.
 func identified(object gjson.Result, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		_, ok := scalar(object, name)

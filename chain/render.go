@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// render writes the draft with a trim, and tells whether it fits the budget. usage.tokens is what the whole text costs,
+// render writes the draft with a trim, and reports whether it fits the budget. usage.tokens is what the whole text costs,
 // its own digits included.
 func (d *draft) render(t *trim) (json []byte, fits bool) {
 	if d.hopeless && t.probe == nil && (d.err == nil || !t.noResult) {
@@ -76,7 +76,7 @@ const maxFailure = 10_000 - 10
 // bounded reports whether the answer may have no more characters than clients take. With trace full the client has asked for more.
 func (d *draft) bounded() bool { return d.err != nil && d.trace != "full" }
 
-// noticed tells whether the door's warnings stand in the answer.
+// noticed reports whether the front end's warnings stand in the answer.
 func (d *draft) noticed(t *trim) bool {
 	return len(d.notices) > 0 && (!d.lite || d.err != nil) && !t.noNotices
 }
@@ -303,7 +303,7 @@ func (d *draft) renderSchema(w *writer, t *trim) {
 	w.text("signature", d.failed.Signature())
 }
 
-// retryable tells whether the same chain, sent again, may succeed and does no harm: it does where a function was called
+// retryable reports whether the same chain, sent again, may succeed and does no harm: it does where a function was called
 // that is not safe to repeat.
 func (d *draft) retryable() bool {
 	passes := d.err.Code.Retryable()

@@ -101,7 +101,7 @@ func (s *exchange) refuseCall(ctx context.Context, p *plan, list []*fault.Error,
 	return d.refuse(ctx, placed, more)
 }
 
-// Refuse answers a request that a door could not make a chain or a call of: what is wrong with it, within the token budget.
+// Refuse answers a request that a front end could not make a chain or a call of: what is wrong with it, within the token budget.
 // One fault is the answer's error; of several the first gives the code, and all are told. Their places stay as they are.
 func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Caller) *Answer {
 	return e.RefuseCall(ctx, nil, faults, caller)

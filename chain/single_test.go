@@ -83,7 +83,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallFaults: all faults are given to the door too, each with its place.
+// TestCallFaults: all faults are given to the front end as well, each with its place.
 func TestCallFaults(t *testing.T) {
 	t.Parallel()
 	answer := engine(t, &world{}, chain.Options{}).Call(context.Background(),
@@ -126,7 +126,7 @@ func TestCallGivesUpInOrder(t *testing.T) {
 	}
 }
 
-// TestCallOfAWrite has the lean form, unless Verify, and the whole may be fetched by a chain's door or a call's.
+// TestCallOfAWrite has the lean form, unless Verify, and the whole may be fetched by a chain or by a call.
 func TestCallOfAWrite(t *testing.T) {
 	t.Parallel()
 	e := engineOf(t, writing(), chain.Options{}, true)

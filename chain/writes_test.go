@@ -276,7 +276,7 @@ func TestLeanInAChain(t *testing.T) {
 	}
 }
 
-// TestHeavy holds what a function says of its results against Options.ProbeAbove, on both doors.
+// TestHeavy holds what a function says of its results against Options.ProbeAbove, for chains and for calls.
 func TestHeavy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -299,13 +299,13 @@ func TestHeavy(t *testing.T) {
 			e := engineOf(t, writing(), test.o, true)
 			args, _ := json.Marshal(map[string]string{"answer": test.answer})
 			for _, lite := range []bool{false, true} {
-				for door, answer := range map[string]*chain.Answer{
+				for entry, answer := range map[string]*chain.Answer{
 					"run":  e.Run(context.Background(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf(test.fn, test.answer, "")), nil),
 					"call": e.Call(context.Background(), &chain.Call{Function: test.fn, Args: args, Lite: &lite}, nil),
 				} {
 					isProbe, kept := find(answer.JSON, lite, "preview").Exists(), find(answer.JSON, lite, "continuation_token").Exists()
 					if !answer.OK || isProbe != test.probe || kept != test.probe {
-						t.Errorf("%s, lite %t: %.300s", door, lite, answer.JSON)
+						t.Errorf("%s, lite %t: %.300s", entry, lite, answer.JSON)
 					}
 				}
 			}

@@ -95,3 +95,20 @@ func TestPointer(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestNearestOfMany: among many names the nearest is found, though only those that look like the word are compared.
+func TestNearestOfMany(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 30_000 {
+		names = append(names, fmt.Sprintf("net.device%d.read_%d", i%97, i))
+	}
+	names[9_000] = "shop.Orders.list-open"
+	if near := Nearest("shop.order.list_open", names, 1); len(near) != 1 || near[0] != names[9_000] {
+		t.Errorf("nearest is %v", near)
+	}
+	alike := Alike("shop.order.list_open", names, 2)
+	if len(alike) != 2 || alike[0] != names[9_000] {
+		t.Errorf("alike are %v", alike)
+	}
+}

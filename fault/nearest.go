@@ -10,8 +10,8 @@ import (
 // leastMatch is the similarity (0 to 1) up to which a name is no help as a suggestion: half of state.set is in http.get.
 const leastMatch = 0.5
 
-// maxCompared bounds the names that Nearest compares and their length, so that a huge object cannot make an error slow.
-const maxCompared, maxNameLength = 5000, 200
+// maxCompared bounds the names that Nearest compares letter by letter, and maxNameLength their length.
+const maxCompared, maxNameLength = 100, 200
 
 // Nearest returns at most n of names, those most like word, best first; letter case and the separators . _ - / count
 // little. Names that are not alike at all are left out; equal ones keep the order of names.
@@ -21,7 +21,7 @@ func Nearest(word string, names []string, n int) []string {
 		score float64
 	}
 	if len(names) > maxCompared {
-		names = names[:maxCompared]
+		names = Alike(word, names, maxCompared)
 	}
 	folded := fold(word)
 	var found []scored

@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestToolSizes holds the own tools to what they may cost.
@@ -16,7 +15,7 @@ func TestToolSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := 0
-	for _, tool := range (&toolset{}).owned(steps.Reach{Writes: true, Destroys: true, Outside: true}) {
+	for _, tool := range (&toolset{}).owned(reach{writes: true, destroys: true, outside: true}) {
 		n := counter.Count(tool.listed, -1)
 		t.Logf("%s: %d tokens", tool.Name, n)
 		total += n

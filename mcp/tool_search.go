@@ -190,8 +190,8 @@ func (c *call) describe(found *findings, f *searchArguments) {
 		unknown := unknownShown{Name: fault.ClipRunes(name, maxName)}
 		switch g, ok := fault.As(err); {
 		case len(found.Unknown) >= maxNearest:
-		case c.view.Down(name) != nil:
-			unknown.Message = shortened(c.view.Down(name))
+		case steps.Down(c.view, name) != nil:
+			unknown.Message = shortened(steps.Down(c.view, name))
 		case ok:
 			unknown.Nearest = g.Nearest
 		}

@@ -49,14 +49,41 @@ func isOwn(name string) bool {
 // hostHints have a host that defers tools not defer these: they are how the others are found.
 var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
 
+// reach is what a caller can do to the world.
+type reach struct {
+	writes   bool // something that it may use does more than read
+	destroys bool
+	outside  bool // something that it may use may reach beyond this machine
+}
+
+// reachOf sums up the functions of a view. Of a source whose functions are not known it counts what the caller could use of it.
+func reachOf(view *steps.View) (can reach) {
+	add := func(spec *steps.Spec) {
+		can.writes = can.writes || spec.Effect != steps.Read
+		can.destroys = can.destroys || spec.Effect == steps.Destroy
+		can.outside = can.outside || !spec.Local
+	}
+	for _, entry := range view.Registry().All() {
+		add(entry.Spec())
+	}
+	for _, source := range steps.Absent(view) {
+		for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
+			if spec := view.Could(source, effect); spec != nil {
+				add(spec)
+			}
+		}
+	}
+	return can
+}
+
 // owned lists the own tools for a caller that can do so much.
-func (f *toolset) owned(reach steps.Reach) []*tool {
+func (f *toolset) owned(can reach) []*tool {
 	var tools []*tool
 	add := func(t *ownTool, schema json.RawMessage, hints map[string]bool) {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schema, Meta: hostHints}
 		tools = append(tools, &tool{answer: t.answer, Tool: shown, listed: raw.Before(marshal(shown), "annotations", marshal(hints))})
 	}
-	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": reach.Outside}
+	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": can.outside}
 	for i := range ownTools {
 		t := &ownTools[i]
 		if t.name != "chain" {
@@ -64,8 +91,8 @@ func (f *toolset) owned(reach steps.Reach) []*tool {
 			continue
 		}
 		schema, hints := f.hoisted(taken(t.name).InputSchema), reads
-		if reach.Writes {
-			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": reach.Destroys, "openWorldHint": reach.Outside}
+		if can.writes {
+			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": can.destroys, "openWorldHint": can.outside}
 		}
 		add(t, schema, hints)
 		if f.server != nil && f.server.o().ReadTool {
@@ -104,7 +131,7 @@ func (c *call) chainRead() *sdk.CallToolResult {
 // offer is what the toolset shows of a view's functions.
 func (f *toolset) offer(view *steps.View) *Tools {
 	functions := view.Registry()
-	o := &Tools{of: functions, tools: f.owned(view.Reach()), byName: map[string]*tool{}}
+	o := &Tools{of: functions, tools: f.owned(reachOf(view)), byName: map[string]*tool{}}
 	reserved := []string{readTool.name}
 	for _, t := range ownTools {
 		reserved = append(reserved, t.name)

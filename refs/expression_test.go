@@ -356,7 +356,7 @@ func TestExpressionUses(t *testing.T) {
 		{Root: RootStep, Step: 2, Path: []Segment{{Key: "x", Kind: Quoted, Optional: true}}},
 		{Root: RootStep, Step: 1, Status: true},
 		{Root: RootStep, Step: 0, Path: []Segment{key("a b")}},
-		{Root: RootIndex},
+		{Root: rootIndex},
 		{Root: RootItem, Path: []Segment{{Index: -1, Kind: At}}},
 		{Root: RootResult},
 	}

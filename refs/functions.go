@@ -283,7 +283,7 @@ func matches(e *evaluation, args []any) (any, error) {
 		return nil, err
 	}
 	search := Search{Pattern: p, Text: s, Heavy: e.heavy}
-	return search.Any(), search.Err()
+	return search.matches(), search.Err()
 }
 
 // pattern compiles a regular expression that is made while the expression runs, or was too large to be kept with it.

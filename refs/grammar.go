@@ -19,15 +19,15 @@ const (
 	RootStep   Root = iota // an earlier step's result, by number or id
 	RootInput              // the chain's input
 	RootItem               // the element of forEach
-	RootIndex              // the number of that element, from 0
-	RootPrev               // the step just before; compiled texts name it as RootStep
+	rootIndex              // the number of that element, from 0
+	rootPrev               // the step just before; compiled texts name it as RootStep
 	RootResult             // the step's own result (select, repeat.until, undo)
-	RootState              // not carried out yet
-	RootSecret             // not carried out yet
+	rootState              // not carried out yet
+	rootSecret             // not carried out yet
 )
 
-var rootNames = map[string]Root{"input": RootInput, "item": RootItem, "index": RootIndex, "prev": RootPrev,
-	"result": RootResult, "state": RootState, "secret": RootSecret}
+var rootNames = map[string]Root{"input": RootInput, "item": RootItem, "index": rootIndex, "prev": rootPrev,
+	"result": RootResult, "state": rootState, "secret": rootSecret}
 
 func (r Root) name() string {
 	for name, root := range rootNames {
@@ -38,12 +38,12 @@ func (r Root) name() string {
 	return ""
 }
 
-// SegmentKind tells how a segment was written, and so what it may find.
-type SegmentKind uint8
+// segmentKind tells how a segment was written, and so what it may find.
+type segmentKind uint8
 
 // The kinds of segments.
 const (
-	Name   SegmentKind = iota // .name: a key; an index too where it is digits without a leading zero
+	Name   segmentKind = iota // .name: a key; an index too where it is digits without a leading zero
 	Quoted                    // ["key"]: a key only
 	At                        // [n]: an index only, from the end when negative
 	Each                      // [*]: the rest is mapped over the elements
@@ -54,7 +54,7 @@ const (
 type Segment struct {
 	Key      string // of Name and Quoted
 	Index    int    // of At
-	Kind     SegmentKind
+	Kind     segmentKind
 	Optional bool // written with ?: null where what stands before it is missing or null, or lacks it
 }
 

@@ -147,7 +147,7 @@ func (p *Place) mention(text string, start int, numbers bool) int {
 		ok = walks && first.Kind <= Quoted && p.Input != nil && p.Input(first.Key)
 	case r.root == RootStep && r.id == "":
 		ok = !braced && (walks && (first.Kind != Name || !isDigit(first.Key[0])) || numbers)
-	case r.root == RootStep || r.root == RootItem || r.root == RootIndex:
+	case r.root == RootStep || r.root == RootItem || r.root == rootIndex:
 		ok = ok || !braced
 	}
 	if !ok {
@@ -165,15 +165,15 @@ func (p *Place) knows(r Reference) bool {
 			n, ok = p.IDs[r.id]
 		}
 		return ok && n < p.Step
-	case RootPrev:
+	case rootPrev:
 		return p.Step > 0
-	case RootItem, RootIndex:
+	case RootItem, rootIndex:
 		return p.Item
 	case RootResult:
 		return p.Result
-	case RootState:
+	case rootState:
 		return p.State
-	case RootSecret:
+	case rootSecret:
 		return p.Secret
 	}
 	return true

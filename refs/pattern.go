@@ -53,7 +53,7 @@ func CompilePattern(source string) (*Pattern, *fault.Error) {
 	return p, refusal(err)
 }
 
-// CheckPattern tells whether CompilePattern will compile it, for less.
+// CheckPattern reports whether CompilePattern will compile it, for less.
 func CheckPattern(source string) *fault.Error {
 	if keptPattern(source) != nil {
 		return nil

@@ -100,7 +100,7 @@ func TestPatterns(t *testing.T) {
 		if all := want.FindAllStringSubmatchIndex(text, -1); s.Err() != nil || fmt.Sprint(got) != fmt.Sprint(all) {
 			t.Fatalf("%q in %q: got %v %v, want %v", source, text, got, s.Err(), all)
 		}
-		if any := s.Any(); any != want.MatchString(text) {
+		if any := s.matches(); any != want.MatchString(text) {
 			t.Fatalf("%q in %q: %v", source, text, any)
 		}
 	})
@@ -298,7 +298,7 @@ func TestSearchIsWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := Search{Pattern: p, Text: text, Heavy: func() error { return enough }}
-	if s.Any() || !errors.Is(s.Err(), enough) {
+	if s.matches() || !errors.Is(s.Err(), enough) {
 		t.Error("a match in a text that was not read to its end", s.Err())
 	}
 }

@@ -32,7 +32,7 @@ type Place struct {
 // Use is one reference found in a template, a selector or an expression.
 type Use struct {
 	At      string // full JSON Pointer of the string that holds it
-	Root    Root   // never RootPrev: that is turned into RootStep
+	Root    Root   // never rootPrev: that is turned into RootStep
 	Step    int    // of RootStep
 	Path    []Segment
 	Whole   bool // the value keeps its type: false where it is put into a text, or is a part of an expression
@@ -67,12 +67,12 @@ func (p *Place) resolve(r Reference) (Root, int, *fault.Error) {
 	case RootStep:
 		n, err := p.step(r)
 		return RootStep, n, err
-	case RootPrev:
+	case rootPrev:
 		if p.Step == 0 {
 			return 0, 0, fault.New(fault.BadReference, "$prev names the step before, and there is none before step 0.")
 		}
 		return RootStep, p.Step - 1, nil
-	case RootItem, RootIndex:
+	case RootItem, rootIndex:
 		switch {
 		case !p.Item && p.Before:
 			return 0, 0, fault.New(fault.BadReference, "$%s is not known here: when and forEach are decided once, before the first element. Filter in forEach, as in filter($0.items, # contains \"a\").", r.root.name())
@@ -83,8 +83,8 @@ func (p *Place) resolve(r Reference) (Root, int, *fault.Error) {
 		if !p.Result {
 			return 0, 0, fault.New(fault.BadReference, "$result is known only in select, repeat and undo, and in args of a step with repeat.")
 		}
-	case RootState, RootSecret:
-		if r.root == RootState && !p.State || r.root == RootSecret && !p.Secret {
+	case rootState, rootSecret:
+		if r.root == rootState && !p.State || r.root == rootSecret && !p.Secret {
 			return 0, 0, fault.New(fault.NotSupported, "$%s is not supported by this version. Pass the value as $input.", r.root.name())
 		}
 	}

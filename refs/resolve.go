@@ -200,7 +200,7 @@ func (w *walker) walk(doc string, from, to int) (value string, i int, short bool
 	return doc, i, false, nil
 }
 
-// checkArray tells whether [*] or [**] at segment i can take value.
+// checkArray reports whether [*] or [**] at segment i can take value.
 func (w *walker) checkArray(value string, i int) (short bool, gone *absence) {
 	switch value[0] {
 	case '[':
@@ -214,12 +214,12 @@ func (w *walker) checkArray(value string, i int) (short bool, gone *absence) {
 	return false, &absence{i, notArray, value}
 }
 
-// needsExact tells whether the segment can only be applied to a value whose end is known.
+// needsExact reports whether the segment can only be applied to a value whose end is known.
 func (s *Segment) needsExact() bool {
 	return s.Kind >= Each || s.lossy()
 }
 
-// lossy tells whether gjson may read the key's escapes otherwise than this package: lone surrogates.
+// lossy reports whether gjson may read the key's escapes otherwise than this package: lone surrogates.
 func (s *Segment) lossy() bool { return strings.ContainsRune(s.Key, utf8.RuneError) }
 
 // child applies one segment (not [*] or [**]) to the value that doc begins with. Unless end is asked for, what it gives
@@ -248,7 +248,7 @@ func child(doc string, s *Segment, path string, end bool) (string, outcome) {
 	return "", isScalar
 }
 
-// isIndex tells whether a name is an index: digits without a leading zero, of a length that an array can have.
+// isIndex reports whether a name is an index: digits without a leading zero, of a length that an array can have.
 func isIndex(name string) bool {
 	if name == "" || len(name) > 18 || name[0] == '0' && len(name) > 1 {
 		return false

@@ -52,7 +52,7 @@ func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
 		return s.Input, nil
 	case RootItem:
 		return orNull(s.Item), nil
-	case RootIndex:
+	case rootIndex:
 		return strconv.AppendInt(nil, int64(s.Index), 10), nil
 	case RootResult:
 		return orNull(s.Result), nil

@@ -31,7 +31,7 @@ type Search struct {
 func (s *Search) Err() error { return s.err }
 
 // All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex finds them: an empty match right after
-// another match is none. Err tells whether these were all.
+// another match is none. Err reports whether these were all.
 func (s *Search) All() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(s.Text); {
@@ -55,14 +55,14 @@ func (s *Search) All() iter.Seq[[]int] {
 	}
 }
 
-// Any tells whether there is a match.
-func (s *Search) Any() bool {
+// matches reports whether there is a match.
+func (s *Search) matches() bool {
 	s.weight = s.Pattern.size
 	if work := s.weight * (len(s.Text) + 1); work <= heavySearch {
 		return s.Pattern.MatchString(s.Text)
 	}
 	s.rest = s.Text
-	found := s.Pattern.MatchReader(s)
+	found := s.Pattern.MatchReader(runes{s})
 	return found && s.err == nil
 }
 
@@ -107,11 +107,14 @@ func (s *Search) find(re *regexp.Regexp, text string) []int {
 		return re.FindStringSubmatchIndex(text)
 	}
 	s.rest = text
-	return re.FindReaderSubmatchIndex(s)
+	return re.FindReaderSubmatchIndex(runes{s})
 }
 
-// ReadRune implements io.RuneReader for the regular expression: the text ends early when the search is ended.
-func (s *Search) ReadRune() (r rune, size int, err error) {
+// runes reads the text of a search for its regular expression (io.RuneReader): it ends early when the search is ended.
+type runes struct{ *Search }
+
+// ReadRune implements io.RuneReader.
+func (s runes) ReadRune() (r rune, size int, err error) {
 	if s.Worked(s.weight) != nil || s.rest == "" {
 		return 0, 0, io.EOF
 	}

@@ -55,9 +55,6 @@ func CompileTemplate(value []byte, p Place) (t *Template, faults []*fault.Error)
 // Uses lists the references in the order in which they stand.
 func (t *Template) Uses() []Use { return t.uses }
 
-// Constant tells that there are no references: Value is the whole truth.
-func (t *Template) Constant() bool { return len(t.holes) == 0 }
-
 // Broken lists the strings at fault, by full JSON Pointer; Value has null in their place.
 func (t *Template) Broken() []string { return t.broken }
 

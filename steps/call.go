@@ -115,7 +115,7 @@ func (c *compiled) mark(f *fault.Error, outcome fault.Outcome) {
 
 // deliver sends exactly one outcome, also when the function ends its goroutine (runtime.Goexit).
 func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
-	roomy()
+	growStack()
 	var o outcome
 	returned := false
 	defer func() {
@@ -128,10 +128,10 @@ func (e *Entry) deliver(ctx context.Context, args []byte, done chan<- outcome) {
 	returned = true
 }
 
-// roomy makes room on a new goroutine's stack for what a call goes through, while there is nothing on it that would be copied.
+// growStack makes room on a new goroutine's stack for what a call goes through, while there is nothing on it that would be copied.
 //
 //go:noinline
-func roomy() {
+func growStack() {
 	var room [4 << 10]byte
 	runtime.KeepAlive(&room)
 }

@@ -45,7 +45,7 @@ func (r Rights) Allows(spec *Spec) bool {
 	}
 	prefix, sample := strings.CutSuffix(spec.Name, "\x00")
 	for one := range strings.FieldsSeq(r.Functions) {
-		if sample && pattern.CouldFit(one, prefix) || !sample && spec.Matches(one) {
+		if sample && pattern.CouldFit(one, prefix) || !sample && spec.matches(one) {
 			return true
 		}
 	}

@@ -3,38 +3,12 @@ package steps
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-// Provider gives the functions that a request may call, as they are now. A *Registry gives itself; a *Catalog gives what
-// its sources offer.
-type Provider interface {
-	// Registry is the functions as they are now. It is the same value until something changes.
-	Registry() *Registry
-	// Starting is closed at the next change, where a source is within its start-up deadline; else it is nil.
-	Starting() <-chan struct{}
-	// Down says why a name is not found where that is because its source is not there: unavailable, else nil.
-	Down(name string) *fault.Error
-	// Absent names the sources whose functions are not known now, and for that reason not found.
-	Absent() []string
-}
-
-// Registry returns r: a registry is a Provider that never changes.
-func (r *Registry) Registry() *Registry { return r }
-
-// Starting returns nil: nothing is starting.
-func (r *Registry) Starting() <-chan struct{} { return nil }
-
-// Down returns nil.
-func (r *Registry) Down(string) *fault.Error { return nil }
-
-// Absent returns nil.
-func (r *Registry) Absent() []string { return nil }
 
 // CatalogOptions configure a catalogue. nil is the zero value.
 type CatalogOptions struct {
@@ -173,43 +147,7 @@ func (c *Catalog) all() []*member {
 	return slices.Clone(c.members)
 }
 
-// Down implements Provider: it looks for the source that the name begins with, or whose function it is by a setting.
-func (c *Catalog) Down(name string) *fault.Error {
-	return c.down(name, func(SourceInfo) bool { return true }, false)
-}
-
-// down does so among the sources that visible accepts; discreet: without the cause.
-func (c *Catalog) down(name string, visible func(SourceInfo) bool, discreet bool) *fault.Error {
-	original := c.options.Settings.renamed(name)
-	for _, source := range c.Sources() {
-		if isThere(source.State) || !beginsWith(name, source.Name) && !beginsWith(original, source.Name) || !visible(source) {
-			continue
-		}
-		return source.down(discreet)
-	}
-	return nil
-}
-
-// Absent implements Provider.
-func (c *Catalog) Absent() []string {
-	var absent []string
-	for _, source := range c.Sources() {
-		if !isThere(source.State) {
-			absent = append(absent, source.Name)
-		}
-	}
-	return absent
-}
-
 func isThere(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
-
-// beginsWith reports whether a function's name, in any of its spellings, begins with a source's.
-func beginsWith(name, source string) bool {
-	if len(name) <= len(source) || FoldName(name[:len(source)]) != FoldName(source) {
-		return false
-	}
-	return strings.IndexByte(separators, name[len(source)]) >= 0
-}
 
 // Registry implements Provider. Of functions with one name that of the source that was added first is taken, and the
 // others are left out with a warning.
@@ -306,6 +244,7 @@ type SourceInfo struct {
 	Name string
 	Status
 	Functions map[string]bool // the names of its functions in the registry; must not be changed
+	discreet  bool            // the cause of Error is not told
 }
 
 // Sources tells of all sources, in the order in which they were added.

@@ -108,12 +108,12 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 			t.Errorf("%s may come: %v", name, !want)
 		}
 	}
-	if f := c.Down("B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
+	if f := Down(c, "B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
 		t.Errorf("%v", f)
 	}
 	b.become(StateReady, nil, "two", "three")
 	<-starting
-	if c.Starting() != nil || c.Down("b.two") != nil {
+	if c.Starting() != nil || Down(c, "b.two") != nil {
 		t.Error("b is not starting any more")
 	}
 	second := c.Registry()
@@ -130,13 +130,13 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	if got := names(c.Registry()); got != "a.one b.two" {
 		t.Errorf("%s", got)
 	}
-	if f := c.Down("b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
+	if f := Down(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
 		t.Errorf("%v", f)
 	}
-	if f := c.Down("bb.three"); f != nil {
+	if f := Down(c, "bb.three"); f != nil {
 		t.Errorf("%v", f)
 	}
-	if absent := c.Absent(); len(absent) != 1 || absent[0] != "b" {
+	if absent := Absent(c); len(absent) != 1 || absent[0] != "b" {
 		t.Errorf("%v", absent)
 	}
 	infos := c.Sources()
@@ -244,7 +244,7 @@ func TestCatalogUnderLoad(t *testing.T) {
 					t.Error(err)
 				}
 				c.Starting()
-				c.Down("s1.x")
+				Down(c, "s1.x")
 			}
 		})
 	}

@@ -107,7 +107,7 @@ func asTold(ctx context.Context, f *fault.Error) *fault.Error {
 
 // without is what is known of a source, without the cause.
 func (s SourceInfo) without() SourceInfo {
-	if s.Error != nil {
+	if s.discreet = true; s.Error != nil {
 		s.Error = unavailable(s.Name, s.Error, "; "+inLog)
 	}
 	return s
@@ -127,7 +127,7 @@ func (a *Away) Error() string { return a.Message }
 func (a *Away) Unwrap() error { return a.Err }
 
 // down says of a source that is unavailable why a function of it is not found.
-func (s SourceInfo) down(discreet bool) *fault.Error {
+func (s SourceInfo) down() *fault.Error {
 	state := fmt.Sprintf("the source %q is %s", s.Name, s.State)
 	if left := time.Until(s.Retry); s.State == StateRetrying && left > 0 {
 		state += fmt.Sprintf(", tried again in %d s", int(math.Ceil(left.Seconds())))
@@ -138,7 +138,7 @@ func (s SourceInfo) down(discreet bool) *fault.Error {
 	}
 	switch {
 	case s.Error == nil:
-	case discreet:
+	case s.discreet:
 		f.Message += "; " + inLog
 	default:
 		f.Message += ": " + s.Error.Message

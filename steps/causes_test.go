@@ -104,7 +104,7 @@ func TestDiscreetView(t *testing.T) {
 		}
 		view := steps.Narrow(catalog, everything)
 		discreet := view.Discreet()
-		if view.Registry() != discreet.Registry() || view.Down("away.x") != nil || discreet.Down("away.x") != nil || !view.Sources()[0].Since.IsZero() {
+		if view.Registry() != discreet.Registry() || steps.Down(view, "away.x") != nil || steps.Down(discreet, "away.x") != nil || !view.Sources()[0].Since.IsZero() {
 			t.Errorf("there is something wrong with a source that is there: %+v", discreet.Sources()[0])
 		}
 		time.Sleep(time.Hour)
@@ -119,10 +119,10 @@ func TestDiscreetView(t *testing.T) {
 			if one := view.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "secret") {
 				t.Errorf("%d: told since %v, %v", i, one.Since, one.Error)
 			}
-			if f := discreet.Down("away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying`) || !holds(f, "; the operator's log has the cause") {
+			if f := steps.Down(discreet, "away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying`) || !holds(f, "; the operator's log has the cause") {
 				t.Errorf("%d: %v", i, f)
 			}
-			if f := view.Down("away.x"); !holds(f, `the source "away" is retrying: cannot start /opt/`) {
+			if f := steps.Down(view, "away.x"); !holds(f, `the source "away" is retrying: cannot start /opt/`) {
 				t.Errorf("%d: told %v", i, f)
 			}
 			source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("another secret")})

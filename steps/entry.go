@@ -14,9 +14,9 @@ type Entry struct {
 	*compiled      // shared by all views
 	call      Call // the guarded call of the function, within the registry's wrappings
 	observers []observer
-	scrubber  Scrubber // nil: there are no secrets
-	seen      *seen    // nil: nothing is learnt of its results
-	rank      int      // its rung, from 1; 0: none
+	scrubber  Scrubber     // nil: there are no secrets
+	seen      func() *Seen // nil: nothing is learnt of its results
+	rank      int          // its rung, from 1; 0: none
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
@@ -89,10 +89,12 @@ func (e *Entry) Rung() int { return e.rank - 1 }
 //
 // A function that declares no result has the shape of its results so far in that place, once it is known: seen: {…}.
 func (e *Entry) Signature() string {
-	if e.seen == nil {
+	known := e.Seen()
+	if known == nil {
 		return e.signature()
 	}
-	return e.seen.withSeen(e.spec, e.signature)
+	known.once.Do(func() { known.signature = schema.Signature(e.spec.Name, e.spec.Input, " seen: ", known.Schema) })
+	return known.signature
 }
 
 // Summary is the first sentence of the function's description on one line, at most 120 characters; "" where there is no

@@ -78,7 +78,7 @@ func (t Tier) String() string {
 }
 
 // ParseTier reads a tier's word exactly as String spells it; bad_request for anything else, "" included: a tier that is
-// misspelt must stop the start, not open a door.
+// misspelt must stop the start, and grant nothing.
 func ParseTier(word string) (Tier, error) {
 	for t, name := range tierNames {
 		if word == name && word != "" {
@@ -187,12 +187,12 @@ func (s *Spec) Source() string {
 	return source
 }
 
-// Matches reports whether a pattern (package pattern) fits the name or the path. Rules that grant use it.
-func (s *Spec) Matches(rule string) bool {
+// matches reports whether a pattern (package pattern) fits the name or the path. Rules that grant use it.
+func (s *Spec) matches(rule string) bool {
 	return pattern.Fits(rule, s.Name) || s.Path != "" && pattern.Fits(rule, s.Path)
 }
 
-// matchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside Matches.
+// matchesReading reports whether a pattern fits any reading of the name. Rules that restrict use it beside matches.
 func (s *Spec) matchesReading(rule string) bool {
 	return slices.ContainsFunc(s.Readings, func(path string) bool { return pattern.Fits(rule, path) })
 }

@@ -1,8 +1,6 @@
 package steps
 
 import (
-	"cmp"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -12,8 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxName bounds a function's name in bytes; maxListed the names that an ambiguous one lists.
-const maxName, maxListed, maxNearest = 256, 20, 3
+// maxName bounds a function's name in bytes; maxListed the names that an ambiguous one lists; maxNearest those
+// that a suggestion names, and maxAlike those of which it takes them.
+const maxName, maxListed, maxNearest, maxAlike = 256, 20, 3, 100
 
 // separators are the characters that names may differ in.
 const separators = "._-/"
@@ -47,7 +46,6 @@ type index struct {
 	names     []string // sorted
 	exact     map[string]int32
 	spellings func() map[string][]spelling // folded; made at the first name that is not exact
-	pairs     func() []pairSet             // as names; made at the first name that is not found
 }
 
 func newIndex(sorted []string) *index {
@@ -56,13 +54,6 @@ func newIndex(sorted []string) *index {
 		x.exact[name] = int32(i)
 	}
 	x.spellings = sync.OnceValue(x.spell)
-	x.pairs = sync.OnceValue(func() []pairSet {
-		sets := make([]pairSet, len(x.names))
-		for i, name := range x.names {
-			sets[i] = pairsOf(FoldName(name))
-		}
-		return sets
-	})
 	return x
 }
 
@@ -158,27 +149,15 @@ func (r *Registry) unknown(name string) *fault.Error {
 	return f
 }
 
-// maxCompared bounds the names that are compared letter by letter; of more, those that share the most pairs of letters.
-const maxCompared = 100
-
 func (r *Registry) nearest(name string) []string {
 	if len(name) > maxName {
 		return nil
 	}
-	type candidate struct{ position, shared int }
-	wanted := pairsOf(FoldName(name))
-	pairs := r.index.pairs()
-	var candidates []candidate
-	for i, entry := range r.entries {
-		if entry != nil {
-			candidates = append(candidates, candidate{i, wanted.shared(pairs[i])})
-		}
-	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.shared, a.shared) })
 	var names []string
-	for _, c := range candidates[:min(len(candidates), maxCompared)] {
-		names = append(names, r.index.names[c.position])
+	for _, entry := range r.All() {
+		names = append(names, entry.spec.Name)
 	}
+	names = fault.Alike(name, names, maxAlike)
 	near := fault.Nearest(name, names, maxNearest)
 	if len(near) == maxNearest || strings.Contains(name, ".") {
 		return near
@@ -198,23 +177,4 @@ func (r *Registry) nearest(name string) []string {
 		}
 	}
 	return near
-}
-
-// pairSet is roughly which pairs of letters stand in a folded name.
-type pairSet [4]uint64
-
-func pairsOf(folded string) (set pairSet) {
-	for i := 1; i < len(folded); i++ {
-		pair := uint(folded[i-1])*31 + uint(folded[i])
-		set[pair/64%4] |= 1 << (pair % 64)
-	}
-	return set
-}
-
-func (p pairSet) shared(other pairSet) int {
-	n := 0
-	for i := range p {
-		n += bits.OnesCount64(p[i] & other[i])
-	}
-	return n
 }

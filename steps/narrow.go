@@ -2,10 +2,7 @@ package steps
 
 import (
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // View is what a caller sees of a catalogue: the functions that it may use, and the sources that it may know of. A source
@@ -62,20 +59,6 @@ func (v *View) Starting() <-chan struct{} {
 	return starting
 }
 
-// Down implements Provider.
-func (v *View) Down(name string) *fault.Error { return v.catalog.down(name, v.shows, v.discreet) }
-
-// Absent implements Provider.
-func (v *View) Absent() []string {
-	var absent []string
-	for _, source := range v.Sources() {
-		if !isThere(source.State) {
-			absent = append(absent, source.Name)
-		}
-	}
-	return absent
-}
-
 // Sources tells of the sources that the caller may know of, with those of their functions that it may use.
 func (v *View) Sources() []SourceInfo {
 	all := v.catalog.Sources()
@@ -83,7 +66,7 @@ func (v *View) Sources() []SourceInfo {
 	for i := range all {
 		v.adapt(&all[i])
 	}
-	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.showsOf(source, registry) })
+	all = slices.DeleteFunc(all, func(source SourceInfo) bool { return !v.shows(source, registry) })
 	if v.discreet {
 		for i := range all {
 			all[i] = all[i].without()
@@ -92,15 +75,9 @@ func (v *View) Sources() []SourceInfo {
 	return all
 }
 
-func (v *View) shows(source SourceInfo) bool {
-	registry := v.Registry()
-	v.adapt(&source)
-	return v.showsOf(source, registry)
-}
-
-func (v *View) showsOf(source SourceInfo, registry *Registry) bool {
+func (v *View) shows(source SourceInfo, registry *Registry) bool {
 	if len(source.Functions) == 0 {
-		return v.keep(v.catalog.sample(source.Name))
+		return v.Could(source.Name, Read) != nil
 	}
 	for name := range source.Functions {
 		if registry.Has(name) {
@@ -110,66 +87,15 @@ func (v *View) showsOf(source SourceInfo, registry *Registry) bool {
 	return false
 }
 
-// HasAll reports whether the caller may use whatever functions a source has or may come to have: also one that destroys, by each
-// setting that could fit it. keep must look at the tier alone.
-func (v *View) HasAll(source string) bool {
-	worst := v.catalog.function(source, Destroy)
-	return v.keep(worst) && !slices.ContainsFunc(v.catalog.settings().tiers(source), func(t Tier) bool {
-		return !v.keep(&Spec{Name: worst.Name, Effect: Destroy, EffectDeclared: true, Tier: t})
-	})
-}
-
-// Reach is what a caller can do to the world.
-type Reach struct {
-	Writes   bool // something that it may use does more than read
-	Destroys bool
-	Outside  bool // something that it may use may reach beyond this machine
-}
-
-// Reach sums up the functions of the view. Of a source whose functions are not known it counts what the caller could use of it.
-func (v *View) Reach() (r Reach) {
-	add := func(spec *Spec) {
-		r.Writes = r.Writes || spec.Effect != Read
-		r.Destroys = r.Destroys || spec.Effect == Destroy
-		r.Outside = r.Outside || !spec.Local
-	}
-	for _, entry := range v.Registry().All() {
-		add(entry.spec)
-	}
-	for _, source := range v.Absent() {
-		for _, effect := range []Effect{Read, Write, Destroy} {
-			if spec := v.catalog.function(source, effect); v.keep(spec) {
-				add(spec)
-			}
-		}
-	}
-	return r
-}
-
-// tiers are those that settings give to functions whose names may begin with that of a source.
-func (s *Settings) tiers(source string) (tiers []Tier) {
-	if s == nil {
-		return nil
-	}
-	for _, one := range s.list {
-		literal := one.Pattern
-		if wild := strings.IndexAny(literal, "*?"); wild >= 0 {
-			literal = literal[:wild]
-		}
-		if name := source + "."; one.Tier != nil && (strings.HasPrefix(literal, name) || strings.HasPrefix(name, literal)) {
-			tiers = append(tiers, *one.Tier)
-		}
-	}
-	return tiers
-}
-
-// sample is a function of a source that reads, as far as settings hold for all functions of the source.
-func (c *Catalog) sample(source string) *Spec { return c.function(source, Read) }
-
-func (c *Catalog) function(source string, effect Effect) *Spec {
-	fn, hidden := c.options.Settings.Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})
+// Could is what a function of a source with this effect would be, as far as settings hold for all functions of the source; nil: the
+// caller may not use such a function.
+func (v *View) Could(source string, effect Effect) *Spec {
+	fn, hidden := v.settings().Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})
 	if hidden {
 		fn.Tier = TierAdmin
+	}
+	if !v.keep(&fn.Spec) {
+		return nil
 	}
 	return &fn.Spec
 }

@@ -53,44 +53,16 @@ func TestNarrowSources(t *testing.T) {
 	for _, source := range view.Sources() {
 		names = append(names, source.Name)
 	}
-	if strings.Join(names, " ") != "open" || strings.Join(view.Absent(), " ") != "open" {
-		t.Errorf("sources %v, absent %v", names, view.Absent())
+	if strings.Join(names, " ") != "open" || strings.Join(Absent(view), " ") != "open" {
+		t.Errorf("sources %v, absent %v", names, Absent(view))
 	}
 	for name, want := range map[string]bool{"hidden.a": false, "hidden.b": false, "above.a": false, "gone.a": false, "open.a": true} {
-		if f := view.Down(name); (f != nil) != want {
+		if f := Down(view, name); (f != nil) != want {
 			t.Errorf("%s: %v", name, f)
 		}
 	}
-	if len(c.Absent()) != 4 || c.Down("above.a") == nil {
-		t.Errorf("the catalogue itself tells of %v", c.Absent())
-	}
-}
-
-// TestHasAll: what a source may yet offer counts, by each setting that could fit it.
-func TestHasAll(t *testing.T) {
-	t.Parallel()
-	settings, faults := NewSettings([]Setting{
-		{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}, {Pattern: "bank.*", Tier: ptr(TierRead)}, {Pattern: "*.purge", Tier: ptr(TierReadWrite)}, {Pattern: "off.*", Hide: ptr(true)},
-	})
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	c, err := NewCatalog(&CatalogOptions{Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	for tier, has := range map[Tier]map[string]bool{
-		TierRead:      {"shop": false, "bank": false, "plain": false, "off": false},
-		TierReadWrite: {"shop": false, "bank": true, "plain": true, "off": false, "sho": true},
-		TierAdmin:     {"shop": true, "bank": true, "plain": true, "off": true},
-	} {
-		view := Narrow(c, func(s *Spec) bool { return s.MinimumTier() <= tier })
-		for source, want := range has {
-			if view.HasAll(source) != want {
-				t.Errorf("%s has all of %s: %v", tier, source, !want)
-			}
-		}
+	if len(Absent(c)) != 4 || Down(c, "above.a") == nil {
+		t.Errorf("the catalogue itself tells of %v", Absent(c))
 	}
 }
 

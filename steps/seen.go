@@ -2,7 +2,7 @@ package steps
 
 import (
 	"encoding/json"
-	"sync/atomic"
+	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -15,18 +15,9 @@ type Seen struct {
 	// Rare reports whether a path that Schema forbids was in a result, though not in enough of them to stand in Schema.
 	Rare func(path []schema.Element) bool
 
-	paths schema.Paths // of Schema
-}
-
-// seen gives what is known now, and keeps the signature that was made of it last.
-type seen struct {
-	now       func() *Seen
-	signature atomic.Pointer[seenSignature]
-}
-
-type seenSignature struct {
-	of   *Seen
-	text string
+	paths     schema.Paths // of Schema
+	once      sync.Once
+	signature string // of the function, with Schema as its result
 }
 
 // Learn returns a clone whose calls go through what w makes of them, as Wrap does, and whose functions have the shapes that
@@ -38,7 +29,7 @@ func (r *Registry) Learn(w func(*Spec, Call) (call Call, now func() *Seen)) *Reg
 			return
 		}
 		if call, now := w(e.spec, e.call); now != nil {
-			e.call, e.seen = call, &seen{now: now}
+			e.call, e.seen = call, now
 		}
 	})
 }
@@ -49,7 +40,7 @@ func (e *Entry) Seen() *Seen {
 	if e.seen == nil {
 		return nil
 	}
-	return e.seen.now()
+	return e.seen()
 }
 
 // Unseen reports where a path leaves the shape of the results so far, with the nearest names: reference_missing. nil: it
@@ -64,18 +55,4 @@ func (e *Entry) Unseen(path []schema.Element) *fault.Error {
 		return nil
 	}
 	return f
-}
-
-// withSeen is the signature with the shape of the results so far.
-func (s *seen) withSeen(spec *Spec, unseen func() string) string {
-	known := s.now()
-	if known == nil {
-		return unseen()
-	}
-	if last := s.signature.Load(); last != nil && last.of == known {
-		return last.text
-	}
-	text := schema.Signature(spec.Name, spec.Input, " seen: ", known.Schema)
-	s.signature.Store(&seenSignature{known, text})
-	return text
 }

@@ -147,7 +147,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	var c, least Setting
 	for _, one := range s.list {
 		switch {
-		case fn.Matches(one.Pattern):
+		case fn.matches(one.Pattern):
 			s.mark(one)
 			c.fill(&one.Setting)
 		case one.restricts != nil && fn.matchesReading(one.Pattern):

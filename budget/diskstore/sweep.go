@@ -97,7 +97,7 @@ func (s *Store) look(spare string) (results []stored, err error) {
 	return results, nil
 }
 
-// ours tells whether a file is named as this package names its own.
+// ours reports whether a file is named as this package names its own.
 func ours(file fs.DirEntry) bool {
 	base, ok := strings.CutSuffix(file.Name(), suffix)
 	if !ok || !file.Type().IsRegular() {

@@ -67,10 +67,10 @@ func (a *App) brokenRungs() (broken []*fault.Error) {
 	if a.process.NoSources || a.cassette != nil {
 		return nil
 	}
-	absent := len(a.Catalog.Absent()) > 0
+	absent := len(steps.Absent(a.Catalog)) > 0
 	for _, f := range a.ladder.Unresolved(a.Catalog.Registry()) {
 		name := rungName(a.config, f)
-		if steps.Qualified(a.Catalog, name) && a.Catalog.Down(name) == nil || !absent {
+		if steps.Qualified(a.Catalog, name) && steps.Down(a.Catalog, name) == nil || !absent {
 			broken = append(broken, a.config.Under("/ladder", f))
 		}
 	}

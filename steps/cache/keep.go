@@ -10,7 +10,7 @@ const overhead = 512
 
 func size(answer int) int64 { return int64(answer) + overhead }
 
-// fits tells whether an answer of that length may be kept.
+// fits reports whether an answer of that length may be kept.
 func (c *Cache) fits(answer int) bool { return size(answer) <= c.options.MaxBytes/4 }
 
 // keep makes of a read that has landed one that is kept. Cache.mu is held.

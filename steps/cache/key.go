@@ -34,7 +34,7 @@ const maxPooled = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new(jsontext.Value) }}
 
-// key is that of a call. storing tells whether the caller offers a result store: the answer may depend on that. It is
+// key is that of a call. storing reports whether the caller offers a result store: the answer may depend on that. It is
 // false where arguments can be read in two ways (a key that stands twice): such a call is not cached.
 func (f *function) key(args []byte, storing bool) (key, bool) {
 	buffer := buffers.Get().(*jsontext.Value)

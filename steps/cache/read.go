@@ -24,7 +24,7 @@ func (r *read) forget() {
 	r.source = nil
 }
 
-// fresh tells whether the answer may be given again. Age is counted on the clock that stands still while a computer
+// fresh reports whether the answer may be given again. Age is counted on the clock that stands still while a computer
 // sleeps and on the one that does not, and a clock that was set back makes it old.
 func (r *read) fresh(now time.Time, ttl time.Duration) bool {
 	ttl = min(ttl, r.ttl)

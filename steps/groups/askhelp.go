@@ -18,11 +18,11 @@ type Help struct {
 	scope []*function // nil: all
 }
 
-// isHelp tells whether an action always asks for help. A function of that name is called by its resource and name in
+// isHelp reports whether an action always asks for help. A function of that name is called by its resource and name in
 // `action`.
 func isHelp(action string) bool { return strings.EqualFold(action, "help") }
 
-// asksHelp tells whether the call asks for help: by no action, by help, or by explain where that is no function's action.
+// asksHelp reports whether the call asks for help: by no action, by help, or by explain where that is no function's action.
 func (r *reader) asksHelp() bool {
 	return r.action == "" || isHelp(r.action) || r.explains()
 }

@@ -168,7 +168,7 @@ func (d *Dispatcher) names(parts int) (names []string, kind string) {
 	return names, kind
 }
 
-// oneLabel tells whether functions are all of one resource.
+// oneLabel reports whether functions are all of one resource.
 func oneLabel(functions []*function) bool {
 	return !slices.ContainsFunc(functions, func(f *function) bool { return f.label != functions[0].label })
 }

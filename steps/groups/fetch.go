@@ -15,7 +15,7 @@ const tokenField = "continuation_token"
 // fetchFields are the fields of a fetch, beside lite. Without a token of onecall they are arguments like any other.
 var fetchFields = []string{tokenField, "mode", "page", "page_size", "filter_keys", "query", budgetField}
 
-// token tells whether the call holds a continuation token of onecall, and whether it stands in params.
+// token reports whether the call holds a continuation token of onecall, and whether it stands in params.
 func (r *reader) token() (found, inParams bool) {
 	isToken := func(v gjson.Result) bool {
 		return v.Type == gjson.String && strings.HasPrefix(v.Str, budget.TokenPrefix)

@@ -221,5 +221,5 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// declares tells whether a function takes a top-level argument of this name.
+// declares reports whether a function takes a top-level argument of this name.
 func declares(e *steps.Entry, name string) bool { return e.Argument(name) != "" }

@@ -56,12 +56,12 @@ func foldPath(path string) string {
 	}, path)
 }
 
-// under tells whether path is resource or lies below it.
+// under reports whether path is resource or lies below it.
 func under(path, resource string) bool {
 	return strings.HasPrefix(path, resource) && (len(path) == len(resource) || path[len(resource)] == '.')
 }
 
-// within tells whether a resource, with a dot on each side, is a run of whole parts of path.
+// within reports whether a resource, with a dot on each side, is a run of whole parts of path.
 func within(path, dotted string) bool {
 	return len(path)+2 >= len(dotted) && strings.Contains(dots(path), dotted)
 }
@@ -131,7 +131,7 @@ func (e *entry) beginning(full string) int {
 	return found[1] - 1
 }
 
-// moreExact tells whether e, which covers n bytes of a name, is the more exact entry than other, which covers m. Of equals
+// moreExact reports whether e, which covers n bytes of a name, is the more exact entry than other, which covers m. Of equals
 // neither is.
 func (e *entry) moreExact(n int, other *entry, m int) bool {
 	switch {

@@ -140,7 +140,7 @@ func fold(name string) string { return strings.ToLower(separators.Replace(name))
 
 var separators = strings.NewReplacer("_", "", "-", "")
 
-// spells tells whether a quoted key is the folded name. It is called for every key of a result, few of which are worth a
+// spells reports whether a quoted key is the folded name. It is called for every key of a result, few of which are worth a
 // fold.
 func spells(quoted []byte, folded string) bool {
 	if len(quoted)-2 < utf8.RuneCountInString(folded) { // in lower case a character may have more bytes, or fewer

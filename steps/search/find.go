@@ -90,7 +90,7 @@ func (f *finding) named(query string) (hits []Hit) {
 	return hits
 }
 
-// endsIn tells whether what follows a separator of a name is folded.
+// endsIn reports whether what follows a separator of a name is folded.
 func endsIn(name, folded string) bool {
 	for {
 		at := strings.IndexAny(name, "._-/")

@@ -120,7 +120,7 @@ func (b *builder) add(at int32) {
 	}
 }
 
-// read counts the words of a text that belongs to a part, and tells whether more of that part would be read.
+// read counts the words of a text that belongs to a part, and reports whether more of that part would be read.
 func (b *builder) read(p part, text string, identifier bool) bool {
 	split(text, identifier, func(word string) bool {
 		if b.length[p] == maxPart {

@@ -192,7 +192,7 @@ func letters(word string) (set uint32) {
 	return set
 }
 
-// isSwapped tells whether two neighbours changed places and nothing else differs.
+// isSwapped reports whether two neighbours changed places and nothing else differs.
 func isSwapped(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -62,7 +62,7 @@ func isAlone(c rune) bool {
 	return c >= 0x0e00 && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// breaks tells whether a new word of an identifier begins at c. before and last stand before it in the same row of
+// breaks reports whether a new word of an identifier begins at c. before and last stand before it in the same row of
 // letters and digits, rest follows it.
 func breaks(before, last, c rune, rest string) bool {
 	next, size := utf8.DecodeRuneInString(rest)

@@ -242,7 +242,7 @@ func checkCancellation(s *suite) {
 	})
 }
 
-// isContext tells whether an error is a context's own: the registry gives it its code.
+// isContext reports whether an error is a context's own: the registry gives it its code.
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// shelf is a small source that does everything right: it keeps texts under names.
-type shelf struct {
+// textStore is a small source that does everything right: it keeps texts under names.
+type textStore struct {
 	mu     sync.Mutex
 	texts  map[string]string
 	closed atomic.Bool
 }
 
-func newShelf(*testing.T) steps.Source { return &shelf{texts: map[string]string{"a": "b"}} }
+func newTexts(*testing.T) steps.Source { return &textStore{texts: map[string]string{"a": "b"}} }
 
-func (s *shelf) Close() error {
+func (s *textStore) Close() error {
 	s.closed.Store(true)
 	return nil
 }
 
-func (s *shelf) Functions() []steps.Function {
+func (s *textStore) Functions() []steps.Function {
 	return []steps.Function{{
 		Spec: steps.Spec{Name: "shelf.get", Description: "Gives the text under a name.", Effect: steps.Read, EffectDeclared: true,
 			Input:  []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`),
@@ -43,14 +43,14 @@ func (s *shelf) Functions() []steps.Function {
 	}}
 }
 
-func (s *shelf) open(ctx context.Context) error {
+func (s *textStore) open(ctx context.Context) error {
 	if s.closed.Load() {
 		return fault.New(fault.Unavailable, "the shelf is closed")
 	}
 	return ctx.Err()
 }
 
-func (s *shelf) get(ctx context.Context, args []byte) ([]byte, error) {
+func (s *textStore) get(ctx context.Context, args []byte) ([]byte, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *shelf) get(ctx context.Context, args []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"text":%q}`, text), nil
 }
 
-func (s *shelf) put(ctx context.Context, args []byte) ([]byte, error) {
+func (s *textStore) put(ctx context.Context, args []byte) ([]byte, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *shelf) put(ctx context.Context, args []byte) ([]byte, error) {
 
 func options() Options {
 	return Options{
-		New:   newShelf,
+		New:   newTexts,
 		Args:  map[string]string{"shelf.get": `{"name":"a"}`, "shelf.put": `{"name":"c","text":"d"}`},
 		Fails: map[string][]string{"shelf.get": {`{"name":"none"}`}},
 	}
@@ -233,7 +233,7 @@ func TestDefectsAreFound(t *testing.T) {
 			t.Parallel()
 			o := options()
 			o.New = func(t *testing.T) steps.Source {
-				good := newShelf(t)
+				good := newTexts(t)
 				a := &altered{Source: good, functions: good.Functions, close: good.Close}
 				test.alter(t, a)
 				return a

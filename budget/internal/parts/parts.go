@@ -50,7 +50,7 @@ func (p *Parts) Largest() (owner string, ok bool) {
 	return p.order[0].owner, true
 }
 
-// Alone tells whether nobody but that owner has anything.
+// Alone reports whether nobody but that owner has anything.
 func (p *Parts) Alone(owner string) bool {
 	return len(p.owners) == 0 || len(p.owners) == 1 && p.owners[owner] != nil
 }

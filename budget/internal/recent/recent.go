@@ -131,7 +131,7 @@ func (v *Values[M]) leave(name string, r *reading[M]) {
 	}
 }
 
-// worth tells whether a value of that size is held at all.
+// worth reports whether a value of that size is held at all.
 func (v *Values[M]) worth(size int64) bool { return size >= Least && size <= v.most }
 
 func (v *Values[M]) hold(name string, mark M, bytes []byte) {

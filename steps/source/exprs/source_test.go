@@ -3,20 +3,14 @@ package exprs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/stepstest"
 )
@@ -143,131 +137,6 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 	})
 }
 
-// ending is a context that ends at the third look at it.
-type ending struct {
-	context.Context
-	looks *int
-}
-
-func (e ending) Err() error {
-	if *e.looks++; *e.looks > 2 {
-		return context.Canceled
-	}
-	return nil
-}
-
-// TestSearchIsStopped has a pattern for which a search over the whole text takes the square of its length, here some
-// hours: the context must end it between two matches.
-func TestSearchIsStopped(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("x", 1<<18)
-	for fn, more := range map[string]string{"text.replace": `"with":""`, "text.match": `"all":true`} {
-		_, err := invoke(ending{t.Context(), new(int)}, New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", fn, err)
-		}
-	}
-}
-
-// TestLongSearchesNeedASlot: who searches for long waits for a slot, and who does not, does not, however often a match is found.
-func TestLongSearchesNeedASlot(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("x", 80_000)
-	for _, test := range []struct {
-		fn, args string
-		waits    bool
-	}{
-		{"text.match", `"pattern":"x.*y|x","all":true`, true},
-		{"text.match", `"pattern":"\\bx.*y|x","all":true`, true},
-		{"text.match", `"pattern":"(x?){200}y"`, true},
-		{"text.replace", `"pattern":"x.*y|x","with":""`, true},
-		{"text.replace", `"pattern":"x","with":"` + strings.Repeat("y", 500) + `"`, true},
-		{"text.match", `"pattern":"x.*y|x"`, false},
-		{"text.match", `"pattern":"x{1,100}"`, false},
-		{"text.match", `"pattern":"x+","all":true`, false},
-		{"text.replace", `"pattern":"[xz]{80}","with":"y"`, true},
-		{"text.replace", `"pattern":"xx*","with":"y"`, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			limiter := admit.New(1, 1)
-			other, err := limiter.Acquire(t.Context(), "other")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "mine", Slots: limiter}))
-			defer cancel()
-			done := make(chan error, 2)
-			go func() {
-				_, err := invoke(ctx, New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
-				done <- err
-			}()
-			synctest.Wait()
-			if waits := len(done) == 0; waits != test.waits {
-				t.Errorf("%s %.100s: waits: %v", test.fn, test.args, waits)
-			}
-			cancel()
-			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
-				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
-			}
-			other()
-			again, err := limiter.Acquire(t.Context(), "third")
-			if err != nil {
-				t.Error("the slot is not given back:", err)
-			}
-			again()
-		})
-	}
-}
-
-// TestLeavesASlot: searches of one caller that take seconds leave another caller a slot.
-func TestLeavesASlot(t *testing.T) {
-	t.Parallel()
-	limiter := admit.New(1, 2)
-	ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
-	defer cancel()
-	var searching sync.WaitGroup
-	for range 3 {
-		searching.Go(func() {
-			_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
-			if !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		})
-	}
-	time.Sleep(30 * time.Millisecond) // one of them has a slot, or will have
-	for range 3 {
-		release, err := limiter.Acquire(t.Context(), "modest")
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
-		release()
-	}
-	cancel()
-	searching.Wait()
-}
-
-// TestMatchIsStopped has one match that takes seconds: the context must end it inside.
-func TestMatchIsStopped(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("x", 1<<20)
-	for _, args := range []string{
-		`{"text":"` + text + `","pattern":"[xz]{800}y"}`,
-		`{"text":"` + text + `","pattern":"[xz]{800}y","all":true}`,
-		`{"text":"` + text + `","pattern":"[xz]{800}$"}`, // would match where the text is cut
-		`{"text":"` + text + `","pattern":"[xz]{800}y","with":""}`,
-	} {
-		fn := "text.match"
-		if strings.Contains(args, `"with"`) {
-			fn = "text.replace"
-		}
-		looks := 0
-		if _, err := invoke(ending{t.Context(), &looks}, New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
-			t.Errorf("%s %s: %v after %d looks at the context", fn, args[len(text):], err, looks)
-		}
-	}
-}
-
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	s := New()
@@ -352,99 +221,4 @@ func newMatched(re *regexp.Regexp, text string, indexes []int) matched {
 		}
 	}
 	return m
-}
-
-// TestHostileText: what a small request can make of text.* stays within bounds also in one match, and says so.
-func TestHostileText(t *testing.T) { //nolint:paralleltest // it measures what the process allocates
-	for name, test := range map[string]struct{ fn, text, pattern, with string }{
-		"a long match many times":    {"text.replace", strings.Repeat("a", 200_000), "a*", strings.Repeat(`\0`, 10_000)},
-		"escapes":                    {"text.replace", strings.Repeat("\x01", 1<<20), `(?s).*`, strings.Repeat(`\0`, 100)},
-		"many groups":                {"text.replace", "a", "a", strings.Repeat(`\0`, 2_000_000)},
-		"a match in every group":     {"text.match", strings.Repeat("a", 1<<20), strings.Repeat("(", 200) + "a*" + strings.Repeat(")", 200), ""},
-		"a match in every name":      {"text.match", strings.Repeat("a", 1<<20), namedGroups(70), ""},
-		"a long literal every match": {"text.replace", strings.Repeat("a", 50_000), "a", strings.Repeat("b", 1<<20)},
-	} {
-		args := map[string]string{"text": test.text, "pattern": test.pattern}
-		if test.fn == "text.replace" {
-			args["with"] = test.with
-		}
-		raw, err := json.Marshal(args)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err = invoke(t.Context(), New(), test.fn, string(raw))
-		runtime.ReadMemStats(&after)
-		if fault.CodeOf(err) != fault.LimitExceeded {
-			t.Errorf("%s: %v, want %s", name, err, fault.LimitExceeded)
-		}
-		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 400 {
-			t.Errorf("%s: %d MiB were allocated", name, mib)
-		} else {
-			t.Logf("%s: %d MiB: %v", name, mib, err)
-		}
-	}
-}
-
-func namedGroups(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "(?P<g%d>", i)
-	}
-	return b.String() + "a*" + strings.Repeat(")", n)
-}
-
-// tally is the memory of a request (admit.Request), of limit bytes, which knows how many were held at most.
-type tally struct{ limit, held, most int }
-
-func (m *tally) HoldWork(n int) error {
-	if m.held+n > m.limit {
-		return fault.New(fault.LimitExceeded, "%d bytes", m.held+n)
-	}
-	m.held += n
-	m.most = max(m.most, m.held)
-	return nil
-}
-
-// TestResultIsHeld: a result is counted while it is written, ends where memory does, and is given back either way.
-func TestResultIsHeld(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("a", 10_000)
-	for name, args := range map[string]string{
-		"text.replace": fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, text, strings.Repeat(`\0`, 1000)),
-		"text.match":   fmt.Sprintf(`{"text":%q,"pattern":%q,"all":true}`, text, "a"+strings.Repeat("()", 300)),
-	} {
-		m := &tally{limit: 64 << 20}
-		got, err := invoke(admit.With(t.Context(), &admit.Request{Memory: m}), New(), name, args)
-		if err != nil || m.most < len(got)-piece || m.held != 0 {
-			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.most, m.held, err)
-		}
-		m = &tally{limit: 4 << 20}
-		_, err = invoke(admit.With(t.Context(), &admit.Request{Memory: m}), New(), name, args)
-		if f, ok := fault.As(err); !ok || f.Code != fault.LimitExceeded || m.held != 0 {
-			t.Errorf("%s: %d held: %v", name, m.held, err)
-		}
-	}
-}
-
-// asked counts how often a context is looked at.
-type asked struct {
-	context.Context //nolint:containedctx // it is one
-	times           int
-}
-
-func (a *asked) Err() error {
-	a.times++
-	return a.Context.Err()
-}
-
-// TestContextIsLookedAtNowAndThen: not for each part of each match.
-func TestContextIsLookedAtNowAndThen(t *testing.T) {
-	t.Parallel()
-	ctx := &asked{Context: t.Context()}
-	got, err := invoke(ctx, New(), "text.replace", fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
-	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
-		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)
-	}
 }

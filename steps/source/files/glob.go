@@ -95,7 +95,7 @@ func newRule(pattern string) rule {
 	return r
 }
 
-// match tells whether the rule names a file or folder; path is relative to the rule's folder and ends in name.
+// match reports whether the rule names a file or folder; path is relative to the rule's folder and ends in name.
 func (r *rule) match(path, name string, isDir bool) bool {
 	if r.dirOnly && !isDir {
 		return false
@@ -134,7 +134,7 @@ func newFilter(exclude []string, hidden, ignored bool) (*filter, error) {
 	return f, nil
 }
 
-// excluded tells whether excludePatterns name an entry; path is relative to the folder of the call.
+// excluded reports whether excludePatterns name an entry; path is relative to the folder of the call.
 func (f *filter) excluded(path, name string, isDir bool) bool {
 	for i := range f.exclude {
 		if f.exclude[i].match(path, name, isDir) {

@@ -91,7 +91,7 @@ func holdsNewline(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, holdsNewline)
 }
 
-// required gives literals of which every match holds at least one, nil when there are none; exact tells whether each
+// required gives literals of which every match holds at least one, nil when there are none; exact reports whether each
 // place of such a literal is a match by itself.
 func required(re *syntax.Regexp) (literals []literal, exact bool) {
 	switch re.Op {
@@ -333,7 +333,7 @@ func indexFrom(b []byte, from int, index func([]byte) int) int {
 	return len(b)
 }
 
-// equalFold tells whether b begins with the lower-case ASCII text, whatever its case.
+// equalFold reports whether b begins with the lower-case ASCII text, whatever its case.
 func equalFold(b, text []byte) bool {
 	for i, c := range text {
 		if d := b[i]; d != c && (d < 'A' || d > 'Z' || d+('a'-'A') != c) {

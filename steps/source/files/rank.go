@@ -49,7 +49,7 @@ func setOf(words string) map[string]bool {
 
 func isProse(name string) bool { return prose[strings.ToLower(path.Ext(name))] }
 
-// isDefinition tells whether a matching line defines what it matches: a defining word stands directly before the match
+// isDefinition reports whether a matching line defines what it matches: a defining word stands directly before the match
 // or begins it, as in "func Name", "func (r *T) Name" or "class Name".
 func isDefinition(text []byte, l line) bool {
 	if l.matchEnd < l.end && isWord(text[l.matchEnd]) && l.matchEnd > l.matchStart && isWord(text[l.matchEnd-1]) {
@@ -68,7 +68,7 @@ func isDefinition(text []byte, l line) bool {
 	return !isComment(bytes.TrimLeft(before, " \t"))
 }
 
-// beginsDefining tells whether a match is a defining word and a name after it.
+// beginsDefining reports whether a match is a defining word and a name after it.
 func beginsDefining(match []byte) bool {
 	word, name, _ := bytes.Cut(match, []byte(" "))
 	return len(bytes.TrimSpace(name)) > 0 && defining[string(word)]
@@ -80,7 +80,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// isComment tells whether what stands before a match makes its line a comment.
+// isComment reports whether what stands before a match makes its line a comment.
 func isComment(before []byte) bool {
 	for _, mark := range [...]string{"//", "/*", "*", "--", "# "} {
 		if bytes.HasPrefix(before, []byte(mark)) {
@@ -93,7 +93,7 @@ func isComment(before []byte) bool {
 // testFolders hold tests and what they need.
 var testFolders = setOf("__tests__ e2e fixtures spec specs test testdata testing tests")
 
-// isTest tells whether a path is that of a test, as far as names tell.
+// isTest reports whether a path is that of a test, as far as names tell.
 func isTest(name string) bool {
 	folder, file := path.Split(name)
 	for part := range strings.SplitSeq(folder, "/") {

@@ -155,7 +155,7 @@ func (w *walk) folder(ctx context.Context, f *folder, g *ignores, depth int) err
 	return nil
 }
 
-// passes tells whether the filter lets an entry through. A hidden one also passes where .gitignore lets it in again.
+// passes reports whether the filter lets an entry through. A hidden one also passes where .gitignore lets it in again.
 func (w *walk) passes(g *ignores, at string, e fs.DirEntry) bool {
 	name := e.Name()
 	if name == ".git" || w.filter.excluded(at[w.start:], name, e.IsDir()) {

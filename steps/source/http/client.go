@@ -110,7 +110,7 @@ func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-// idempotent tells whether a request may be sent again: its method says so (RFC 9110, section 9.2.2), or its context.
+// idempotent reports whether a request may be sent again: its method says so (RFC 9110, section 9.2.2), or its context.
 func idempotent(request *http.Request) bool {
 	switch request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:

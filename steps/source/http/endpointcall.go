@@ -117,7 +117,7 @@ func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.H
 	return header, hidden, err
 }
 
-// secret tells whether the header's value must not be shown.
+// secret reports whether the header's value must not be shown.
 func (h *headerTemplate) secret() bool { return !egress.SafeHeader(h.name) }
 
 // resolve puts the arguments into a template. What is missing is missing in the arguments.

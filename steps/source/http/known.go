@@ -137,7 +137,7 @@ func (a *answer) question(request *http.Request) *http.Request {
 	return asking
 }
 
-// confirmed tells whether a 304 with this header speaks of this answer (RFC 9111, section 4.3.4). Entity tags are compared
+// confirmed reports whether a 304 with this header speaks of this answer (RFC 9111, section 4.3.4). Entity tags are compared
 // weakly.
 func (a *answer) confirmed(header http.Header) bool {
 	if etag := header.Get("Etag"); etag != "" && a.etag != "" {
@@ -175,7 +175,7 @@ func (a *answers) again(key question, known *answer, request *http.Request, notM
 	return &response
 }
 
-// keepable tells whether the header of a 200 has a validator and forbids nothing.
+// keepable reports whether the header of a 200 has a validator and forbids nothing.
 func keepable(header http.Header) bool {
 	if header.Get("Etag") == "" && header.Get("Last-Modified") == "" || httpguts.HeaderValuesContainsToken(header["Cache-Control"], "no-store") {
 		return false

@@ -139,7 +139,7 @@ var (
 	valueMembers = []string{"value", "values", "val", "content", "text", "data"}
 )
 
-// namesSecret tells whether an object is such a member and has a secret name.
+// namesSecret reports whether an object is such a member and has a secret name.
 func namesSecret(object gjson.Result) (yes bool) {
 	object.ForEach(func(name, value gjson.Result) bool {
 		yes = yes || value.Type == gjson.String && slices.Contains(nameMembers, strings.ToLower(name.Str)) && isSecret(value.Str)
@@ -249,7 +249,7 @@ func (r *redaction) parameter(part string, depth int) string {
 // isSecret reports whether a parameter or member is a secret by its name; a key alone is one, as that of Google's services.
 func isSecret(name string) bool { return secret.Argument(name) || strings.EqualFold(name, "key") }
 
-// secretParameter tells whether a name in a query or form is secret; before the first one the rest of a URL may stand.
+// secretParameter reports whether a name in a query or form is secret; before the first one the rest of a URL may stand.
 func secretParameter(escaped string) bool {
 	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
 	return err != nil || isSecret(name)

@@ -31,7 +31,7 @@ func (c *Client) checkRetry(ctx context.Context, response *http.Response, err er
 	return patience > wait, nil
 }
 
-// passing tells whether what came of an attempt may pass by itself: a connection that failed, a status that says "later".
+// passing reports whether what came of an attempt may pass by itself: a connection that failed, a status that says "later".
 func passing(ctx context.Context, response *http.Response, err error) bool {
 	if err != nil {
 		return ctx.Err() == nil && connectionFailed(ctx, err)

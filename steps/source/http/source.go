@@ -156,7 +156,7 @@ func (s *Source) Functions() []steps.Function {
 	return functions
 }
 
-// open tells whether calls can be made.
+// open reports whether calls can be made.
 func (s *Source) open() error {
 	if s.closed.Load() {
 		return &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the HTTP source is closed"}

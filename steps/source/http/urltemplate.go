@@ -168,7 +168,7 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 	return u, nil
 }
 
-// holdsEmpty tells whether a value would leave a segment of a path empty, which makes the URL another's.
+// holdsEmpty reports whether a value would leave a segment of a path empty, which makes the URL another's.
 func holdsEmpty(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -185,7 +185,7 @@ func holdsEmpty(value any) bool {
 	return false
 }
 
-// climbs tells whether a path has a segment that a server may take for a way up, or for none: "." or "..", also behind an
+// climbs reports whether a path has a segment that a server may take for a way up, or for none: "." or "..", also behind an
 // escaped slash.
 func climbs(escaped string) bool {
 	for segment := range strings.SplitSeq(escaped, "/") {

@@ -126,7 +126,7 @@ func (x *exchange) end() {
 	}
 }
 
-// unanswered tells whether the server has answered nothing yet.
+// unanswered reports whether the server has answered nothing yet.
 func (x *exchange) unanswered() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -140,7 +140,7 @@ func (w *wire) carried(request *http.Request, x *exchange) int64 {
 	return id
 }
 
-// resumes tells whether a request asks for the rest of the answer to a call, whose stream broke off (MCP 2025-11-25,
+// resumes reports whether a request asks for the rest of the answer to a call, whose stream broke off (MCP 2025-11-25,
 // "Resumability and Redelivery").
 func resumes(request *http.Request, x *exchange) bool {
 	return x != nil && x.stub != nil && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") != ""

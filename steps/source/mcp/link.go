@@ -219,7 +219,7 @@ func (l *Link) Listen(on bool) {
 	l.listens = on
 }
 
-// follows tells whether the client waits for what the server tells.
+// follows reports whether the client waits for what the server tells.
 func (l *Link) follows() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,7 +299,7 @@ func (l *Link) connect() (*session, *fault.Error) {
 	return n, nil
 }
 
-// sessional tells whether the client has sessions, and the server can so ask and tell in one.
+// sessional reports whether the client has sessions, and the server can so ask and tell in one.
 func (l *Link) sessional() bool { return l.peer.Protocol != "" && l.peer.Protocol <= protocol.Stateful }
 
 // protocol is the version of MCP to greet the server in; "": the newest.

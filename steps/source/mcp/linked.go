@@ -15,7 +15,7 @@ type linked struct {
 	streams bool // what belongs to a call comes in the stream of its answer
 }
 
-// notified takes a notification for the client, and tells whether it was one.
+// notified takes a notification for the client, and reports whether it was one.
 func (k *linked) notified(m *message, owner *exchange) bool {
 	method := m.method.Str
 	inCall := false // outside of calls where nothing says that it belongs to one
@@ -83,7 +83,7 @@ func (k *linked) place(method string, owner *exchange) (ctx context.Context, gue
 	return k.link.ctx, false
 }
 
-// wantsLog tells whether the client has asked in this call for log messages of a level (MCP 2026-07-28). x may be nil.
+// wantsLog reports whether the client has asked in this call for log messages of a level (MCP 2026-07-28). x may be nil.
 func (x *exchange) wantsLog(level string) bool {
 	return x != nil && x.logs != "" && protocol.LogLevels[levelOf(level)] >= protocol.LogLevels[levelOf(x.logs)]
 }

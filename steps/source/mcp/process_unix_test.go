@@ -54,7 +54,7 @@ func pids(t *testing.T, file string) (found []int) {
 	return found
 }
 
-// running tells whether the process is there, and is more than an entry in the table that nobody has removed.
+// running reports whether the process is there, and is more than an entry in the table that nobody has removed.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

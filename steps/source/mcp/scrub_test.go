@@ -17,7 +17,7 @@ import (
 
 const longSecret = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
 
-// partly tells whether a text shows a part of the long secret that would help to guess it.
+// partly reports whether a text shows a part of the long secret that would help to guess it.
 func partly(text string) bool {
 	for i := 0; i+secret.MinLength <= len(longSecret); i++ {
 		if strings.Contains(text, longSecret[i:i+secret.MinLength]) {

@@ -2,11 +2,8 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -225,108 +222,6 @@ func TestBadOptions(t *testing.T) {
 	_, err := New(&Options{Name: "a", URL: "http://u:hidden1@[::1"})
 	if err == nil || strings.Contains(err.Error(), "hidden1") {
 		t.Errorf("the error shows the url: %v", err)
-	}
-}
-
-func TestCrashInACall(t *testing.T) {
-	t.Parallel()
-	s := open(t, child(t, "good"))
-	await(t, s, steps.StateReady)
-	before := len(s.Functions())
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := function(t, s, "shelf.wait").Call(t.Context(), []byte(`{}`))
-		waiting <- err
-	}()
-	until(t, s, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.session != nil && s.session.calls == 1
-	})
-	f := fails(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
-	if f.Outcome != fault.SentUnknown {
-		t.Errorf("the call that killed the server has outcome %q", f.Outcome)
-	}
-	other, ok := fault.As(<-waiting)
-	if !ok || other.Code != fault.Unavailable || other.Outcome != fault.SentUnknown {
-		t.Errorf("the other call: %v", other)
-	}
-	if len(s.Functions()) != before {
-		t.Error("the functions of a crashed server are gone")
-	}
-	status := await(t, s, steps.StateRetrying)
-	if !strings.Contains(status.Error.Message, "exit status 7") || !strings.Contains(status.Error.Message, "dying of tests") {
-		t.Errorf("the error does not say why: %v", status.Error)
-	}
-	if got := do(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
-		t.Errorf("after the crash: %s", got)
-	}
-}
-
-// TestReadAfterACrash: a call that only reads is sent again when its server has died of it, once.
-func TestReadAfterACrash(t *testing.T) {
-	t.Parallel()
-	s := open(t, child(t, "good"))
-	await(t, s, steps.StateReady)
-	mark := filepath.Join(t.TempDir(), "mark")
-	if err := os.WriteFile(mark, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args, _ := json.Marshal(map[string]string{"name": mark})
-	if got := do(t, s, "shelf.fragile", string(args)); got != `"whole"` {
-		t.Errorf("the read gives %s", got)
-	}
-	if _, err := os.Stat(mark); err == nil {
-		t.Error("the server did not die")
-	}
-}
-
-// TestCrashByEffect: whether a call that a server died of is sent again follows from the configured effect, not from annotations.
-func TestCrashByEffect(t *testing.T) {
-	t.Parallel()
-	read, write, destroy := steps.Read, steps.Write, steps.Destroy
-	for name, c := range map[string]struct {
-		tool    string
-		effect  *steps.Effect
-		calls   int
-		outcome fault.Outcome // "": the call succeeds
-	}{
-		"read by annotation":      {"shelf.fragile", nil, 2, ""},
-		"declared write":          {"shelf.fragile", &write, 1, fault.SentUnknown},
-		"declared destroy":        {"shelf.fragile", &destroy, 1, fault.SentUnknown},
-		"write, as nobody says":   {"shelf.fragile_plain", nil, 1, fault.SentUnknown},
-		"declared read":           {"shelf.fragile_plain", &read, 2, ""},
-		"declared as it says too": {"shelf.fragile", &read, 2, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, child(t, "good"))
-			await(t, s, steps.StateReady)
-			settings, faults := steps.NewSettings([]steps.Setting{{Pattern: c.tool, Effect: c.effect}})
-			if len(faults) > 0 {
-				t.Fatal(faults)
-			}
-			fn, _ := settings.Apply(*function(t, s, c.tool))
-			r, err := steps.NewRegistry([]steps.Function{fn}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			mark := filepath.Join(t.TempDir(), "mark")
-			for _, file := range []string{mark, mark + ".log"} {
-				if err := os.WriteFile(file, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			args, _ := json.Marshal(map[string]string{"name": mark})
-			_, err = r.All()[0].Call(t.Context(), args)
-			if f, _ := fault.As(err); (f != nil) != (c.outcome != "") || f != nil && (f.Code != fault.Unavailable || f.Outcome != c.outcome ||
-				!strings.Contains(f.Message, "not known whether its work was done")) {
-				t.Errorf("the call ends with %+v, want %q", f, c.outcome)
-			}
-			if log, _ := os.ReadFile(mark + ".log"); strings.Count(string(log), "called") != c.calls {
-				t.Errorf("the server was called %q, want %d times", log, c.calls)
-			}
-		})
 	}
 }
 

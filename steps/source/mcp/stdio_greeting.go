@@ -107,7 +107,7 @@ func (g *greeting) refused() string {
 	return text
 }
 
-// again tells whether the server is to be greeted once more, on the same pipes, in the newest version.
+// again reports whether the server is to be greeted once more, on the same pipes, in the newest version.
 func (g *greeting) again() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

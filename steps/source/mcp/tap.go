@@ -193,7 +193,7 @@ func (t *tap) filter(text string, owner *exchange) string {
 	return text
 }
 
-// notified takes a progress or log message, and tells whether it was one.
+// notified takes a progress or log message, and reports whether it was one.
 func (t *tap) notified(m *message, owner *exchange) bool {
 	switch m.method.Str {
 	case "notifications/progress":

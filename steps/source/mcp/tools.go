@@ -324,7 +324,7 @@ func (s *Source) inSession(functions []steps.Function) []steps.Function {
 	return functions
 }
 
-// prompt tells whether calls always return soon after the end of their context, whatever the server does. Pipes of
+// prompt reports whether calls always return soon after the end of their context, whatever the server does. Pipes of
 // Windows have no deadlines, and the tokens of a login may be renewed without heed of the context.
 func (s *Source) prompt() bool {
 	return s.options.OAuth == nil && (s.options.URL != "" || runtime.GOOS != "windows")

@@ -170,7 +170,7 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	return text, nil
 }
 
-// climbs tells whether a text has a part "." or "..": also between slashes, which are sent escaped, but which some
+// climbs reports whether a text has a part "." or "..": also between slashes, which are sent escaped, but which some
 // servers unescape before they look at the path.
 func climbs(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }),

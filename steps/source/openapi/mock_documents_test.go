@@ -194,7 +194,7 @@ func callAll(t *testing.T, text []byte, most int) (called, unfit int) {
 	return called, unfit
 }
 
-// ambiguous tells whether a member of an object that a query takes apart has the name of another parameter: no service
+// ambiguous reports whether a member of an object that a query takes apart has the name of another parameter: no service
 // can tell them apart.
 func ambiguous(op *operation) bool {
 	names := map[string]bool{}

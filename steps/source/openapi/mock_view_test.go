@@ -48,7 +48,7 @@ func (v view) at(ref string) view {
 	return view{v.root, at}
 }
 
-// is tells whether a value of one of these types may stand here.
+// is reports whether a value of one of these types may stand here.
 func (v view) is(types ...string) bool {
 	return slices.ContainsFunc(v.branches(0), func(b map[string]any) bool {
 		switch t := b["type"].(type) {
@@ -115,5 +115,5 @@ func (v view) object(names, texts []string) any {
 	return out
 }
 
-// isList tells whether a value is a list whenever it is not an object: a single text means itself where it may stand.
+// isList reports whether a value is a list whenever it is not an object: a single text means itself where it may stand.
 func (v view) isList() bool { return v.is("array") && !v.is("string") }

@@ -196,7 +196,7 @@ func (r *route) standardAction(method, id string, last noun) string {
 	return method
 }
 
-// saysList tells whether an operationId says of itself that it lists.
+// saysList reports whether an operationId says of itself that it lists.
 func saysList(id string) bool {
 	words := ownID(id)
 	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"

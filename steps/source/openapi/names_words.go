@@ -33,7 +33,7 @@ func snake(text string) string {
 	return b.String()
 }
 
-// isPluralEnd tells whether a row of capitals ends in an s of the plural: URLs, IDs.
+// isPluralEnd reports whether a row of capitals ends in an s of the plural: URLs, IDs.
 func isPluralEnd(rest []rune) bool {
 	return rest[0] == 's' && (len(rest) == 1 || !unicode.IsLower(rest[1]))
 }

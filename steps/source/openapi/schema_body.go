@@ -136,7 +136,7 @@ func (b *builder) makeBody(mediaType string, required bool, schema, encoding val
 	}
 }
 
-// isList tells whether a member is a list.
+// isList reports whether a member is a list.
 func (b *builder) isList(p *property) bool {
 	return slices.ContainsFunc(slices.Concat(p.all, p.any), func(v value) bool {
 		schema, err := b.l.resolve(v)
@@ -219,7 +219,7 @@ func (b *builder) fieldOf(p *property, encoding value, kind bodyKind) field {
 	return f
 }
 
-// isFile tells whether a schema is of bytes: format binary or byte of OpenAPI 3.0, type file of Swagger 2.0, a media
+// isFile reports whether a schema is of bytes: format binary or byte of OpenAPI 3.0, type file of Swagger 2.0, a media
 // type or base64 of OpenAPI 3.1.
 func isFile(schema value) bool {
 	if schema.get("type").text() == "file" {
@@ -231,7 +231,7 @@ func isFile(schema value) bool {
 	return schema.get("format").text() == "binary" || schema.get("contentMediaType").ok() && !schema.get("contentEncoding").ok()
 }
 
-// hasType tells whether a schema names the type, or has properties where an object is asked for.
+// hasType reports whether a schema names the type, or has properties where an object is asked for.
 func hasType(schema value, name string) bool {
 	declared := schema.get("type")
 	for _, element := range declared.elements() {

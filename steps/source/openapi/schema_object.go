@@ -178,7 +178,7 @@ func (l *loader) closed(schema value) bool {
 	return err == nil && schema.get("additionalProperties").kind() == 'f'
 }
 
-// readOnly tells whether a member is never sent.
+// readOnly reports whether a member is never sent.
 func (l *loader) readOnly(property value) bool {
 	if property.get("readOnly").isTrue() {
 		return true

@@ -82,7 +82,7 @@ func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL
 	return service, refused
 }
 
-// trusts tells whether credentials may go to a URL of the document: to the origin of baseUrl, or of the document.
+// trusts reports whether credentials may go to a URL of the document: to the origin of baseUrl, or of the document.
 func (s *Source) trusts(u *url.URL) bool {
 	return s.base != nil && egress.SameOrigin(u, s.base) || s.spec != nil && egress.SameOrigin(u, s.spec)
 }

@@ -202,7 +202,7 @@ func (a *answers) chains() (names []string) {
 	return names
 }
 
-// seenBy tells whether a chain gets this answer.
+// seenBy reports whether a chain gets this answer.
 func (c *call) seenBy(chain string) bool { return c.chain == "" || c.chain == chain }
 
 // nearest gives the recorded arguments with the most equal members; of several such, those whose text is most alike.

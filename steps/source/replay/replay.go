@@ -104,7 +104,7 @@ type cursor struct {
 // maxSuggesting bounds the calls of one run that were not recorded for which the nearest are looked for.
 const maxSuggesting = 20
 
-// missed counts a call that was not recorded, and tells whether it is among the first.
+// missed counts a call that was not recorded, and reports whether it is among the first.
 func (c *cursor) missed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

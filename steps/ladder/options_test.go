@@ -1,0 +1,158 @@
+package ladder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		o    Options
+		want []string
+	}{
+		"off":            {Options{}, nil},
+		"off and whole":  {Options{Subject: "x", Rungs: code}, nil},
+		"off and broken": {Options{Rungs: []string{"a"}}, []string{"/subject", "/rungs"}},
+		"on":             {Options{Mode: Warn, Subject: "x", Rungs: code}, nil},
+		"nothing":        {Options{Mode: Warn}, []string{"/subject", "/rungs"}},
+		"one rung":       {Options{Mode: Enforce, Subject: "x", Rungs: []string{"a.b"}}, []string{"/rungs"}},
+		"twice":          {Options{Mode: Enforce, Subject: "x", Rungs: []string{"a.b", "c", "A_b", ""}}, []string{"/rungs/2", "/rungs/3"}},
+		"too many":       {Options{Mode: Enforce, Subject: "x", Rungs: strings.Fields(numbers(101))}, []string{"/rungs"}},
+		"no letter":      {Options{Mode: Enforce, Subject: "_", Rungs: code}, []string{"/subject"}},
+		"off, no letter": {Options{Subject: "-_-"}, []string{"/subject"}},
+		"negative":       {Options{Mode: Enforce, Subject: "x", Rungs: code, MaxSubjects: -1}, []string{"/maxSubjects"}},
+	} {
+		l, faults := New(&test.o)
+		var got []string
+		for _, f := range faults {
+			if f.Code != fault.BadRequest || f.Message == "" {
+				t.Errorf("%s: %v", name, f)
+			}
+			got = append(got, f.At)
+		}
+		if !slices.Equal(got, test.want) || (l != nil) != (test.want == nil && test.o.Mode != Off) {
+			t.Errorf("%s: ladder %v, faults %q, want %q", name, l != nil, got, test.want)
+		}
+	}
+	for _, mode := range []Mode{Off, Warn, Enforce} {
+		if got, err := ParseMode(mode.String()); got != mode || err != nil {
+			t.Errorf("%s: %v, %v", mode, got, err)
+		}
+	}
+	if _, err := ParseMode("enfroce"); fault.CodeOf(err) != fault.BadRequest {
+		t.Error(err)
+	}
+}
+
+func numbers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "f.n%d ", i)
+	}
+	return b.String()
+}
+
+func TestUnresolved(t *testing.T) {
+	t.Parallel()
+	r := (&world{}).registry(t)
+	for _, mode := range []Mode{Warn, Enforce} {
+		l := newLadder(t, Options{Mode: mode, Subject: "symbol-id", Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
+		odd := l.Unresolved(r)
+		if len(odd) != 2 || odd[0].At != "/rungs/1" || odd[0].Nearest[0] != "symbol.getCard" || odd[1].At != "/rungs/4" {
+			t.Errorf("%v: %v", mode, odd)
+		}
+	}
+	odd := newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unjudged(r)
+	if len(odd) != 4 || odd[0].At != "/rungs/1" || !slices.Equal(odd[0].Nearest, []string{"symbolId"}) {
+		t.Errorf("%v", odd)
+	}
+	several, err := r.With(steps.Function{Spec: steps.Spec{Name: "more.search"}, Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd = newLadder(t, Options{Mode: Enforce, Rungs: append([]string{"search"}, code[1:]...)}).Unresolved(several)
+	if len(odd) != 1 || odd[0].At != "/rungs/0" || !slices.Contains(odd[0].Nearest, "more.search") || !strings.Contains(odd[0].Message, "symbol.search") {
+		t.Errorf("%v", odd)
+	}
+}
+
+// TestSpellings: a rung is the function that a chain would call by that name.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, Options{Mode: Enforce, Rungs: []string{"SEARCH", "get_card", "CODE-SKELETON", "code/hotPath", "needWindow"}})
+	r := l.Wrap((&world{}).registry(t))
+	for i, name := range code {
+		if entry, err := r.Resolve(name); err != nil || entry.Rung() != i {
+			t.Errorf("%s is not rung %d", name, i)
+		}
+	}
+	if f := call(session(t), t, r, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call symbol.getCard first") {
+		t.Errorf("%v", f)
+	}
+}
+
+// TestMissingRung: where a ladder is enforced, a rung that names no function leaves nothing above it free.
+func TestMissingRung(t *testing.T) {
+	t.Parallel()
+	rungs := []string{code[0], "code.late", "code.later", code[3], code[4]}
+	for name, test := range map[string]struct {
+		o            Options
+		first, after fault.Code // of the fourth rung: at once, and after the first one found the subject
+	}{
+		"enforced": {Options{Mode: Enforce}, fault.Denied, fault.Unavailable},
+		"warned":   {Options{Mode: Warn}, "", ""},
+		"partial":  {Options{Mode: Enforce, Partial: true}, "", ""},
+	} {
+		test.o.Rungs = rungs
+		w := &world{}
+		r := newLadder(t, test.o).Wrap(w.registry(t))
+		ctx := session(t)
+		expect := func(function string, want fault.Code) {
+			t.Helper()
+			var got fault.Code
+			f := call(ctx, t, r, function, `{"symbolId":"a"}`)
+			if f != nil {
+				got = f.Code
+			}
+			if got != want {
+				t.Errorf("%s: %s answers %v, want %q", name, function, f, want)
+			}
+			if f != nil && strings.Contains(f.Message+fmt.Sprint(f.Available), "late") {
+				t.Errorf("%s: the caller is told of a function that may be none of its own: %v", name, f)
+			}
+		}
+		expect(code[3], test.first)
+		if f := call(ctx, t, r, code[0], `{"query":{"symbolId":"a"}}`); f != nil {
+			t.Fatal(f)
+		}
+		expect(code[3], test.after)
+		expect(code[1], "") // on no rung
+	}
+	// The functions that come later are the rungs.
+	l := newLadder(t, Options{Mode: Enforce, Rungs: rungs})
+	before := l.Wrap((&world{}).registry(t))
+	more := (&world{}).functions()
+	for i := range more[1:3] {
+		more[1+i].Name = rungs[1+i]
+	}
+	whole, err := steps.NewRegistry(more, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := l.Wrap(whole)
+	ctx := session(t)
+	call(ctx, t, before, code[0], `{"query":{"symbolId":"a"}}`)
+	if f := call(ctx, t, after, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied || !slices.Equal(f.Available, rungs[1:3]) {
+		t.Errorf("%v", f)
+	}
+	if f := call(ctx, t, after, rungs[2], `{"symbolId":"a"}`); f != nil {
+		t.Error(f)
+	}
+}

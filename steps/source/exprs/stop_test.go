@@ -1,0 +1,160 @@
+package exprs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/internal/admit"
+)
+
+// ending is a context that ends at the third look at it.
+type ending struct {
+	context.Context
+	looks *int
+}
+
+func (e ending) Err() error {
+	if *e.looks++; *e.looks > 2 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSearchIsStopped has a pattern for which a search over the whole text takes the square of its length, here some
+// hours: the context must end it between two matches.
+func TestSearchIsStopped(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1<<18)
+	for fn, more := range map[string]string{"text.replace": `"with":""`, "text.match": `"all":true`} {
+		_, err := invoke(ending{t.Context(), new(int)}, New(), fn, `{"text":"`+text+`","pattern":"x.*y|x",`+more+`}`)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", fn, err)
+		}
+	}
+}
+
+// TestLongSearchesNeedASlot: who searches for long waits for a slot, and who does not, does not, however often a match is found.
+func TestLongSearchesNeedASlot(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 80_000)
+	for _, test := range []struct {
+		fn, args string
+		waits    bool
+	}{
+		{"text.match", `"pattern":"x.*y|x","all":true`, true},
+		{"text.match", `"pattern":"\\bx.*y|x","all":true`, true},
+		{"text.match", `"pattern":"(x?){200}y"`, true},
+		{"text.replace", `"pattern":"x.*y|x","with":""`, true},
+		{"text.replace", `"pattern":"x","with":"` + strings.Repeat("y", 500) + `"`, true},
+		{"text.match", `"pattern":"x.*y|x"`, false},
+		{"text.match", `"pattern":"x{1,100}"`, false},
+		{"text.match", `"pattern":"x+","all":true`, false},
+		{"text.replace", `"pattern":"[xz]{80}","with":"y"`, true},
+		{"text.replace", `"pattern":"xx*","with":"y"`, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter := admit.New(1, 1)
+			other, err := limiter.Acquire(t.Context(), "other")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "mine", Slots: limiter}))
+			defer cancel()
+			done := make(chan error, 2)
+			go func() {
+				_, err := invoke(ctx, New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
+				done <- err
+			}()
+			synctest.Wait()
+			if waits := len(done) == 0; waits != test.waits {
+				t.Errorf("%s %.100s: waits: %v", test.fn, test.args, waits)
+			}
+			cancel()
+			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
+				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
+			}
+			other()
+			again, err := limiter.Acquire(t.Context(), "third")
+			if err != nil {
+				t.Error("the slot is not given back:", err)
+			}
+			again()
+		})
+	}
+}
+
+// TestLeavesASlot: searches of one caller that take seconds leave another caller a slot.
+func TestLeavesASlot(t *testing.T) {
+	t.Parallel()
+	limiter := admit.New(1, 2)
+	ctx, cancel := context.WithCancel(admit.With(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
+	defer cancel()
+	var searching sync.WaitGroup
+	for range 3 {
+		searching.Go(func() {
+			_, err := invoke(ctx, New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(30 * time.Millisecond) // one of them has a slot, or will have
+	for range 3 {
+		release, err := limiter.Acquire(t.Context(), "modest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		release()
+	}
+	cancel()
+	searching.Wait()
+}
+
+// TestMatchIsStopped has one match that takes seconds: the context must end it inside.
+func TestMatchIsStopped(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1<<20)
+	for _, args := range []string{
+		`{"text":"` + text + `","pattern":"[xz]{800}y"}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}y","all":true}`,
+		`{"text":"` + text + `","pattern":"[xz]{800}$"}`, // would match where the text is cut
+		`{"text":"` + text + `","pattern":"[xz]{800}y","with":""}`,
+	} {
+		fn := "text.match"
+		if strings.Contains(args, `"with"`) {
+			fn = "text.replace"
+		}
+		looks := 0
+		if _, err := invoke(ending{t.Context(), &looks}, New(), fn, args); !errors.Is(err, context.Canceled) || looks > 10 {
+			t.Errorf("%s %s: %v after %d looks at the context", fn, args[len(text):], err, looks)
+		}
+	}
+}
+
+// asked counts how often a context is looked at.
+type asked struct {
+	context.Context //nolint:containedctx // it is one
+	times           int
+}
+
+func (a *asked) Err() error {
+	a.times++
+	return a.Context.Err()
+}
+
+// TestContextIsLookedAtNowAndThen: not for each part of each match.
+func TestContextIsLookedAtNowAndThen(t *testing.T) {
+	t.Parallel()
+	ctx := &asked{Context: t.Context()}
+	got, err := invoke(ctx, New(), "text.replace", fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
+	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
+		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)
+	}
+}

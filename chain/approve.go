@@ -237,7 +237,7 @@ func approveOf(j *journal.Journal, run string, waits *journal.Event) string {
 	for _, name := range waits.Approvals {
 		texts = append(texts, []byte(name))
 	}
-	return approvePrefix + hex.EncodeToString(j.MAC(texts...))
+	return approvePrefix + base64.RawURLEncoding.EncodeToString(j.MAC(texts...))
 }
 
 // approve takes an approval that was sent with a resume.

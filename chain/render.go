@@ -236,8 +236,7 @@ func (d *draft) renderAwaited(w *writer, t *trim) {
 	if t.awaited != "" {
 		w.text(tokenField, t.awaited)
 	}
-	if t.bare {
-		w.int("waiting", int64(len(d.run.awaited)))
+	if t.bare { // writes has their number
 		return
 	}
 	counts := map[string]int{}
@@ -284,7 +283,7 @@ func (d *draft) renderElements(w *writer, t *trim) {
 	if t.elements == 0 {
 		more += sizeOf(d.unstarted)
 	}
-	if more > 0 {
+	if more > 0 && !t.bare {
 		w.int("more", int64(more))
 	}
 }

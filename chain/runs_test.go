@@ -15,6 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 	"golang.org/x/tools/txtar"
 
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -159,3 +161,42 @@ func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
 
 // tokenCounts are those of answers with the true ids.
 var tokenCounts = regexp.MustCompile(`"tokens":\d+`)
+
+// TestApprovalWithinBudget: however many calls wait, the answer fits the least budget, and whoever has it can go on.
+func TestApprovalWithinBudget(t *testing.T) {
+	t.Parallel()
+	b := &bin{items: map[string]string{}}
+	registry, err := steps.NewRegistry(b.functions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	store, err := memstore.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := chain.New(&chain.Options{Functions: registry, Journal: j, Results: results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{150, 300, 1000} {
+		a := engine.Run(t.Context(), fmt.Appendf(nil, `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"bin.put","args":{"key":"free"}},{"fn":"bin.guarded","forEach":"1..300","args":{"key":"$item"}}]}`, limit), nil)
+		told := gjson.ParseBytes(a.JSON)
+		if n := told.Get("usage.tokens").Int(); n > int64(limit) || told.Get("error.code").Str != "approval_required" || told.Get("resume").Str == "" || told.Get("approve").Str == "" {
+			t.Errorf("%d: %s", limit, a.JSON)
+		}
+		token := told.Get("error.continuation_token").Str
+		page := engine.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, token), nil)
+		if n := len(gjson.ParseBytes(page.JSON).Array()); n != 300 {
+			t.Errorf("%d: the list has %d calls: %.300s", limit, n, page.JSON)
+		}
+	}
+}

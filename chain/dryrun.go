@@ -39,7 +39,7 @@ func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 	w.text("hash", hash)
 	if detail != planCounts {
 		w.waves(p.waves())
-		w.planSteps(p, s.request.Steps, detail)
+		w.planSteps(p, detail)
 	}
 	counts := map[steps.Effect]int{}
 	p.count(counts)
@@ -73,24 +73,24 @@ func (w *writer) waves(waves [][]int) {
 	w.close(']')
 }
 
-func (w *writer) planSteps(p *plan, written []step, detail planDetail) {
+func (w *writer) planSteps(p *plan, detail planDetail) {
 	w.key("steps")
 	w.b = append(w.b, '[')
 	for i, s := range p.steps {
 		w.open('{')
-		w.step(i, written[i].ID)
+		w.step(i, s.id)
 		if name := s.name(); name != "" {
 			w.text("fn", name)
 		}
 		w.text("effect", s.effect.String())
-		if s.fn != nil && detail == planSignatures {
-			w.text("signature", s.fn.Signature())
+		if s.callee() != nil && detail == planSignatures {
+			w.text("signature", s.callee().Signature())
 		}
 		if s.inline != nil {
 			w.key("chain")
 			w.b = append(w.b, '{')
 			w.waves(s.inline.waves())
-			w.planSteps(s.inline, written[i].Chain.Steps, detail)
+			w.planSteps(s.inline, detail)
 			w.close('}')
 		}
 		w.close('}')
@@ -145,6 +145,9 @@ func (p *plan) hash(r *request) string {
 
 func (p *plan) writeNames(write func(string)) {
 	for _, s := range p.steps {
+		if s.saved != nil {
+			write(string(s.saved.Spec().Saved.Text))
+		}
 		if s.inline != nil {
 			s.inline.writeNames(write)
 		} else {

@@ -22,6 +22,9 @@ type CatalogOptions struct {
 	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
 	// called by one goroutine at a time. nil: as it is.
 	Wrap func(*Registry) (*Registry, error)
+	// Broken is told of each saved chain that a new registry has to leave out, and why, by one goroutine at a time. nil: nobody
+	// is told.
+	Broken func(name string, why *fault.Error)
 }
 
 // Catalog gathers the functions of sources that come and go, and gives them as registries, which never change. It may be
@@ -167,7 +170,7 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.options.Wrap(base)
+		current, err = c.options.Wrap(base.LinkChains(c.options.Broken))
 	}
 	if err != nil {
 		c.warn(err)

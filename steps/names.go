@@ -142,6 +142,9 @@ func ambiguous(name string, fitting []*Entry) *fault.Error {
 }
 
 func (r *Registry) unknown(name string) *fault.Error {
+	if f := r.whyBroken(name); f != nil {
+		return f
+	}
 	f := fault.New(fault.UnknownFunction, "there is no function %s", fault.Quote(name))
 	if f.Nearest = r.nearest(name); f.Nearest != nil {
 		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"

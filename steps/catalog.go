@@ -22,9 +22,9 @@ type CatalogOptions struct {
 	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
 	// called by one goroutine at a time. nil: as it is.
 	Wrap func(*Registry) (*Registry, error)
-	// Broken is told of each saved chain that a new registry has to leave out, and why, by one goroutine at a time. nil: nobody
-	// is told.
-	Broken func(name string, why *fault.Error)
+	// Broken is told, of each new registry, the saved chains that it has to leave out, and why, by one goroutine at a time. nil:
+	// nobody is told.
+	Broken func(why map[string]*fault.Error)
 }
 
 // Catalog gathers the functions of sources that come and go, and gives them as registries, which never change. It may be
@@ -170,7 +170,7 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.options.Wrap(base.LinkChains(c.options.Broken))
+		current, err = c.options.Wrap(c.linked(base))
 	}
 	if err != nil {
 		c.warn(err)
@@ -178,6 +178,17 @@ func (c *Catalog) Registry() *Registry {
 	}
 	c.base, c.current = base, current
 	return current
+}
+
+// linked is a registry with its saved chains linked.
+func (c *Catalog) linked(base *Registry) *Registry {
+	if c.options.Broken == nil {
+		return base.LinkChains(nil)
+	}
+	broken := map[string]*fault.Error{}
+	linked := base.LinkChains(func(name string, why *fault.Error) { broken[name] = ScrubFault(c.options.Scrubber, why) })
+	c.options.Broken(broken)
+	return linked
 }
 
 // warn gives a warning, once.

@@ -117,6 +117,11 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 			}
 		}
 	}
+	if len(fitting) > 1 { // a saved chain makes no other name ambiguous
+		if others := slices.DeleteFunc(slices.Clone(fitting), func(e *Entry) bool { return e.spec.Saved != nil }); len(others) > 0 {
+			fitting = others
+		}
+	}
 	switch len(fitting) {
 	case 0:
 		return nil, r.unknown(name)

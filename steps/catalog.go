@@ -182,12 +182,14 @@ func (c *Catalog) Registry() *Registry {
 
 // linked is a registry with its saved chains linked.
 func (c *Catalog) linked(base *Registry) *Registry {
-	if c.options.Broken == nil {
-		return base.LinkChains(nil)
-	}
 	broken := map[string]*fault.Error{}
-	linked := base.LinkChains(func(name string, why *fault.Error) { broken[name] = ScrubFault(c.options.Scrubber, why) })
-	c.options.Broken(broken)
+	linked := base.LinkChains(func(name string, why *fault.Error) {
+		broken[name] = ScrubFault(c.options.Scrubber, why)
+		delete(c.owners[name].names, name) // which nobody has got yet
+	})
+	if c.options.Broken != nil {
+		c.options.Broken(broken)
+	}
 	return linked
 }
 

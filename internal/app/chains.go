@@ -47,7 +47,13 @@ func (o *opener) openChains() {
 	}
 	s := &savedChains{files: map[string]string{}, unread: map[string]*fault.Error{}}
 	for _, file := range list {
-		fn, f := o.readChain(file)
+		var f *fault.Error
+		fn, faults := o.ReadChain(file)
+		if more := len(faults) - 1; more >= 0 {
+			if f = faults[0].Under(""); more > 0 {
+				f.Message += fmt.Sprintf(" (and %d more: onecall check %s tells all)", more, file.Path)
+			}
+		}
 		name := steps.ChainSource + "." + file.Name
 		if first, taken := s.files[name]; taken && f == nil {
 			f = fault.New(fault.BadRequest, "%s holds a chain of this name: rename one of the two", filepath.Base(first))
@@ -64,12 +70,12 @@ func (o *opener) openChains() {
 	o.add(steps.ChainSource, "", s, nil)
 }
 
-// readChain makes a function of a file.
-func (o *opener) readChain(file chainfile.Saved) (*steps.Function, *fault.Error) {
+// ReadChain makes the function that the file of a saved chain is.
+func (a *App) ReadChain(file chainfile.Saved) (*steps.Function, []*fault.Error) {
 	if f := chainfile.CheckName(file.Name); f != nil {
-		return nil, f
+		return nil, []*fault.Error{f}
 	}
-	c := o.config
+	c := a.config
 	limit := int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
 	text, faults := chainfile.Read(file.Path, limit)
 	var fn *steps.Function
@@ -78,14 +84,7 @@ func (o *opener) readChain(file chainfile.Saved) (*steps.Function, *fault.Error)
 			MaxConcurrency: config.Or(c.Limits.MaxConcurrency, 0), MaxRequestBytes: limit})
 		text.Locate(faults)
 	}
-	if len(faults) == 0 {
-		return fn, nil
-	}
-	first := faults[0].Under("")
-	if more := len(faults) - 1; more > 0 {
-		first.Message += fmt.Sprintf(" (and %d more: onecall check %s tells all)", more, file.Path)
-	}
-	return nil, first
+	return fn, faults
 }
 
 // placedIn is a fault of a file, with its line.

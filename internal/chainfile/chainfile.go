@@ -2,6 +2,7 @@
 package chainfile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,6 +33,9 @@ func Parse(name string, text []byte) (*Text, []*fault.Error) {
 		return &Text{JSON: jsonc.ToJSON(text)}, nil // of the same length, with blanks in the place of comments
 	case ".yaml", ".yml":
 		value, places, faults := config.YAML(text)
+		for _, f := range faults {
+			f.Message = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message) // as faults of JSON say it
+		}
 		return &Text{JSON: value, places: places}, faults
 	}
 	return &Text{JSON: text}, nil

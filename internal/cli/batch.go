@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -30,9 +32,12 @@ const ahead = 4
 // entry is one chain of a batch.
 type entry struct {
 	file    *chainFile
-	line    int   // in the file, from 1; 0: the file is one chain
-	read    int64 // bytes of input since the entry before
+	line    int    // in the file, from 1; 0: the file is one chain
+	read    int64  // bytes of input since the entry before
+	written []byte // what the file holds; nil: request
 	request []byte
+	text    *chainfile.Text // that request was made of; nil: it was in JSON
+	faults  []*fault.Error  // of what was written, which gave no request
 	answer  *chain.Answer
 	ended   chan struct{}
 }
@@ -162,11 +167,11 @@ func (b *batch) begin(ctx context.Context, begun chan<- *entry, left <-chan stru
 // each gives the chains of a file: one, or one for each line that is not blank.
 func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error) error {
 	if !f.lines {
-		text, err := f.readAll(stdin, maxLine)
+		e, err := f.readAll(stdin, maxLine)
 		if err != nil {
 			return err
 		}
-		return give(&entry{request: text, read: int64(len(text))})
+		return give(e)
 	}
 	file, err := textfile.Open(f.path)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 )
 
 // TestChains runs the saved chains on the repository's own files: each answers within its budget, from real files.
@@ -32,10 +34,10 @@ func TestChains(t *testing.T) {
 		t.Fatalf("%d chains, %d checks, %v", len(paths), len(checks), err)
 	}
 	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), chainSuffix)
+		name := chainfile.NameOf(path)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := command(t, t.TempDir(), "run", "testdata/chains/"+name+chainSuffix)
+			cmd := command(t, t.TempDir(), "run", "testdata/chains/"+name+".chain.json")
 			cmd.Dir = "../.."
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr

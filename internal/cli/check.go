@@ -21,7 +21,7 @@ func newCheckCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) check(ctx context.Context, args []string) (err error) {
-	files, err := findChains(args)
+	files, err := c.findChains(args)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 			if len(files) > 1 || files[0].lines {
 				caller.Label = e.label()
 			}
-			return a.Run(ctx, e.request, caller)
+			return e.run(ctx, a, caller)
 		}}
 	first := error(nil)
 	err = b.each(ctx, func(e *entry) error {
@@ -63,6 +63,9 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 // showChecked tells the faults and warnings of one chain.
 func (c *cli) showChecked(e *entry) {
 	src := &source{name: e.file.name, text: e.request, line: max(e.line, 1)}
+	if e.written != nil {
+		src.text = e.written
+	}
 	faults := e.answer.Faults
 	if len(faults) == 0 && e.answer.Error != nil {
 		faults = append(faults, e.answer.Error)

@@ -29,7 +29,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 		s.own = own
 	}
 	effect, _ := p.effect()
-	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: p.hash(r), Text: s.effective(p, r), Steps: len(p.steps),
+	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo || asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
@@ -103,7 +103,7 @@ func unwritten(err error, what string) *fault.Error {
 // look finds what the journal knows of a call, and whether it has been approved if it has to be; known: it is not to be made.
 func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun) (raw []byte, f *fault.Error, known bool) {
 	if s.call == nil {
-		s.call = &journal.Call{Place: placeOf(append(s.within.path(), p.number, s.index)), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
+		s.call = &journal.Call{Place: s.place(p), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
 		if p.effect != steps.Read {
 			s.call.Effect = p.effect.String()
 		}
@@ -121,6 +121,14 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun)
 		}
 	}
 	return r.pending(s)
+}
+
+// place is that of a call, as writes names it.
+func (s *stepRun) place(p *plannedStep) string {
+	if s.within == nil && s.index < 0 {
+		return itoa(p.number)
+	}
+	return placeOf(append(s.within.path(), p.number, s.index))
 }
 
 // send makes a call, its journal told before and after.

@@ -98,10 +98,8 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 			add(at, fault.New(fault.BadRequest, "must not be below zero"))
 		}
 	}
-	if len(s.Defaults) > 0 {
-		if !isObject(s.Defaults) {
-			add("/defaults", fault.New(fault.BadRequest, "must be an object of arguments"))
-		}
+	if len(s.Defaults) > 0 && !isObject(s.Defaults) {
+		add("/defaults", fault.New(fault.BadRequest, "must be an object of arguments"))
 	}
 	return faults
 }

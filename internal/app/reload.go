@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -43,10 +44,10 @@ func (s *server) reloading(ctx context.Context, a *App) *reloader {
 		case <-ctx.Done():
 		}
 	})
-	r.o.Inform("READY=1")
+	r.notify("READY=1")
 	r.running.Go(func() {
 		<-ctx.Done()
-		r.o.Inform("STOPPING=1") // while the calls that run are given time to end
+		r.notify("STOPPING=1") // while the calls that run are given time to end
 	})
 	return r
 }
@@ -77,13 +78,13 @@ func (r *reloader) run(ctx context.Context) {
 			if r.o.Orphaned() {
 				continue
 			}
-			r.o.Inform("RELOADING=1")
+			r.notify("RELOADING=1")
 			r.server.server.Load().LookAgain() // even if the configuration is what it was, or refused
 			for _, service := range r.app.services {
 				service.Refresh()
 			}
 			r.reload(ctx, true)
-			r.o.Inform("READY=1")
+			r.notify("READY=1")
 		case <-look.C:
 			if r.changed() {
 				r.reload(ctx, false)
@@ -211,4 +212,18 @@ func faultLines(faults []*fault.Error) []string {
 		}
 	}
 	return lines
+}
+
+// LogRefused logs each fault of a configuration by itself, for programs that read the log.
+func LogRefused(log *slog.Logger, refused *config.Error) {
+	for _, f := range refused.Faults {
+		attributes := []any{"file", refused.File, "code", string(f.Code), "at", f.At}
+		if f.Line > 0 {
+			attributes = append(attributes, "line", f.Line, "column", f.Column)
+		}
+		if len(f.Nearest) > 0 {
+			attributes = append(attributes, "nearest", f.Nearest)
+		}
+		log.Error(f.Message, attributes...)
+	}
 }

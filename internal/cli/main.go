@@ -25,7 +25,7 @@ func Execute(args []string, in, out, err *os.File) int {
 	defer stop()
 
 	s := newStreams(in, out, err)
-	(&cli{streams: s}).newLogs(&serveFlags{}).takeOver()
+	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault()
 	root := newRoot(s)
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)

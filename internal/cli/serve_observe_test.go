@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/telemetry"
 )
 
 var metricsAt = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
@@ -184,9 +185,9 @@ func TestLogsAreScrubbed(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var b bytes.Buffer
 		c := &cli{streams: &streams{err: &b}}
-		l := c.newLogs(&serveFlags{logFormat: format, logLevel: "debug"})
+		l := c.newLog(&serveFlags{logFormat: format, logLevel: "debug"})
 		c.redactor.Learn([]string{secret})
-		l.logger().With("with", secret).WithGroup("group").Debug("said "+secret, "text", secret, "error", errors.New("was "+secret),
+		slog.New(telemetry.LogHandler(l.Handler)).With("with", secret).WithGroup("group").Debug("said "+secret, "text", secret, "error", errors.New("was "+secret),
 			"fault", fault.New(fault.Unavailable, "at %s", secret), "list", slog.GroupValue(slog.String("deep", secret)))
 		c.note("warning: %s", c.redactor.Text(secret))
 		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {

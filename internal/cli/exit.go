@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,6 +61,20 @@ func unable(format string, args ...any) error { return met{usage(format, args...
 type met struct{ error }
 
 func (m met) Unwrap() error { return m.error }
+
+// statusOfFiles makes an error of finding, reading or running chain files one that has an exit status.
+func statusOfFiles(err error) error {
+	_, coded := fault.As(err)
+	switch {
+	case errors.As(err, new(app.Failure)):
+		return err
+	case coded:
+		return met{err}
+	case errors.Is(err, context.Canceled):
+		return answered(exitInterrupted)
+	}
+	return app.Failure{Err: err}
+}
 
 // exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
 func (s *streams) exitStatus(err error) int {

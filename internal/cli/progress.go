@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -116,13 +117,13 @@ type bar struct {
 }
 
 // newBar begins a bar. Where the answers themselves go to the terminal there is none.
-func (s *streams) newBar(files []chainFile) *bar {
+func (s *streams) newBar(files []chainfile.File) *bar {
 	if !s.errTerminal || s.outTerminal {
 		return &bar{}
 	}
 	total := int64(0)
 	for _, file := range files {
-		info, err := os.Stat(file.path)
+		info, err := os.Stat(file.Path)
 		if err != nil || !info.Mode().IsRegular() {
 			total = -1 // unknown: a spinner
 			break
@@ -139,14 +140,14 @@ func (s *streams) newBar(files []chainFile) *bar {
 }
 
 // add takes note of a chain that has ended.
-func (b *bar) add(e *entry) {
+func (b *bar) add(e *chainfile.Entry) {
 	if b.bar == nil {
 		return
 	}
 	b.chains++
 	b.bar.Describe(fmt.Sprintf("chains: %d", b.chains))
 	// An error of drawing is nobody's concern.
-	_ = b.bar.Add64(e.read)
+	_ = b.bar.Add64(e.Read)
 }
 
 // stop clears the bar; a second time it does nothing.

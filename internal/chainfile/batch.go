@@ -1,4 +1,4 @@
-package cli
+package chainfile
 
 import (
 	"bufio"
@@ -10,50 +10,51 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// batch runs many chains side by side and gives their answers in the order of the input. It reads no further ahead than
-// a few chains for each job, so that its memory does not grow with the input.
-type batch struct {
-	files   []chainFile
-	stdin   io.Reader
-	jobs    int
-	maxLine int64 // bytes of a chain; of a longer one maxLine+1 bytes are run, which no engine accepts
-	run     func(ctx context.Context, e *entry) *chain.Answer
+// Batch runs many chains side by side and gives their answers in the order of the input. It reads no further ahead than
+// a few chains for each job, so that its memory does not grow with the input. All fields must be given.
+type Batch struct {
+	Files   []File
+	Stdin   io.Reader
+	Jobs    int
+	MaxLine int64 // bytes of a chain; of a longer one MaxLine+1 bytes are run, which no engine accepts
+	Run     func(ctx context.Context, e *Entry) *chain.Answer
 }
 
 // ahead is how many chains, for each job, may have been read before the answer of the first is taken.
 const ahead = 4
 
-// entry is one chain of a batch.
-type entry struct {
-	file    *chainFile
-	line    int   // in the file, from 1; 0: the file is one chain
-	read    int64 // bytes of input since the entry before
-	request []byte
-	answer  *chain.Answer
-	ended   chan struct{}
+// Entry is one chain of a batch.
+type Entry struct {
+	File    *File
+	Line    int   // in the file, from 1; 0: the file is one chain
+	Read    int64 // bytes of input since the entry before
+	Request []byte
+	Answer  *chain.Answer // nil before the chain has ended
+
+	ended chan struct{}
 }
 
-// label names the chain: its file, and the line of a file with many.
-func (e *entry) label() string {
-	if e.line == 0 {
-		return e.file.name
+// Label names the chain: its file, and the line of a file with many.
+func (e *Entry) Label() string {
+	if e.Line == 0 {
+		return e.File.Name
 	}
-	return e.file.name + ":" + strconv.Itoa(e.line)
+	return e.File.Name + ":" + strconv.Itoa(e.Line)
 }
 
-// each hands every chain's entry with its answer to take, in order, never two at once, and calls idle before it waits.
+// Each hands every chain's entry with its answer to take, in order, never two at once, and calls idle before it waits.
 // After the context has ended no chain is begun, and those under way answer that they were cancelled. An error of take,
-// of idle or of reading ends the batch.
-func (b *batch) each(ctx context.Context, take func(*entry) error, idle func() error) error {
+// of idle or of reading ends the batch; a file that cannot be opened, or that holds no chain, is a bad_request.
+func (b *Batch) Each(ctx context.Context, take func(*Entry) error, idle func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	left := make(chan struct{})
 	defer close(left)
-	begun := make(chan *entry, ahead*b.jobs)
+	begun := make(chan *Entry, ahead*b.Jobs)
 	var readErr error
 	go func() {
 		readErr = b.begin(ctx, begun, left)
@@ -78,7 +79,7 @@ func (b *batch) each(ctx context.Context, take func(*entry) error, idle func() e
 
 // next gives the entry that is next in order; more is false when all have been given. No entry but more: the context has
 // ended and nothing further has been begun. The reader is not waited for then: its input may give nothing.
-func next(ctx context.Context, begun <-chan *entry, idle func() error) (e *entry, more bool, err error) {
+func next(ctx context.Context, begun <-chan *Entry, idle func() error) (e *Entry, more bool, err error) {
 	select {
 	case e, more = <-begun:
 		return e, more, nil
@@ -100,7 +101,7 @@ func next(ctx context.Context, begun <-chan *entry, idle func() error) (e *entry
 	}
 }
 
-func (e *entry) wait(idle func() error) error {
+func (e *Entry) wait(idle func() error) error {
 	select {
 	case <-e.ended:
 		return nil
@@ -115,25 +116,25 @@ func (e *entry) wait(idle func() error) error {
 
 // begin reads the chains, starts each as soon as a job is free, and passes it on in order. It returns when all have
 // ended, or the context has, or when who takes them has left.
-func (b *batch) begin(ctx context.Context, begun chan<- *entry, left <-chan struct{}) error {
-	work := make(chan *entry)
+func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan struct{}) error {
+	work := make(chan *Entry)
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	defer close(work)
-	for range b.jobs {
+	for range b.Jobs {
 		workers.Go(func() {
 			for e := range work {
-				e.answer = b.run(ctx, e)
+				e.Answer = b.Run(ctx, e)
 				close(e.ended)
 			}
 		})
 	}
 	empty := true
-	for i := range b.files {
-		file := &b.files[i]
-		err := file.each(b.stdin, b.maxLine, func(e *entry) error {
+	for i := range b.Files {
+		file := &b.Files[i]
+		err := file.each(b.Stdin, b.MaxLine, func(e *Entry) error {
 			empty = false
-			e.file, e.ended = file, make(chan struct{})
+			e.File, e.ended = file, make(chan struct{})
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -154,23 +155,23 @@ func (b *batch) begin(ctx context.Context, begun chan<- *entry, left <-chan stru
 		}
 	}
 	if empty {
-		return unable("%s holds no chain: write one in each line", b.files[0].name)
+		return fault.New(fault.BadRequest, "%s holds no chain: write one in each line", b.Files[0].Name)
 	}
 	return nil
 }
 
 // each gives the chains of a file: one, or one for each line that is not blank.
-func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error) error {
-	if !f.lines {
+func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) error {
+	if !f.Lines {
 		text, err := f.readAll(stdin, maxLine)
 		if err != nil {
 			return err
 		}
-		return give(&entry{request: text, read: int64(len(text))})
+		return give(&Entry{Request: text, Read: int64(len(text))})
 	}
-	file, err := textfile.Open(f.path)
+	file, err := textfile.Open(f.Path)
 	if err != nil {
-		return unable("%s cannot be read: %v", f.name, textfile.Cause(err))
+		return fault.New(fault.BadRequest, "%s cannot be read: %v", f.Name, textfile.Cause(err))
 	}
 	defer file.Close()
 	in := bufio.NewReaderSize(file, 64<<10)
@@ -182,7 +183,7 @@ func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error
 		}
 		unseen += read
 		if len(bytes.TrimSpace(line)) > 0 {
-			if err := give(&entry{line: number, request: line, read: unseen}); err != nil {
+			if err := give(&Entry{Line: number, Request: line, Read: unseen}); err != nil {
 				return err
 			}
 			unseen = 0
@@ -191,7 +192,7 @@ func (f *chainFile) each(stdin io.Reader, maxLine int64, give func(*entry) error
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return app.Failure{Err: err}
+			return err
 		}
 	}
 }

@@ -138,11 +138,9 @@ func unused(loaded []*packages.Package) {
 			isTest := strings.HasSuffix(p.Fset.Position(id.Pos()).Filename, "_test.go")
 			if object.Pkg() != nil && object.Pkg().Path() != p.PkgPath && !isTest {
 				mark(p.Fset, object)
-				if f, ok := object.(*types.Func); ok { // what it takes and gives is used as well
-					for v := range variables(f.Signature()) {
-						if named := namedOf(v.Type()); named != nil {
-							mark(p.Fset, named.Obj())
-						}
+				for v := range carried(object) {
+					for named := range namedIn(v.Type()) {
+						mark(p.Fset, named.Obj())
 					}
 				}
 			}
@@ -164,10 +162,17 @@ func unused(loaded []*packages.Package) {
 	fmt.Printf("  %7d names\n", len(slices.Compact(names)))
 }
 
-// variables are what a function takes and gives.
-func variables(signature *types.Signature) iter.Seq[*types.Var] {
+// carried are the variables whose types are used with an object: what a function takes and gives, and a field itself.
+func carried(object types.Object) iter.Seq[*types.Var] {
 	return func(yield func(*types.Var) bool) {
-		for _, tuple := range []*types.Tuple{signature.Params(), signature.Results()} {
+		if field, ok := object.(*types.Var); ok && field.IsField() {
+			yield(field)
+		}
+		f, ok := object.(*types.Func)
+		if !ok {
+			return
+		}
+		for _, tuple := range []*types.Tuple{f.Signature().Params(), f.Signature().Results()} {
 			for v := range tuple.Variables() {
 				if !yield(v) {
 					return
@@ -177,17 +182,27 @@ func variables(signature *types.Signature) iter.Seq[*types.Var] {
 	}
 }
 
-// namedOf is the type with a name in a type, which may be a pointer or a slice.
-func namedOf(t types.Type) *types.Named {
-	switch t := t.(type) {
-	case *types.Named:
-		return t
-	case *types.Pointer:
-		return namedOf(t.Elem())
-	case *types.Slice:
-		return namedOf(t.Elem())
+// namedIn are the types with a name in a type, which may be a pointer, a slice, or a generic type made of others.
+func namedIn(t types.Type) iter.Seq[*types.Named] {
+	return func(yield func(*types.Named) bool) {
+		switch t := t.(type) {
+		case *types.Pointer:
+			namedIn(t.Elem())(yield)
+		case *types.Slice:
+			namedIn(t.Elem())(yield)
+		case *types.Named:
+			if !yield(t) {
+				return
+			}
+			for argument := range t.TypeArgs().Types() {
+				for named := range namedIn(argument) {
+					if !yield(named) {
+						return
+					}
+				}
+			}
+		}
 	}
-	return nil
 }
 
 // interfaceMethods are patterns of the names of methods of all interfaces of the module.

@@ -156,7 +156,7 @@ func TestScopes(t *testing.T) {
 		switch {
 		case want == steps.TierDefault:
 			f, _ := fault.As(err)
-			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrScope) || errors.Is(err, ErrInvalid) || len(f.Available) != 3 {
+			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, steps.ErrScope) || errors.Is(err, ErrInvalid) || len(f.Available) != 3 {
 				t.Errorf("%q: %+v, %v", scopes, caller, err)
 			}
 		case err != nil || caller.Tier != want:

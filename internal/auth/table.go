@@ -13,11 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// What is inside a denied of Table.Verify, for errors.Is: the words that RFC 6750, section 3.1, has for a client.
-var (
-	ErrInvalid = errors.New("invalid_token") // HTTP 401
-	ErrScope   = steps.ErrScope              // HTTP 403: the token is valid, and none of its scopes gives a tier
-)
+// ErrInvalid is inside a denied of Table.Verify (errors.Is): the word that RFC 6750, section 3.1, has for HTTP 401. Its other word
+// is steps.ErrScope.
+var ErrInvalid = errors.New("invalid_token")
 
 // Options tell which tokens are accepted. nil and the zero value accept none.
 type Options struct {
@@ -75,7 +73,7 @@ func New(o *Options) (*Table, []*fault.Error) {
 	return t, nil
 }
 
-// Verify tells whose token this is. Errors: denied with ErrInvalid or ErrScope inside, whose message does not tell why, so
+// Verify tells whose token this is. Errors: denied with ErrInvalid or steps.ErrScope inside, whose message does not tell why, so
 // that a guesser learns nothing (the error inside says it in a few words of onecall's own, for a log); unavailable where
 // the token is signed with a key that is not known, and the issuer's keys cannot be had now; cancelled or timeout where
 // ctx ended meanwhile. No error and no log holds anything of a token.

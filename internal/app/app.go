@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -48,7 +49,7 @@ type App struct {
 	ladder            *ladder.Ladder    // nil: calls come in any order
 	shapes            *shape.Store      // nil: turned off
 	identities        map[string]string // by source: what the shapes of its results belong to
-	callers           *callers          // over HTTP, by their tokens; nil: nobody has one
+	callers           *auth.Table       // over HTTP, by their tokens; nil: nobody has one
 	cassette          *replay.Cassette  // nil: functions are called
 	store             budget.Driver
 	storeBytes        int64 // the bound of store, when the app is served

@@ -22,6 +22,9 @@ type Options struct {
 	Tokens []Token
 	JWT    *JWT // nil: no JWT is accepted
 
+	// Keys are the issuer's, opened with the same JWT; the table does not close them. nil: the table opens its own.
+	Keys *Keys
+
 	// Now is the time that the times in a JWT are compared with; nil: time.Now.
 	Now func() time.Time
 	// Client fetches the issuer's keys. Its redirects and its time limit are replaced: 5 s a fetch, and redirects to
@@ -35,6 +38,7 @@ type Options struct {
 type Table struct {
 	tokens map[[sha256.Size]byte]*steps.Caller
 	jwt    *verifier // nil: no JWT is accepted
+	shared bool      // the keys are not the table's own
 }
 
 // maxToken bounds a token in bytes: 16 KiB. What is longer is refused unread.
@@ -55,7 +59,7 @@ func New(o *Options) (*Table, []*fault.Error) {
 	if given.Log == nil {
 		given.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table{}
+	t := &Table{shared: given.Keys != nil}
 	var faults []*fault.Error
 	t.tokens, faults = readTokens(given.Tokens)
 	if given.JWT == nil {
@@ -132,10 +136,10 @@ func (t *Table) Issuers() []string {
 	return []string{t.jwt.issuer}
 }
 
-// Close ends fetches that are under way. A closed table still knows the tokens that it knew. It may be called more than
-// once.
+// Close ends fetches that are under way, if the keys are the table's own. A closed table still knows the tokens that it knew. It
+// may be called more than once.
 func (t *Table) Close() {
-	if t.jwt != nil {
+	if t.jwt != nil && !t.shared {
 		t.jwt.keys.close()
 	}
 }

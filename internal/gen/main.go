@@ -1,10 +1,9 @@
 // Command gen writes what is known of the fields of a chain, of the tools' arguments and of the error codes wherever it is
-// published: JSON Schemas, the input schemas and the manual of the tools, and the reference in docs. The source is the
+// needed: JSON Schemas, the input schemas and the manual of the tools, a list for packages below chain, and the reference in docs. The source is the
 // structs that the decoders read, with their tags and comments, and the table of codes.
 package main
 
 import (
-	"bytes"
 	"log"
 	"os"
 	"path/filepath"
@@ -57,8 +56,7 @@ func generate(root string) (map[string][]byte, error) {
 		"Generated from the published schema, `onecall schema answer`. What they tell is in [language.md](../language.md#answers). A member that is not required is left out where there is nothing to tell.", files["chain/answer.schema.json"])
 	files["docs/reference/configuration.md"] = schemaReference("The keys of a configuration",
 		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is required; `*` stands for any name.", config)
-	// Of a schema that takes anything some clients know {} only.
-	files["mcp/tools.json"] = bytes.ReplaceAll(files["mcp/tools.json"], []byte(`": true`), []byte(`": {}`))
+	files["steps/groups/fetch_fields.go"] = fetchFields(chain)
 	files["docs/reference/chain.md"] = chainReference(chain)
 	files["docs/reference/tools.md"] = toolsReference(mcp)
 	files["docs/reference/codes.md"] = codesReference()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -104,6 +105,7 @@ func (p *process) firstWarning(generation int, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, given := p.warned[text]
+	maps.DeleteFunc(p.warned, func(_ string, given int) bool { return given < generation-1 }) // they count no more
 	p.warned[text] = generation
 	return !given || last < generation-1
 }

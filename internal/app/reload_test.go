@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -289,5 +290,11 @@ func TestWarnings(t *testing.T) {
 		if got := p.firstWarning(c.generation, "odd"); got != c.first {
 			t.Errorf("app %d: %v", c.generation, got)
 		}
+	}
+	for generation := range 100 { // warnings that change with each configuration are not kept
+		p.firstWarning(10+generation, fmt.Sprint("odd ", generation))
+	}
+	if n := len(p.warned); n > 2 {
+		t.Errorf("%d warnings are kept", n)
 	}
 }

@@ -63,7 +63,7 @@ func kindOf(path string, text []byte) string {
 
 // lines counts those of all Go files of the module, whatever they are built for.
 func lines(loaded []*packages.Package) {
-	kinds, rooms := map[string]int{}, map[string]int{}
+	kinds, byPackage := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		name := entry.Name()
 		switch {
@@ -77,7 +77,7 @@ func lines(loaded []*packages.Package) {
 		text, err := os.ReadFile(path)
 		kind, n := kindOf(path, text), bytes.Count(text, []byte("\n"))
 		if kinds[kind] += n; kind == "code" {
-			rooms[filepath.Dir(path)] += n
+			byPackage[filepath.Dir(path)] += n
 		}
 		return err
 	})
@@ -87,7 +87,7 @@ func lines(loaded []*packages.Package) {
 	fmt.Println("lines of Go")
 	show(kinds)
 	fmt.Printf("  %7d code and test support\n\nlines of code by package\n", kinds["code"]+kinds["test support"])
-	show(rooms)
+	show(byPackage)
 }
 
 // show prints numbers, the largest first.
@@ -259,7 +259,7 @@ func describe(object types.Object) string {
 
 // whiteBox counts the lines of test files that use a name which is not exported and declared outside of tests.
 func whiteBox(loaded []*packages.Package) {
-	rooms, total := map[string]int{}, 0
+	byPackage, total := map[string]int{}, 0
 	for _, p := range loaded {
 		for _, file := range p.Syntax {
 			path := p.Fset.Position(file.Pos()).Filename
@@ -267,12 +267,12 @@ func whiteBox(loaded []*packages.Package) {
 				continue
 			}
 			n := p.Fset.File(file.Pos()).LineCount()
-			rooms[strings.TrimPrefix(p.PkgPath, module+"/")] += n
+			byPackage[strings.TrimPrefix(p.PkgPath, module+"/")] += n
 			total += n
 		}
 	}
 	fmt.Println("\nlines of test files that use unexported names, but for those of main packages")
-	show(rooms)
+	show(byPackage)
 	fmt.Printf("  %7d in all\n", total)
 }
 

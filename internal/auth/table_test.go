@@ -168,7 +168,7 @@ func TestIssuers(t *testing.T) {
 	}
 }
 
-// TestExpires is what a door may rely on.
+// TestExpires is what a transport may rely on.
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))

@@ -191,7 +191,7 @@ func (c *Access) RemotePlace() string {
 	return ""
 }
 
-// TierOf is the tier that the configuration gives the clients of a door. Its word is checked when it is read.
+// TierOf is the tier that the configuration gives the clients of a transport. Its word is checked when it is read.
 func TierOf(word *string, otherwise steps.Tier) steps.Tier {
 	tier, err := steps.ParseTier(Or(word, otherwise.String()))
 	if err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"os/exec"
 	"reflect"
@@ -38,6 +39,17 @@ var foreignKeys = map[reflect.Type]map[string]string{
 		"audiences":             "tokens are asked for the server's URL",
 		"tokenParamName":        "tokens are sent in the Authorization header",
 	},
+}
+
+// ForeignKeys returns the keys that other programs write in the place of a struct of the configuration, by its name. They are known,
+// and not read.
+func ForeignKeys(structName string) []string {
+	for t, keys := range foreignKeys {
+		if t.Name() == structName {
+			return slices.Sorted(maps.Keys(keys))
+		}
+	}
+	return nil
 }
 
 // ServerKey returns the key under which onecall knows a key of an entry of mcpServers, however a client spells it. For an unknown key

@@ -14,6 +14,9 @@ import (
 //	list      that a list in the place of the struct stands for this field
 //	scalars   that numbers and booleans are taken for strings, as written
 //	secret    that what stands there is never shown
+//
+// The published schema is made of them too, and of three that nothing else reads: default, needed (the key must be there), and
+// entries (those of a table may be null).
 
 // structTable is what the tags of a struct's fields say.
 type structTable struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// lists are the closed lists in the schemas that are otherwise written by hand, by the file and the name that they stand
-// under: their source is in the program.
+// lists are the closed lists in the schema of an answer, which is otherwise written by hand, by the file and the name that they
+// stand under: their source is in the program.
 func lists() map[string]map[string][]any {
 	return map[string]map[string][]any{
 		"chain/answer.schema.json": {

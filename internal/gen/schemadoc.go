@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// schemaReference is the page of a schema that is written by hand: a table of its members, and one of each object in its
+// schemaReference is the page of a published schema: a table of its members, and one of each object in its
 // $defs. Members of members have dotted names, * stands for any name and [] for any element.
 func schemaReference(title, intro string, text []byte) []byte {
 	p := &page{root: gjson.ParseBytes(text)}

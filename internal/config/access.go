@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (d *decoder) checkAccess(c *Access) {
 	d.saysNothing("/access/jwt", "nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
-		d.needs(at, []string{"name", "sha256"}, token.Name != nil, token.SHA256 != nil)
+		d.needs(at, token)
 		_, faults := steps.Patterns(token.Functions)
 		for _, f := range faults {
 			f = f.Under(at + "/functions")
@@ -80,7 +81,7 @@ func (d *decoder) checkAccess(c *Access) {
 		}
 	}
 	if c.JWT != nil {
-		d.needs("/access/jwt", []string{"issuer", "audience", "scopes"}, c.JWT.Issuer != nil, c.JWT.Audience != nil, len(c.JWT.Scopes) > 0)
+		d.needs("/access/jwt", c.JWT)
 		for _, scope := range slices.Sorted(maps.Keys(c.JWT.Scopes)) {
 			if word := c.JWT.Scopes[scope]; !slices.Contains(tiers, word) {
 				d.unknownWord(fault.Key("/access/jwt/scopes", scope), word, tiers)
@@ -107,7 +108,7 @@ func (d *decoder) saysNothing(at, why string, says bool) {
 }
 
 // needs reports the keys that are not given, once for an object that could be read.
-func (d *decoder) needs(at string, keys []string, given ...bool) {
+func (d *decoder) needs(at string, structure any) {
 	wrong := func(at string) bool {
 		return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 	}
@@ -115,9 +116,11 @@ func (d *decoder) needs(at string, keys []string, given ...bool) {
 		return
 	}
 	var lacking []string
-	for i, key := range keys {
-		if !given[i] && !wrong(fault.Key(at, key)) {
-			lacking = append(lacking, key)
+	value := reflect.ValueOf(structure).Elem()
+	for i, field := range tables[value.Type()].fields {
+		empty := value.Field(i).IsZero() || value.Field(i).Kind() == reflect.Map && value.Field(i).Len() == 0
+		if field.needed && empty && !wrong(fault.Key(at, field.key)) {
+			lacking = append(lacking, field.key)
 		}
 	}
 	switch len(lacking) {

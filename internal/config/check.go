@@ -135,9 +135,7 @@ func (d *decoder) checkSources(c *Config) {
 		d.checkDocument(at, &c.OpenAPI[i].Config)
 	}
 	for i := range c.HTTP.Endpoints {
-		if e := &c.HTTP.Endpoints[i]; e.Config.URL == nil {
-			d.at(fault.Key("/http/endpoints", e.Name), fault.BadRequest, "url is missing")
-		}
+		d.needs(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {

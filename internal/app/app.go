@@ -97,7 +97,7 @@ func (p *process) open(before *App) (*App, error) {
 	if cfg.Unread { // what else could be said would be of a configuration that nobody has written
 		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
 	}
-	p.Redactor.Learn(cfg.Secrets)
+	p.Redactor.learn(cfg.Secrets)
 	for _, w := range cfg.Warnings {
 		a.warn(w)
 	}

@@ -30,7 +30,7 @@ func Accounts(path string, redactor *Redactor, named string) ([]Account, error) 
 	if len(faults) > 0 {
 		return nil, config.Refused(faults)
 	}
-	redactor.Learn(config.Secrets)
+	redactor.learn(config.Secrets)
 	var all []Account
 	var names []string
 	for i := range config.MCPServers {

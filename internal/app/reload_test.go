@@ -271,9 +271,9 @@ func TestRedactorForgetsNothing(t *testing.T) {
 	if got := r.Text("first-secret"); got != "first-secret" {
 		t.Errorf("without any: %q", got)
 	}
-	r.Learn([]string{"first-secret"})
-	r.Learn([]string{"second-secret", "first-secret"})
-	r.Learn(nil)
+	r.learn([]string{"first-secret"})
+	r.learn([]string{"second-secret", "first-secret"})
+	r.learn(nil)
 	if got := r.Text("first-secret second-secret"); strings.Contains(got, "secret") {
 		t.Errorf("with both: %q", got)
 	}

@@ -31,7 +31,7 @@ func FuzzVerify(f *testing.F) {
 			if !strings.HasPrefix(caller.ID, "jwt:ann@") {
 				t.Errorf("%q: %+v", token, caller)
 			}
-		case err != nil && (fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrInvalid) && !errors.Is(err, steps.ErrScope)):
+		case err != nil && (fault.CodeOf(err) != fault.Denied || !errors.Is(err, errInvalid) && !errors.Is(err, steps.ErrScope)):
 			t.Errorf("%q: %v", token, err)
 		}
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ErrInvalid is inside a denied of Table.Verify (errors.Is): the word that RFC 6750, section 3.1, has for HTTP 401. Its other word
-// is steps.ErrScope.
-var ErrInvalid = errors.New("invalid_token")
+// errInvalid is inside a denied of Table.Verify: the word that RFC 6750, section 3.1, has for HTTP 401. Its word for HTTP 403 is
+// steps.ErrScope.
+var errInvalid = errors.New("invalid_token")
 
 // Options tell which tokens are accepted. nil and the zero value accept none.
 type Options struct {
@@ -77,7 +77,7 @@ func New(o *Options) (*Table, []*fault.Error) {
 	return t, nil
 }
 
-// Verify tells whose token this is. Errors: denied with ErrInvalid or steps.ErrScope inside, whose message does not tell why, so
+// Verify tells whose token this is. Errors: denied, with steps.ErrScope inside if the token is valid and gives no rights; the message does not tell why, so
 // that a guesser learns nothing (the error inside says it in a few words of onecall's own, for a log); unavailable where
 // the token is signed with a key that is not known, and the issuer's keys cannot be had now; cancelled or timeout where
 // ctx ended meanwhile. No error and no log holds anything of a token.
@@ -146,6 +146,6 @@ func (t *Table) Close() {
 
 // refuse is the denied of a token; why is for logs.
 func refuse(why string) *fault.Error {
-	return &fault.Error{Code: fault.Denied, Err: fmt.Errorf("%w: %s", ErrInvalid, why),
+	return &fault.Error{Code: fault.Denied, Err: fmt.Errorf("%w: %s", errInvalid, why),
 		Message: "the bearer token is not accepted: it is unknown, expired, or meant for another server"}
 }

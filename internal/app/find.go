@@ -8,15 +8,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps/search"
 )
 
-// Found is a function that a query has found.
-type Found struct {
+// Match is a function that a query finds.
+type Match struct {
 	Entry  *steps.Entry
 	Source string
 }
 
 // Find returns the functions that a query finds, best first: by words of what they do, or by the name of a source; "" finds all.
 // named reports that the query is the name of the one function. It waits until every source has started or failed.
-func (a *App) Find(ctx context.Context, query string) (found []Found, named bool) {
+func (a *App) Find(ctx context.Context, query string) (matches []Match, named bool) {
 	functions := steps.Await(ctx, a.Catalog, nil)
 	source := map[string]string{} // by function
 	for _, info := range a.Catalog.Sources() {
@@ -26,12 +26,12 @@ func (a *App) Find(ctx context.Context, query string) (found []Found, named bool
 	}
 	entry, err := functions.Resolve(query)
 	if err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
-		return []Found{{entry, source[entry.Spec().Name]}}, true
+		return []Match{{entry, source[entry.Spec().Name]}}, true
 	}
 	for _, entry := range matching(functions, query, source) {
-		found = append(found, Found{entry, source[entry.Spec().Name]})
+		matches = append(matches, Match{entry, source[entry.Spec().Name]})
 	}
-	return found, false
+	return matches, false
 }
 
 // matching are the functions that a query finds. source is that of each function, by its name.

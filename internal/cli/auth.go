@@ -65,8 +65,8 @@ func (c *cli) accounts(named string) ([]app.Account, error) {
 	return all, nil
 }
 
-// told shows what went wrong with a login; the exit status is that of its code.
-func (c *cli) told(err error) error {
+// loginFailed reports what went wrong with a login; the exit status is that of its code.
+func (c *cli) loginFailed(err error) error {
 	f, ok := fault.As(err)
 	if !ok {
 		return err
@@ -82,7 +82,7 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	}
 	kept, err := all[0].Login(ctx, &person{c.streams, !noBrowser && hasBrowser()})
 	if err != nil {
-		return c.told(err)
+		return c.loginFailed(err)
 	}
 	c.note("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), kept)
 	return nil
@@ -94,7 +94,7 @@ func (c *cli) logout(ctx context.Context, name string) error {
 		return err
 	}
 	if err := all[0].Logout(ctx); err != nil {
-		return c.told(err)
+		return c.loginFailed(err)
 	}
 	c.note("logged out of %s", textfile.Printable(all[0].Name))
 	return nil
@@ -131,7 +131,7 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 	for i := range all {
 		state, err := stateOf(ctx, &all[i])
 		if list.Sources = append(list.Sources, state); err != nil {
-			failed = c.told(err)
+			failed = c.loginFailed(err)
 		}
 	}
 	if asJSON {

@@ -82,7 +82,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 // listTools lists the functions that a query finds, best first, and every source.
 func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
-	found, named := a.Find(ctx, query)
+	matches, named := a.Find(ctx, query)
 	for _, info := range a.Catalog.Sources() {
 		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
 		if info.Error != nil {
@@ -90,15 +90,15 @@ func listTools(ctx context.Context, a *app.App, query string) *toolList {
 		}
 		list.Sources = append(list.Sources, one)
 	}
-	for _, f := range found {
-		spec, signature := f.Entry.Spec(), f.Entry.Signature()
+	for _, m := range matches {
+		spec, signature := m.Entry.Spec(), m.Entry.Signature()
 		one := toolFunction{
-			Name: spec.Name, Source: f.Source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
+			Name: spec.Name, Source: m.Source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
 			Signature: signature, Description: spec.Description,
 			Tokens: a.Counter.Count([]byte(signature+"\n"+spec.Description), -1),
 		}
 		if named {
-			one.entry = f.Entry
+			one.entry = m.Entry
 		}
 		list.Functions = append(list.Functions, one)
 	}

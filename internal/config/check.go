@@ -69,7 +69,7 @@ var validate = validator.New()
 
 // check checks what no tag can.
 func (d *decoder) check(c *Config) {
-	d.checkFace(c)
+	d.checkSurface(c)
 	d.checkAccess(&c.Access)
 	d.checkSources(c)
 	if len(c.FS.Write) > 0 {
@@ -283,8 +283,8 @@ func (d *decoder) checkURL(at string, text *string) {
 	}
 }
 
-// checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
-func (d *decoder) checkFace(c *Config) {
+// checkSurface checks what the configuration says of the tools that clients see, as far as no package knows it better.
+func (d *decoder) checkSurface(c *Config) {
 	for i := range c.Groups {
 		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
 		if len(group.Config.Resources) == 0 {

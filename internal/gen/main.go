@@ -59,8 +59,14 @@ func generate(root string) (map[string][]byte, error) {
 	files["docs/reference/configuration.md"] = schemaReference("The keys of a configuration",
 		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is required; `*` stands for any name.", files["internal/config/config.schema.json"])
 	files["steps/groups/fetch_fields.go"] = fetchFields(chain)
-	files["docs/reference/chain.md"] = chainReference(chain)
-	files["docs/reference/tools.md"] = toolsReference(mcp)
+	files["docs/reference/chain.md"] = schemaReference("The fields of a chain and of a fetch",
+		"Generated from the published schema, `onecall schema chain`. What they are for is in [language.md](../language.md). `null` is as if the field were not there, except in `return` and `orElse` and for members of `common`.", files["chain/chain.schema.json"])
+	ofTools, err := indented(arguments(mcp))
+	if err != nil {
+		return nil, err
+	}
+	files["docs/reference/tools.md"] = schemaReference("The arguments of search and info",
+		"Generated from the types that are decoded. Those of `chain` are in [chain.md](chain.md), what is answered is in [wire.md](../wire.md).", ofTools)
 	files["docs/reference/codes.md"] = codesReference()
 	return files, nil
 }

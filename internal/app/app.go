@@ -94,7 +94,7 @@ func (p *process) open(before *App) (*App, error) {
 		a.generation = before.generation + 1
 	}
 	cfg, faults := a.load()
-	if cfg.Unread { // what else could be said would be of a configuration that nobody has written
+	if cfg.Unread { // other faults would be those of an empty configuration
 		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
 	}
 	p.Redactor.learn(cfg.Secrets)
@@ -258,7 +258,7 @@ func (a *App) context(ctx context.Context, request []byte) context.Context {
 	return ctx
 }
 
-// chainName is the name that a chain gives itself, "" for none.
+// chainName returns the name that a chain has, "" if it has none.
 func chainName(request []byte) string {
 	if !bytes.Contains(request, []byte(`"name"`)) {
 		return ""
@@ -283,7 +283,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn gives each warning once, and none that the app before has given.
+// warn reports each warning once, and none that the app before has reported.
 func (a *App) warn(f *fault.Error) {
 	if a.process.firstWarning(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

@@ -30,7 +30,8 @@ func (a *App) openCallers(c *config.Access) (wrong []*fault.Error) {
 	o := &auth.Options{Tokens: tokenTable(c), Log: a.process.log}
 	if c.JWT != nil {
 		o.JWT = acceptedTokens(c.JWT)
-		keys, release, err := acquire(&a.process.pool, "keys "+fingerprint(o.JWT.Issuer, o.JWT.Keys), func() (*auth.Keys, error) { return auth.OpenKeys(o) })
+		where := "keys " + fingerprint(o.JWT.Issuer, o.JWT.Keys)
+		keys, release, err := acquire(&a.process.pool, where, func() (*auth.Keys, error) { return auth.OpenKeys(o) })
 		if err == nil { // else New says what is wrong, with all else that is
 			o.Keys = keys
 			a.closers = append(a.closers, closer(release))
@@ -46,7 +47,7 @@ func (a *App) unguarded(c *config.Access, before *App) *fault.Error {
 	switch f := c.UnfitForRemote(); {
 	case a.process.remote && f != nil:
 		return f
-	case !a.process.anySurface || c.ByToken(): // over HTTP all may come who reach it
+	case !a.process.anySurface || c.ByToken(): // over HTTP, everybody who reaches the server may come in
 		return nil
 	}
 	if at := c.RemotePlace(); at != "" {
@@ -76,7 +77,7 @@ func (a *App) unusedAllowed() []*fault.Error {
 	return unusedAllowed(a.config, names, absent)
 }
 
-// unusedAllowed tells of the functions in the lists of tokens that there are not, and could not be in a source that is absent.
+// unusedAllowed returns the functions in the lists of tokens that do not exist, and could not exist in an absent source.
 func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, token := range tokenTable(&c.Access) {

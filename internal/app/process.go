@@ -32,7 +32,7 @@ type Options struct {
 	Surface        string // in the place of the configuration's; "": that one
 }
 
-// Reporter tells a person what happens.
+// Reporter shows a person what happens.
 type Reporter interface {
 	Note(format string, args ...any)                        // a line, or several
 	Warn(f *fault.Error)                                    // what is odd but stops nothing
@@ -82,7 +82,7 @@ type Failure struct{ Err error }
 
 func (f Failure) Error() string { return f.Err.Error() }
 
-// Unwrap gives the error inside.
+// Unwrap returns the error inside.
 func (f Failure) Unwrap() error { return f.Err }
 
 // close ends what the process owns. Every app is closed before.

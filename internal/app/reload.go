@@ -102,7 +102,7 @@ func (r *reloader) changed() bool {
 	return quiet && !now.untouched(r.seen)
 }
 
-// say tells a person, if the log is not for programs.
+// say notes something for a person, if the log is not for programs.
 func (r *reloader) say(format string, args ...any) {
 	if !r.o.JSON {
 		r.process.Reporter.Note("%s", textfile.Printable(r.process.Redactor.Text(fmt.Sprintf(format, args...))))
@@ -138,7 +138,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	r.swap(ctx, next, drained, began)
 }
 
-// known reports whether the files are what is served, or was refused, and tells so if that is news.
+// known reports whether the files are those that are served or were refused. It logs that if it is news.
 func (r *reloader) known(path string) bool {
 	if r.refused != nil && r.refused.equal(r.refused.again()) {
 		r.seen = r.seen.look()
@@ -181,7 +181,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 	r.warnOfLost(before)
 }
 
-// refuse tells what is wrong with a configuration, and remembers it: it is told once. files are what it was read from.
+// refuse reports what is wrong with a configuration, once. files are what it was read from.
 func (r *reloader) refuse(err error, path string, files fileState) {
 	r.telemetry.Reloaded(err)
 	r.refused, r.seen = &files, files

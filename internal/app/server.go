@@ -30,7 +30,7 @@ type ServeOptions struct {
 	KeepAlive time.Duration // between pings over In and Out; 0: never
 
 	Log     slog.Handler
-	JSON    bool       // what is logged is for programs: changes of the configuration are not told in words too
+	JSON    bool       // the log is for programs: changes of the configuration are not noted in words too
 	Dropped func() int // lines of the log that were given up
 
 	Reload   <-chan os.Signal // each loads the configuration again
@@ -130,7 +130,7 @@ func (s *server) options(a *App) *mcp.Options {
 	}
 }
 
-// warnOfIdle tells of what is configured and does nothing here.
+// warnOfIdle warns of settings that do nothing here.
 func (s *server) warnOfIdle(a *App) {
 	if f := idleGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.anySurface {
 		a.warn(f)

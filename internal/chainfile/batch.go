@@ -77,8 +77,8 @@ func (b *Batch) Each(ctx context.Context, take func(*Entry) error, idle func() e
 	}
 }
 
-// next gives the entry that is next in order; more is false when all have been given. No entry but more: the context has
-// ended and nothing further has been begun. The reader is not waited for then: its input may give nothing.
+// next returns the next entry in order; more is false after the last. No entry with more means that the context has ended and
+// nothing else has begun. next does not wait for the reader then: its input may be silent.
 func next(ctx context.Context, begun <-chan *Entry, idle func() error) (e *Entry, more bool, err error) {
 	select {
 	case e, more = <-begun:
@@ -114,8 +114,8 @@ func (e *Entry) wait(idle func() error) error {
 	return nil
 }
 
-// begin reads the chains, starts each as soon as a job is free, and passes it on in order. It returns when all have
-// ended, or the context has, or when who takes them has left.
+// begin reads the chains, starts each as soon as a job is free, and passes it on in order. It returns when all have ended, when
+// the context has, or when left is closed.
 func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan struct{}) error {
 	work := make(chan *Entry)
 	var workers sync.WaitGroup
@@ -160,7 +160,7 @@ func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan stru
 	return nil
 }
 
-// each gives the chains of a file: one, or one for each line that is not blank.
+// each calls give for the chains of a file: one, or one for each line that is not blank.
 func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) error {
 	if !f.Lines {
 		text, err := f.readAll(stdin, maxLine)
@@ -197,7 +197,7 @@ func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) err
 	}
 }
 
-// readLine reads a line without its line break, of a longer one limit+1 bytes, and tells how many bytes it has read.
+// readLine reads a line without its line break, and of a longer one limit+1 bytes. read is the number of bytes read.
 func readLine(in *bufio.Reader, limit int64) (line []byte, read int64, err error) {
 	for {
 		part, err := in.ReadSlice('\n')

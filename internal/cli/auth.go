@@ -184,7 +184,7 @@ func (l *loginList) table() []byte {
 	return b.Bytes()
 }
 
-// person is who logs in, at this terminal.
+// person is the user who logs in at this terminal.
 type person struct {
 	*streams
 	browser bool // may be started

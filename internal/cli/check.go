@@ -61,7 +61,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	return first
 }
 
-// showChecked tells the faults and warnings of one chain.
+// showChecked shows the faults and warnings of one chain.
 func (c *cli) showChecked(e *chainfile.Entry) {
 	src := &source{name: e.File.Name, text: e.Request, line: max(e.Line, 1)}
 	faults := e.Answer.Faults

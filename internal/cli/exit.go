@@ -24,7 +24,7 @@ const (
 	exitInterrupted   = 130 // but for a server that was terminated, which ends as it should
 )
 
-// answered is the error of a command whose answer is written and tells what is wrong: nothing is left but its status.
+// answered is the error of a command whose answer is written and says what is wrong. Only the exit status is left.
 type answered int
 
 func (a answered) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
@@ -76,7 +76,7 @@ func statusOfFiles(err error) error {
 	return app.Failure{Err: err}
 }
 
-// exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
+// exitStatus returns the exit status. It shows what is wrong unless an answer has shown it.
 func (s *streams) exitStatus(err error) int {
 	var done answered
 	var config *config.Error

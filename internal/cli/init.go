@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// initFlags are what onecall init is told.
+// initFlags are the flags of onecall init.
 type initFlags struct {
 	yes, dryRun bool
 	out         string

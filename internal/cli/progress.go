@@ -15,13 +15,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// progressInterval is how often the line of progress is drawn anew while nothing happens.
+// progressInterval is how often the line of progress is redrawn while nothing happens.
 const progressInterval = 100 * time.Millisecond
 
 // clearLine goes to the beginning of the line and clears it.
 const clearLine = "\r\x1b[K"
 
-// progress is the line that tells at a terminal how far a chain is. Anywhere else it does nothing.
+// progress is the line at a terminal that shows how far a chain is. Elsewhere it does nothing.
 type progress struct {
 	out     io.Writer // nil: nothing is shown
 	width   func() int
@@ -44,7 +44,7 @@ func (s *streams) startProgress() *progress {
 	return p
 }
 
-// report takes note of what the engine tells.
+// report shows what the engine reports.
 func (p *progress) report(now chain.Progress) {
 	if p.out == nil {
 		return
@@ -110,13 +110,13 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	return before + name + after
 }
 
-// bar tells at a terminal how far a batch is, by the bytes of its input.
+// bar shows at a terminal how far a batch is, by the bytes of its input.
 type bar struct {
 	bar    *progressbar.ProgressBar // nil: nothing is shown
 	chains int
 }
 
-// newBar begins a bar. Where the answers themselves go to the terminal there is none.
+// newBar begins a bar. There is none if the answers go to the terminal.
 func (s *streams) newBar(files []chainfile.File) *bar {
 	if !s.errTerminal || s.outTerminal {
 		return &bar{}
@@ -146,7 +146,7 @@ func (b *bar) add(e *chainfile.Entry) {
 	}
 	b.chains++
 	b.bar.Describe(fmt.Sprintf("chains: %d", b.chains))
-	// An error of drawing is nobody's concern.
+	// Errors of drawing are ignored.
 	_ = b.bar.Add64(e.Read)
 }
 

@@ -162,7 +162,7 @@ func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override c
 	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
 }
 
-// answerOne has one answer made, with a line of progress, and writes it.
+// answerOne makes one answer, with a line of progress, and writes it.
 func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged()}
@@ -218,7 +218,7 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, 
 	return first
 }
 
-// logged shows what functions log while they run, where that was asked for.
+// logged returns what shows the logs of functions; nil without --verbose.
 func (c *cli) logged() func(chain.LogMessage) {
 	if !c.verbose {
 		return nil

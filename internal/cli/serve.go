@@ -62,7 +62,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// check tells what is wrong with the flags by themselves.
+// check checks the flags by themselves.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	surface, err := mcp.ParseSurface(f.surface)
@@ -118,7 +118,7 @@ func (f *serveFlags) level() slog.Level {
 	return level
 }
 
-// serve is the verb. What is wrong with the flags is told before anything is opened.
+// serve is the verb. Wrong flags are reported before anything is opened.
 func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err

@@ -113,7 +113,7 @@ func (s *streams) noteNone(query string, near []string) {
 	s.note("no function matches %q%s", query, meant)
 }
 
-// noteAbsent tells of the sources in which nothing could be looked for.
+// noteAbsent names the sources that could not be searched.
 func (s *streams) noteAbsent(sources []toolSource) {
 	for _, one := range sources {
 		if one.Error != "" {
@@ -160,7 +160,7 @@ func (s *streams) writeTable(list *toolList) error {
 	return s.writeText(b.Bytes())
 }
 
-// writeOutlines writes what a function takes and gives, where that is known.
+// writeOutlines writes a function's arguments and its result, if they are known.
 func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 	write := func(what string, form []byte) {
 		fmt.Fprintf(b, "\n%s: ", what)

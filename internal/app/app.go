@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -48,7 +49,7 @@ type App struct {
 	ladder            *ladder.Ladder    // nil: calls come in any order
 	shapes            *shape.Store      // nil: turned off
 	identities        map[string]string // by source: what the shapes of its results belong to
-	callers           *callers          // over HTTP, by their tokens; nil: nobody has one
+	callers           *auth.Table       // over HTTP, by their tokens; nil: nobody has one
 	cassette          *replay.Cassette  // nil: functions are called
 	store             budget.Driver
 	storeBytes        int64 // the bound of store, when the app is served
@@ -93,10 +94,10 @@ func (p *process) open(before *App) (*App, error) {
 		a.generation = before.generation + 1
 	}
 	cfg, faults := a.load()
-	if cfg.Unread { // what else could be said would be of a configuration that nobody has written
+	if cfg.Unread { // other faults would be those of an empty configuration
 		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
 	}
-	p.Redactor.Learn(cfg.Secrets)
+	p.Redactor.learn(cfg.Secrets)
 	for _, w := range cfg.Warnings {
 		a.warn(w)
 	}
@@ -257,7 +258,7 @@ func (a *App) context(ctx context.Context, request []byte) context.Context {
 	return ctx
 }
 
-// chainName is the name that a chain gives itself, "" for none.
+// chainName returns the name that a chain has, "" if it has none.
 func chainName(request []byte) string {
 	if !bytes.Contains(request, []byte(`"name"`)) {
 		return ""
@@ -282,7 +283,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn gives each warning once, and none that the app before has given.
+// warn reports each warning once, and none that the app before has reported.
 func (a *App) warn(f *fault.Error) {
 	if a.process.firstWarning(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

@@ -123,8 +123,8 @@ func (s *server) access(a *App) *transport.Access {
 		return d
 	}
 	d.Callers = a.callers
-	if a.callers.jwt != nil {
-		d.Issuers, d.Scopes = a.callers.jwt.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
+	if access.JWT != nil {
+		d.Issuers, d.Scopes = a.callers.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
 	}
 	return d
 }

@@ -32,10 +32,10 @@ func TestChains(t *testing.T) {
 		t.Fatalf("%d chains, %d checks, %v", len(paths), len(checks), err)
 	}
 	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), chainSuffix)
+		name := strings.TrimSuffix(filepath.Base(path), ".chain.json")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := command(t, t.TempDir(), "run", "testdata/chains/"+name+chainSuffix)
+			cmd := command(t, t.TempDir(), "run", "testdata/chains/"+name+".chain.json")
 			cmd.Dir = "../.."
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr

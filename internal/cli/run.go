@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -131,9 +132,9 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	files, err := findChains(args)
+	files, err := chainfile.Find(args)
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
 	if err != nil {
@@ -146,12 +147,12 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	}
 	defer out.discard()
 	ctx := cmd.Context()
-	if len(files) > 1 || files[0].lines {
+	if len(files) > 1 || files[0].Lines {
 		return c.runBatch(ctx, a, files, f.jobs, override, out)
 	}
-	request, err := files[0].read(ctx, c.in, a.MaxRequestBytes)
+	request, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	return c.runOne(ctx, a, request, override, out)
 }
@@ -161,7 +162,7 @@ func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override c
 	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
 }
 
-// answerOne has one answer made, with a line of progress, and writes it.
+// answerOne makes one answer, with a line of progress, and writes it.
 func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged()}
@@ -181,23 +182,23 @@ func (c *cli) answerOne(override chain.Override, out *output, answered func(*cha
 }
 
 // runBatch runs many chains and writes a line for each.
-func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs int, override chain.Override, out *output) error {
-	b := &batch{files: files, stdin: c.in, jobs: jobs, maxLine: a.MaxRequestBytes,
-		run: func(ctx context.Context, e *entry) *chain.Answer {
-			return a.Run(ctx, e.request, &chain.Caller{Label: e.label(), Override: override, Log: c.logged()})
+func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, jobs int, override chain.Override, out *output) error {
+	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: jobs, MaxLine: a.MaxRequestBytes,
+		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
+			return a.Run(ctx, e.Request, &chain.Caller{Label: e.Label(), Override: override, Log: c.logged()})
 		}}
 	bar := c.newBar(files)
 	defer bar.stop()
 	first := error(nil)
 	answered := 0
-	err := b.each(ctx, func(e *entry) error {
+	err := b.Each(ctx, func(e *chainfile.Entry) error {
 		answered++
 		bar.add(e)
-		c.showWarnings(e.label(), e.answer)
+		c.showWarnings(e.Label(), e.Answer)
 		if first == nil {
-			first = statusOf(e.answer)
+			first = statusOf(e.Answer)
 		}
-		return out.line(e.answer.JSON)
+		return out.line(e.Answer.JSON)
 	}, out.flush)
 	bar.stop()
 	if ctx.Err() != nil {
@@ -209,7 +210,7 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs 
 		return out.commitPartial()
 	}
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	if err := out.commit(); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs 
 	return first
 }
 
-// logged shows what functions log while they run, where that was asked for.
+// logged returns what shows the logs of functions; nil without --verbose.
 func (c *cli) logged() func(chain.LogMessage) {
 	if !c.verbose {
 		return nil

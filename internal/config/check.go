@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"os/exec"
 	"reflect"
@@ -40,6 +41,17 @@ var foreignKeys = map[reflect.Type]map[string]string{
 	},
 }
 
+// ForeignKeys returns the keys that other programs write in the place of a struct of the configuration, by its name. They are known,
+// and not read.
+func ForeignKeys(structName string) []string {
+	for t, keys := range foreignKeys {
+		if t.Name() == structName {
+			return slices.Sorted(maps.Keys(keys))
+		}
+	}
+	return nil
+}
+
 // ServerKey returns the key under which onecall knows a key of an entry of mcpServers, however a client spells it. For an unknown key
 // it is "", and lost says what follows from leaving it out, "" if nothing does.
 func ServerKey(written string) (key, lost string) {
@@ -57,7 +69,7 @@ var validate = validator.New()
 
 // check checks what no tag can.
 func (d *decoder) check(c *Config) {
-	d.checkFace(c)
+	d.checkSurface(c)
 	d.checkAccess(&c.Access)
 	d.checkSources(c)
 	if len(c.FS.Write) > 0 {
@@ -123,9 +135,7 @@ func (d *decoder) checkSources(c *Config) {
 		d.checkDocument(at, &c.OpenAPI[i].Config)
 	}
 	for i := range c.HTTP.Endpoints {
-		if e := &c.HTTP.Endpoints[i]; e.Config.URL == nil {
-			d.at(fault.Key("/http/endpoints", e.Name), fault.BadRequest, "url is missing")
-		}
+		d.needs(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {
@@ -273,8 +283,8 @@ func (d *decoder) checkURL(at string, text *string) {
 	}
 }
 
-// checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
-func (d *decoder) checkFace(c *Config) {
+// checkSurface checks what the configuration says of the tools that clients see, as far as no package knows it better.
+func (d *decoder) checkSurface(c *Config) {
 	for i := range c.Groups {
 		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
 		if len(group.Config.Resources) == 0 {

@@ -201,7 +201,7 @@ func (e *expander) note(written, text, kind, name string) (whole bool) {
 	for _, part := range secretsIn(written) {
 		e.literal(part)
 	}
-	if kind == "env" && secret.LooksLikeKey(written) {
+	if kind == "env" && secret.Variable(name, written) {
 		e.literal(written)
 	}
 	return whole

@@ -1,4 +1,4 @@
-package cli
+package chainfile
 
 import (
 	"bufio"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,16 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 )
+
+// linesFile writes a file with a chain in each line.
+func linesFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "f.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 func noIdle() error { return nil }
 
@@ -27,23 +39,23 @@ func TestBatchOrder(t *testing.T) {
 	for i := range chains {
 		fmt.Fprintf(&text, "%d\n", i)
 	}
-	path := write(t, t.TempDir(), "f.jsonl", text.String())
+	path := linesFile(t, text.String())
 	synctest.Test(t, func(t *testing.T) {
 		var running, begun atomic.Int64
 		taken := 0
-		b := &batch{files: []chainFile{{name: "f", path: path, lines: true}}, jobs: jobs, maxLine: 100,
-			run: func(_ context.Context, e *entry) *chain.Answer {
+		b := &Batch{Files: []File{{Name: "f", Path: path, Lines: true}}, Jobs: jobs, MaxLine: 100,
+			Run: func(_ context.Context, e *Entry) *chain.Answer {
 				begun.Add(1)
 				if n := running.Add(1); n > jobs {
 					t.Errorf("%d run at once", n)
 				}
 				time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 				running.Add(-1)
-				return &chain.Answer{OK: true, JSON: e.request}
+				return &chain.Answer{OK: true, JSON: e.Request}
 			}}
-		err := b.each(t.Context(), func(e *entry) error {
-			if want := fmt.Sprint(taken); string(e.answer.JSON) != want || e.label() != fmt.Sprintf("f:%d", taken+1) {
-				t.Errorf("got %s of %s, want %s", e.answer.JSON, e.label(), want)
+		err := b.Each(t.Context(), func(e *Entry) error {
+			if want := fmt.Sprint(taken); string(e.Answer.JSON) != want || e.Label() != fmt.Sprintf("f:%d", taken+1) {
+				t.Errorf("got %s of %s, want %s", e.Answer.JSON, e.Label(), want)
 			}
 			if n := int(begun.Load()) - taken; n > (ahead+1)*jobs+2 {
 				t.Errorf("%d were begun before the first was taken", n)
@@ -59,25 +71,25 @@ func TestBatchOrder(t *testing.T) {
 
 func TestBatchEnds(t *testing.T) {
 	t.Parallel()
-	path := write(t, t.TempDir(), "f.jsonl", strings.Repeat("x\n", 100))
+	path := linesFile(t, strings.Repeat("x\n", 100))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := &batch{files: []chainFile{{name: "f", path: path, lines: true}}, jobs: 2, maxLine: 100,
-			run: func(ctx context.Context, _ *entry) *chain.Answer {
+		b := &Batch{Files: []File{{Name: "f", Path: path, Lines: true}}, Jobs: 2, MaxLine: 100,
+			Run: func(ctx context.Context, _ *Entry) *chain.Answer {
 				<-ctx.Done()
 				return &chain.Answer{JSON: []byte("cancelled")}
 			}}
 		time.AfterFunc(time.Second, cancel)
 		taken := 0
-		if err := b.each(ctx, func(*entry) error { taken++; return nil }, noIdle); err != nil || taken < 1 || taken > 3 {
+		if err := b.Each(ctx, func(*Entry) error { taken++; return nil }, noIdle); err != nil || taken < 1 || taken > 3 {
 			t.Errorf("%d taken after the end, %v", taken, err)
 		}
 		refused := errors.New("full")
-		b.run = func(context.Context, *entry) *chain.Answer { return &chain.Answer{} }
-		if err := b.each(t.Context(), func(*entry) error { return refused }, noIdle); !errors.Is(err, refused) {
+		b.Run = func(context.Context, *Entry) *chain.Answer { return &chain.Answer{} }
+		if err := b.Each(t.Context(), func(*Entry) error { return refused }, noIdle); !errors.Is(err, refused) {
 			t.Errorf("an answer that cannot be written: %v", err)
 		}
-		if err := b.each(t.Context(), func(*entry) error { return nil }, func() error { return refused }); !errors.Is(err, refused) {
+		if err := b.Each(t.Context(), func(*Entry) error { return nil }, func() error { return refused }); !errors.Is(err, refused) {
 			t.Errorf("answers that cannot be flushed: %v", err)
 		}
 	})

@@ -1,4 +1,5 @@
-package cli
+// Package chainfile finds the files of chains that a command line names, reads them, and runs many chains side by side.
+package chainfile
 
 import (
 	"context"
@@ -19,26 +20,26 @@ const chainSuffix, linesSuffix = ".chain.json", ".jsonl"
 // stdinName names the standard input among the arguments of a command.
 const stdinName = "-"
 
-// chainFile is one argument of a command that takes chains.
-type chainFile struct {
-	name  string // as it was given
-	path  string // "": the standard input
-	lines bool   // a chain in each line
+// File is one argument of a command that takes chains.
+type File struct {
+	Name  string // as it was given
+	Path  string // "": the standard input
+	Lines bool   // a chain in each line
 }
 
-// findChains finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json in
-// the working directory, else in its folder chains), or "-" for the standard input. Every argument that is none of these is
-// told of in one error.
-func findChains(args []string) ([]chainFile, error) {
-	files := make([]chainFile, 0, len(args))
+// Find finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json in the
+// working directory, else in its folder chains), or "-" for the standard input. One bad_request names every argument that is
+// none of these.
+func Find(args []string) ([]File, error) {
+	files := make([]File, 0, len(args))
 	var problems []string
 	stdin := 0
 	for _, arg := range args {
-		file, err := findChain(arg)
+		file, err := find(arg)
 		if err != nil {
 			problems = append(problems, err.Error())
 		}
-		if file.path == "" {
+		if file.Path == "" {
 			stdin++
 		}
 		files = append(files, file)
@@ -47,14 +48,14 @@ func findChains(args []string) ([]chainFile, error) {
 		problems = append(problems, "the standard input can be read once only: name - once")
 	}
 	if len(problems) > 0 {
-		return nil, unable("%s", strings.Join(problems, "; "))
+		return nil, fault.New(fault.BadRequest, "%s", strings.Join(problems, "; "))
 	}
 	return files, nil
 }
 
-func findChain(arg string) (chainFile, error) {
+func find(arg string) (File, error) {
 	if arg == stdinName {
-		return chainFile{name: arg}, nil
+		return File{Name: arg}, nil
 	}
 	paths := []string{arg}
 	if !strings.ContainsAny(arg, `/\`) && arg != "" {
@@ -65,12 +66,12 @@ func findChain(arg string) (chainFile, error) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && path == arg:
-			return chainFile{path: path}, errors.New(textfile.Printable(path) + " cannot be read: " + textfile.Cause(err).Error())
+			return File{Path: path}, errors.New(textfile.Printable(path) + " cannot be read: " + textfile.Cause(err).Error())
 		case err != nil:
 		case info.IsDir():
 			folder = true
 		default:
-			return chainFile{name: arg, path: path, lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
+			return File{Name: arg, Path: path, Lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
 		}
 	}
 	message := "there is no chain file " + textfile.Printable(fault.Clip(arg, 200))
@@ -79,7 +80,7 @@ func findChain(arg string) (chainFile, error) {
 	} else if near := nearChains(arg); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	return chainFile{path: arg}, errors.New(message)
+	return File{Path: arg}, errors.New(message)
 }
 
 // nearChains names chain files that are spelt like an argument that is none.
@@ -112,9 +113,9 @@ func nearChains(arg string) []string {
 	return near
 }
 
-// read gives the text of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
-// with the context, also while the standard input gives nothing.
-func (f *chainFile) read(ctx context.Context, stdin io.Reader, limit int64) ([]byte, error) {
+// Read returns the text of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
+// with the context, also while the standard input gives nothing. Errors: bad_request, and the context's.
+func (f *File) Read(ctx context.Context, stdin io.Reader, limit int64) ([]byte, error) {
 	type result struct {
 		text []byte
 		err  error
@@ -128,23 +129,23 @@ func (f *chainFile) read(ctx context.Context, stdin io.Reader, limit int64) ([]b
 	case r := <-done:
 		return r.text, r.err
 	case <-ctx.Done():
-		return nil, answered(exitInterrupted)
+		return nil, ctx.Err()
 	}
 }
 
-func (f *chainFile) readAll(stdin io.Reader, limit int64) ([]byte, error) {
+func (f *File) readAll(stdin io.Reader, limit int64) ([]byte, error) {
 	in := stdin
-	if f.path != "" {
-		file, err := textfile.Open(f.path)
+	if f.Path != "" {
+		file, err := textfile.Open(f.Path)
 		if err != nil {
-			return nil, unable("%s cannot be read: %v", f.name, textfile.Cause(err))
+			return nil, fault.New(fault.BadRequest, "%s cannot be read: %v", f.Name, textfile.Cause(err))
 		}
 		defer file.Close()
 		in = file
 	}
 	text, err := textfile.ReadAll(in, limit)
 	if err != nil {
-		return nil, unable("%s cannot be read: %v", f.name, textfile.Cause(err))
+		return nil, fault.New(fault.BadRequest, "%s cannot be read: %v", f.Name, textfile.Cause(err))
 	}
 	return textfile.WithoutMark(text), nil
 }

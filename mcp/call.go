@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -36,7 +35,10 @@ type call struct {
 func (f *toolset) handler(name string) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, of := ctx.Value(generationKey{}).(*generation), transport.RequestIn(ctx)
-		ctx, id := identified(ctx, now.Engine, of)
+		ctx, id := now.Engine.Identify(ctx, of.Run)
+		if of.Run != "" {
+			id = "" // the header of the response names it: a failure need not
+		}
 		c := &call{ctx: ctx, toolset: f, now: now, of: of, session: sessionOf(of), request: req, args: req.Params.Arguments}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
@@ -61,27 +63,19 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
-		running, leave, refused := of.Start(ctx, c.callsEach())
+		running, leave, refused := of.Start(ctx)
 		if refused != nil {
 			return c.refuse(refused), nil
 		}
 		defer leave()
 		c.ctx = c.traced(running)
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
-			return nil, f.server.told(refused)
+			return nil, refused
 		}
 		c.told = c.listen()
 		defer c.told.end()
 		return t.answer(c), nil
 	}
-}
-
-// callsEach is how many calls of the caller may run at once; -1: any number.
-func (c *call) callsEach() int {
-	if !c.of.Token {
-		return cmp.Or(c.now.Limits.Calls, transport.DefaultCalls)
-	}
-	return cmp.Or(c.now.Limits.Calls, transport.DefaultCallerCalls)
 }
 
 // traced gives a call's context what the session keeps, and what traces need: what the message says of its client's trace wins

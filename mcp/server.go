@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -188,17 +187,6 @@ func (h handler) Begin(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// Refuse implements transport.Handler. A call of a tool that is one too many is answered by a result, which a model reads.
-func (h handler) Refuse(ctx context.Context, method string, r *transport.Request, why *fault.Error) (sdk.Result, error) {
-	if method != "tools/call" || why.Code != fault.Busy {
-		return nil, h.s.told(why)
-	}
-	engine := h.s.o().Engine
-	ctx, id := identified(ctx, engine, r)
-	answer := engine.Refuse(ctx, []*fault.Error{why}, &chain.Caller{ID: r.Caller.ID, Run: id})
-	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
-}
-
 // CallID implements transport.Handler.
 func (h handler) CallID(ctx context.Context) string {
 	_, id := h.s.o().Engine.Identify(ctx, "")
@@ -208,14 +196,4 @@ func (h handler) CallID(ctx context.Context) string {
 // Acquire implements transport.Handler.
 func (h handler) Acquire(ctx context.Context, caller string) (release func(), err error) {
 	return h.s.o().Engine.Acquire(ctx, caller)
-}
-
-// identified gives the context of a call of a tool, in which logs know it by its id, and the id that a failure of it has to
-// name: "" if the header of the response does, or nobody gives ids.
-func identified(ctx context.Context, engine *chain.Engine, r *transport.Request) (own context.Context, run string) {
-	own, run = engine.Identify(ctx, r.Run)
-	if r.Run != "" {
-		run = ""
-	}
-	return own, run
 }

@@ -30,18 +30,18 @@ type infoShown struct {
 
 // limitsShown are those of the caller; what is not bounded is left out.
 type limitsShown struct {
-	MaxTotalTokens int     `json:"maxTotalTokens,omitempty"`
-	MaxRequestSize int     `json:"maxRequestBytes,omitempty"`
-	Calls          int     `json:"calls,omitempty"`     // at once
-	Sessions       int     `json:"sessions,omitempty"`  // over HTTP, at once
-	PerSecond      float64 `json:"perSecond,omitempty"` // requests
+	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
+	MaxRequestSize int `json:"maxRequestBytes,omitempty"`
+	Calls          int `json:"calls,omitempty"`    // at once
+	Sessions       int `json:"sessions,omitempty"` // over HTTP, at once
 }
 
 func (c *call) limitsShown() *limitsShown {
 	o := &c.now.Options
-	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(c.callsEach(), 0), PerSecond: o.Limits.PerSecond}
+	limits := o.Limits(c.of.Token)
+	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(limits.Calls, 0)}
 	if c.of.Token { // by itself a caller is bounded only where it has a token
-		shown.Sessions = max(o.Limits.Sessions, 0)
+		shown.Sessions = limits.Sessions
 	}
 	return shown
 }

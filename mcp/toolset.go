@@ -108,7 +108,7 @@ func (f *toolset) attend(sessions bool) sdk.Middleware {
 				}
 			}
 			if refused := transport.Revoked(ctx); refused != nil { // while it waited
-				return nil, f.server.told(refused)
+				return nil, refused
 			}
 			result, err := next(ctx, method, req)
 			if hello, ok := result.(*sdk.InitializeResult); ok && !sessions && err == nil {

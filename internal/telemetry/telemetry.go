@@ -142,7 +142,7 @@ func (t *Telemetry) Step(ctx context.Context, about chain.ObservedStep) (context
 	return s, s.end
 }
 
-// Refused counts a request that was refused before it was looked at. reason is a word of the code, such as "token", "host" or "rate"; past 30
+// Refused counts a request that was refused before it was looked at. reason is a word of the code, such as "token", "host" or "busy"; past 30
 // different ones it is "other".
 func (t *Telemetry) Refused(reason string) { t.metrics.refused(reason) }
 

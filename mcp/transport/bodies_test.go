@@ -125,7 +125,7 @@ func TestRevokedWhileSending(t *testing.T) {
 			headers["Mcp-Protocol-Version"] = version
 		}
 		conn := dial(t, url, "POST", Path, headers, len(body))
-		for s.callers.visiting("token:bob") == 0 {
+		for s.requests.of("token:bob") == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		s.SetAccess(&Access{Callers: badges{"ann": staff["ann"]}})
@@ -137,14 +137,11 @@ func TestRevokedWhileSending(t *testing.T) {
 	}
 }
 
-// visiting tells how many requests of a caller are under way.
-func (c *callers) visiting(id string) int {
+// of is how many a caller has.
+func (c *counts) of(caller string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if one := c.byID[id]; one != nil {
-		return one.visits
-	}
-	return 0
+	return c.by[caller]
 }
 
 // answerTo sends the rest of a request, and reads what it is answered.

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,23 +80,9 @@ func isJSON(contentType string) bool {
 	return kind == "application/json"
 }
 
-// visitsEach is how many requests of a caller may be under way: its calls, a stream for each of its sessions, and some to
-// ask what there is. -1: any number.
-func (s *Server) visitsEach() int {
-	o := s.o()
-	if o.Limits.Calls < 0 || o.Limits.Sessions < 0 {
-		return -1
-	}
-	calls, sessions := DefaultCallerCalls, s.sessionsEach()
-	if sessions == 0 { // all clients are one caller
-		calls, sessions = DefaultCalls, o.MaxSessions
-	}
-	return cmp.Or(o.Limits.Calls, calls) + sessions + 100
-}
-
 // tooBusy refuses a request of a caller that has too much under way.
 func (s *Server) tooBusy(w http.ResponseWriter, from *identity, why string) {
-	s.refused(from, RefusedRate)
+	s.refused(from, RefusedBusy)
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusTooManyRequests)
 }

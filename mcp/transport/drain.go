@@ -121,9 +121,8 @@ func (t *tracker) cut() {
 // codeEnding is the code of the error that a server which shuts down answers; JSON-RPC 2.0, section 5.1 leaves it to servers.
 const codeEnding = -32000
 
-// sendAway answers a request that is not begun, as the server closes. It is none of its caller's that are counted.
-func (s *Server) sendAway(w http.ResponseWriter, m *message, from *identity) {
-	from.counted.Store(true)
+// sendAway answers a request that is not begun, as the server closes.
+func sendAway(w http.ResponseWriter, m *message) {
 	why := &misfit{id: m.id, code: codeEnding, message: endingWords + "nothing of this was done, send it again"}
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close") // so that the next one may go elsewhere

@@ -69,7 +69,7 @@ func (s *served) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToo
 	failed := func(f *fault.Error) (*sdk.CallToolResult, error) {
 		return text(`{"error":{"code":"`+string(f.Code)+`","message":"`+f.Message+`"}}`, true)
 	}
-	ctx, end, refused := RequestIn(ctx).Start(ctx, DefaultCallerCalls)
+	ctx, end, refused := RequestIn(ctx).Start(ctx)
 	if refused != nil {
 		return failed(refused)
 	}
@@ -117,10 +117,6 @@ func (h tested) Begin(ctx context.Context) (context.Context, func()) {
 		h.s.begin()
 	}
 	return ctx, func() {}
-}
-
-func (tested) Refuse(_ context.Context, _ string, _ *Request, why *fault.Error) (sdk.Result, error) {
-	return nil, why
 }
 
 func (tested) CallID(context.Context) string { return "" }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -30,7 +32,7 @@ func revoked() *fault.Error {
 // hold registers a request among those that end when their caller's rights change, until end is called, and then checks once
 // that they have not changed since it was identified. A request may outlast its token: who was let in may end what it has begun,
 // and how long that takes is bounded elsewhere.
-func (s *Server) hold(ctx context.Context, from *identity) (_ context.Context, end func(), refused *fault.Error) {
+func (s *Server) hold(ctx context.Context, from *identity) (_ context.Context, end func(), refused error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &held{from, cancel}
 	s.mu.Lock()
@@ -47,15 +49,14 @@ func (s *Server) hold(ctx context.Context, from *identity) (_ context.Context, e
 		has, _ = s.holds(ctx, from)
 	}
 	if !has {
-		refused = undone()
+		refused = errUndone
 	}
 	return ctx, end, refused
 }
 
-// undone says that the rights of a message's sender had changed before anything of it was done.
-func undone() *fault.Error {
-	return fault.New(fault.Denied, "your rights are not what they were: nothing of this was done")
-}
+// errUndone answers a message whose sender's rights have changed before anything of it was done.
+var errUndone = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights are not what they were: nothing of this was done",
+	Data: []byte(`{"code":"` + string(fault.Denied) + `"}`)}
 
 // cutHeld ends the requests that of accepts.
 func (s *Server) cutHeld(of func(*held) bool) {

@@ -100,12 +100,12 @@ func (s *Server) httpHandler() http.Handler {
 	mux.HandleFunc("/readyz", s.ready)
 	mux.HandleFunc(metadataPath, s.metadata)
 	mux.HandleFunc(metadataPath+"/", s.metadata)
-	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w.(*writer), r, answer) })
+	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // also where nobody reads it: net/http waits for its end
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // net/http's own connections have one
 		}
-		patient := &writer{ResponseWriter: w, server: s}
+		patient := &writer{w}
 		defer patient.extend() // for what net/http writes at the end
 		mux.ServeHTTP(patient, r)
 	})
@@ -120,7 +120,7 @@ type message struct {
 }
 
 // admit finds out who has sent a request, reads it, and has it answered if the caller may send it.
-func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWriter, *http.Request, *message)) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, *message)) {
 	access := s.access.Load()
 	var query url.Values
 	if r.URL.RawQuery != "" {
@@ -138,8 +138,7 @@ func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWrit
 	if from == nil {
 		return
 	}
-	w.from = from
-	leave, ok := s.callers.visit(from.ID, s.visitsEach())
+	leave, ok := s.requests.begin(from.ID, s.o().Limits(access.Callers != nil).Requests)
 	if !ok {
 		s.tooBusy(w, from, "too many of your requests are under way: wait until one is answered")
 		return
@@ -152,11 +151,9 @@ func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWrit
 	}
 	m.lasts = m.lasts || m.method == "subscriptions/listen"
 	if !s.sentSoon(from) { // it may have taken its time to send all of it
-		w.from = nil
 		if from = s.identify(s.access.Load(), query, w, r); from == nil {
 			return
 		}
-		w.from = from
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
 	r.Header.Del(CallHeader) // no client chooses it
@@ -186,13 +183,13 @@ func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *htt
 	switch {
 	case m.lasts: // which ends with the server, and is not waited for
 		if s.calls.ending() {
-			s.sendAway(w, m, from)
+			sendAway(w, m)
 			return
 		}
 	case r.Method == http.MethodPost && m.id != "" && m.method != "":
 		leave, ok := s.calls.admit()
 		if !ok {
-			s.sendAway(w, m, from)
+			sendAway(w, m)
 			return
 		}
 		defer leave()
@@ -222,7 +219,7 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 		s.serve(next, w, r, m)
 	case s.calls.ending():
-		s.sendAway(w, m, from)
+		sendAway(w, m)
 	case m.body != nil && m.method != "initialize" && knowsSessions(r): // what is no JSON, or no version, is refused as such
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
 	default:

@@ -44,7 +44,7 @@ func TestIdentifiedOnce(t *testing.T) {
 	} {
 		headers["Authorization"] = "Bearer " + who
 		conn := dial(t, url, "POST", Path, headers, len(body))
-		until(func() bool { return s.callers.visiting("token:"+who) > 0 })
+		until(func() bool { return s.requests.of("token:"+who) > 0 })
 		meanwhile()
 		status, text := answerTo(t, conn, body)
 		if status != 401 || s.shop.calls.Load() != calls {

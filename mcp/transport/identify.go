@@ -28,10 +28,9 @@ type identity struct {
 	token  string        // "": none is asked for
 	query  url.Values    // of the request's URL
 
-	admitted bool        // its calls may begin although the server closes: it is waited for
-	place    *place      // for the session that the request begins; nil: it begins none
-	counted  atomic.Bool // the request has come to Receive, which counts it
-	decoded  func()      // releases the slot that its message is decoded with; nil: there is none
+	admitted bool   // its calls may begin although the server closes: it is waited for
+	place    *place // for the session that the request begins; nil: it begins none
+	decoded  func() // releases the slot that its message is decoded with; nil: there is none
 }
 
 type identityKey struct{}

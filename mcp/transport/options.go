@@ -14,9 +14,8 @@ const (
 	DefaultGrace          = 10 * time.Second
 	DefaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
-	DefaultCallerSessions = 250
-	DefaultCallerCalls    = 64   // if callers have tokens
-	DefaultCalls          = 1024 // of all together, if nobody knows one from another
+	DefaultCallerCalls    = 64   // at once, if callers have tokens
+	DefaultCalls          = 1024 // at once, of all together, if nobody knows one from another
 )
 
 // Options bound what comes in.
@@ -30,26 +29,39 @@ type Options struct {
 	// Replica begins the id of every session over HTTP, so that a balancer in front of several servers can send a client to the one
 	// that has its session: letters, digits and - only; "": ids are random.
 	Replica string
-	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000.
+	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000. If callers have tokens, one of them has a quarter at most.
 	MaxSessions int
+	// CallerCalls bounds the calls of tools that one caller runs at a time, or all together if callers have no tokens; 0:
+	// DefaultCallerCalls, or DefaultCalls; -1: no bound.
+	CallerCalls int
 	// SessionTimeout ends a session over HTTP that was not used for so long; 0: 30 minutes.
 	SessionTimeout time.Duration
 	// Stateless serves all clients over HTTP without sessions, those of older versions too.
 	Stateless bool
-	// Limits are those of each caller.
-	Limits Limits
-	// Refused is told why a request was refused before it was looked at (RefusedHost…); nil: nobody is.
+	// Refused is told why a request was refused before it was looked at: host, request, token, scope, keys, session, busy or
+	// size; nil: nobody is.
 	Refused func(reason string)
 	// KeepAlive is how often clients with a session are pinged; one that does not answer three in a row is gone. 0: never.
 	KeepAlive time.Duration
 }
 
-// Limits bound what one caller may do at a time. A zero field stands for its default, and -1 for no bound.
+// Limits are what one caller may have at a time.
 type Limits struct {
-	Sessions  int     // over HTTP at once, if callers have tokens; 0: DefaultCallerSessions
-	Calls     int     // that run at once; 0: DefaultCallerCalls, and DefaultCalls if callers have no tokens
-	PerSecond float64 // requests on average, pings and notifications not counted; 0: no bound
-	Burst     int     // requests at once if PerSecond is set; 0: PerSecond, at least 1
+	Calls    int // of tools that run; -1: any number
+	Sessions int // over HTTP
+	Requests int // over HTTP, under way; -1: any number
+}
+
+// Limits are those of one caller. Without tokens nobody knows one caller from another: they hold for all together.
+func (o *Options) Limits(tokens bool) Limits {
+	l := Limits{Calls: cmp.Or(o.CallerCalls, DefaultCalls), Sessions: o.MaxSessions, Requests: -1}
+	if tokens {
+		l.Calls, l.Sessions = cmp.Or(o.CallerCalls, DefaultCallerCalls), max(1, o.MaxSessions/4)
+	}
+	if l.Calls >= 0 { // a stream for each session, and some to ask what there is
+		l.Requests = l.Calls + l.Sessions + 100
+	}
+	return l
 }
 
 // Why requests are refused before they are looked at.
@@ -60,7 +72,7 @@ const (
 	RefusedScope   = "scope"   // with a token that gives no rights
 	RefusedKeys    = "keys"    // tokens cannot be checked now
 	RefusedSession = "session" // for a session that is not the caller's, or too many
-	RefusedRate    = "rate"    // too many requests, or calls at once
+	RefusedBusy    = "busy"    // too many requests or calls at once
 	RefusedSize    = "size"    // a message that is too long
 )
 
@@ -71,16 +83,13 @@ func (o *Options) Settle() error {
 	switch {
 	case !replicaName.MatchString(o.Replica):
 		return fault.New(fault.BadRequest, "Options.Replica is %.60q: it must be at most 63 letters, digits and -", o.Replica)
-	case o.Limits.Sessions < -1 || o.Limits.Calls < -1 || o.Limits.PerSecond < 0 || o.Limits.Burst < 0:
-		return fault.New(fault.BadRequest, "Options.Limits: a limit is a number above zero, or -1 for none")
+	case o.MaxSessions < 0 || o.CallerCalls < -1:
+		return fault.New(fault.BadRequest, "Options.MaxSessions is %d and CallerCalls %d: a limit is a number above zero; -1 bounds no calls",
+			o.MaxSessions, o.CallerCalls)
 	}
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, DefaultSessionTimeout)
-	o.Limits.Sessions = cmp.Or(o.Limits.Sessions, DefaultCallerSessions)
-	if o.Limits.PerSecond > 0 && o.Limits.Burst == 0 {
-		o.Limits.Burst = max(1, int(o.Limits.PerSecond))
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

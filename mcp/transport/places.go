@@ -27,9 +27,10 @@ func (p *place) free() {
 func (s *Server) reserve(caller *steps.Caller) (*place, bool) {
 	p := &place{s, caller.ID}
 	s.mu.Lock()
-	gone, ok := s.giveWay(s.sessionsEach(), func(id string) bool { return id == caller.ID })
+	o, tokens := s.o(), s.access.Load().Callers != nil
+	gone, ok := s.giveWay(o.Limits(tokens).Sessions, func(id string) bool { return id == caller.ID })
 	if ok && gone == nil {
-		gone, ok = s.giveWay(s.o().MaxSessions, func(string) bool { return true })
+		gone, ok = s.giveWay(o.MaxSessions, func(string) bool { return true })
 	}
 	if ok {
 		s.places[p] = true
@@ -44,18 +45,10 @@ func (s *Server) reserve(caller *steps.Caller) (*place, bool) {
 	return p, ok
 }
 
-// sessionsEach is how many sessions a caller may have; 0: any number, as if nobody knows one caller from another.
-func (s *Server) sessionsEach() int {
-	if s.access.Load().Callers == nil {
-		return 0
-	}
-	return max(s.o().Limits.Sessions, 0)
-}
-
 // giveWay reports whether there may be one more of the sessions over HTTP of the callers whom of accepts, and which has to end
-// for it; most 0: there may be any number. The caller holds the lock.
+// for it. The caller holds the lock.
 func (s *Server) giveWay(most int, of func(caller string) bool) (gone *Session, ok bool) {
-	if most == 0 || len(s.sessions)+len(s.places) < most {
+	if len(s.sessions)+len(s.places) < most {
 		return nil, true
 	}
 	n := 0

@@ -67,29 +67,27 @@ func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
 	var told toldLines
 	var counted counting
-	s := serve(t, func(o *Options) {
-		o.Log, o.Refused, o.Limits = told.log(slog.LevelInfo), counted.refused, Limits{PerSecond: 0.001, Burst: 1}
-	})
+	s := serve(t, func(o *Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
 	url := s.behind(t, &Access{Callers: staff})
 	const each = 200
 	for range each {
 		for _, token := range []string{"ann", "bob"} {
-			sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token})
+			sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token, "Mcp-Session-Id": "made up"})
 		}
 	}
 	for _, who := range []string{"token:ann", "token:bob"} {
 		n := 0
 		for _, line := range told.of("refused") {
-			if strings.Contains(line, "reason=rate caller="+who+" remote=127.0.0.1") {
+			if strings.Contains(line, "reason=session caller="+who+" remote=127.0.0.1") {
 				n++
 			}
 		}
 		if n == 0 || n > each/10 {
-			t.Errorf("%d lines for %d requests of %s that were refused", n, each-1, who)
+			t.Errorf("%d lines for %d requests of %s that were refused", n, each, who)
 		}
 	}
-	if n := counted.of(RefusedRate); n != 2*(each-1) {
-		t.Errorf("%d are counted, want %d", n, 2*(each-1))
+	if n := counted.of(RefusedSession); n != 2*each {
+		t.Errorf("%d are counted, want %d", n, 2*each)
 	}
 }
 
@@ -105,7 +103,7 @@ func TestLeftOut(t *testing.T) {
 		s := New(o, nil)
 		for _, n := range []int{100, 1, 7} {
 			for range n {
-				s.refusedCaller(t.Context(), "token:ann", nil, RefusedRate)
+				s.refusedCaller(t.Context(), "token:ann", nil, RefusedBusy)
 			}
 			time.Sleep(occasionEvery)
 		}
@@ -114,7 +112,7 @@ func TestLeftOut(t *testing.T) {
 			_, rest, _ := strings.Cut(line, "reason=")
 			got = append(got, rest)
 		}
-		if want := "rate caller=token:ann|rate caller=token:ann left_out=99|rate caller=token:ann"; strings.Join(got, "|") != want {
+		if want := "busy caller=token:ann|busy caller=token:ann left_out=99|busy caller=token:ann"; strings.Join(got, "|") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
@@ -197,17 +195,20 @@ func TestWhoWasRefused(t *testing.T) {
 func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
 	var told toldLines
-	s := serve(t, func(o *Options) { o.Log, o.Limits = told.log(slog.LevelInfo), Limits{PerSecond: 0.001, Burst: 2} })
+	s := serve(t, func(o *Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
 	url := s.behind(t, &Access{Callers: staff})
 	headers := header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
 	r, _ := sendTo(t, "POST", url, hello, headers)
 	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
+	slow := slowCall(t, s, url, "ann", true)
 	for range 3 {
-		sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, headers)
+		sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
 	}
-	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=rate caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
+	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
 		t.Errorf("%q", all)
 	}
+	s.shop.enough <- struct{}{}
+	<-slow
 }
 
 // TestPlainAddress tells addresses only.

@@ -51,10 +51,10 @@ func TestListenEnds(t *testing.T) {
 	}
 }
 
-// TestSessionsAtOnce: as many sessions begin as may, however many are begun at the same time.
+// TestSessionsAtOnce: one caller's sessions are a quarter of all, however many are begun at the same time.
 func TestSessionsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Limits = Limits{Sessions: 5} })
+	s := serve(t, func(o *Options) { o.MaxSessions = 20 })
 	url := s.behind(t, &Access{Callers: staff})
 	var all sync.WaitGroup
 	var mu sync.Mutex

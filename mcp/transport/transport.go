@@ -32,8 +32,6 @@ type Handler interface {
 	// Begin is called for each message that uses what is served at the moment, before its caller's rights are checked
 	// again: the message is answered with what is served then. end is called after its answer.
 	Begin(ctx context.Context) (begun context.Context, end func())
-	// Refuse makes the answer to a message that is refused.
-	Refuse(ctx context.Context, method string, r *Request, why *fault.Error) (sdk.Result, error)
 	// CallID is the id by which logs know a call of a tool; "": nobody gives ids.
 	CallID(ctx context.Context) string
 	// Acquire waits until a caller's large message may be decoded. It fails if ctx ends first.
@@ -59,7 +57,8 @@ type Server struct {
 	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
 
 	calls     *tracker
-	callers   callers
+	running   counts // calls of each caller
+	requests  counts // over HTTP, of each caller
 	occasions occasions
 
 	keysWatched sync.Once

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -78,7 +77,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--log-format is %q: use text or json", f.logFormat)
 	case given("replica") && !given("http"):
 		return usage("--replica goes with --http: over stdio there is one client")
-	case given("replica") && !replicaName.MatchString(f.replica):
+	case given("replica") && (f.replica == "" || transport.ReplicaName(f.replica) != f.replica):
 		return usage("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
 	case f.stateless && !given("http"):
 		return usage("--stateless goes with --http: over stdio there is one client, and its session")
@@ -89,18 +88,10 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 			"that was not used for %v", transport.DefaultSessionTimeout)
 	}
 	if f.replica == "" {
-		f.replica = replicaOfHost()
+		host, _ := os.Hostname() // "" if it is not known
+		f.replica = cmp.Or(transport.ReplicaName(host), "onecall")
 	}
 	return nil
-}
-
-var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
-
-// replicaOfHost is the host's name as that of a replica.
-func replicaOfHost() string {
-	name, _ := os.Hostname() // "" if it is not known
-	name = regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(name, "-")
-	return cmp.Or(name[:min(len(name), 63)], "onecall")
 }
 
 // level is from where on is logged: who serves many wants to see what they do.

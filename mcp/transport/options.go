@@ -76,12 +76,19 @@ const (
 	RefusedSize    = "size"    // a message that is too long
 )
 
-var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{0,63}$`)
+// notInReplica are the characters that the name of a replica cannot have.
+var notInReplica = regexp.MustCompile(`[^A-Za-z0-9-]`)
+
+// ReplicaName is a name as one of a replica, which has at most 63 letters, digits and -: the same if it is one.
+func ReplicaName(name string) string {
+	name = notInReplica.ReplaceAllString(name, "-")
+	return name[:min(len(name), 63)]
+}
 
 // Settle checks the options (bad_request), and fills gaps with defaults.
 func (o *Options) Settle() error {
 	switch {
-	case !replicaName.MatchString(o.Replica):
+	case ReplicaName(o.Replica) != o.Replica:
 		return fault.New(fault.BadRequest, "Options.Replica is %.60q: it must be at most 63 letters, digits and -", o.Replica)
 	case o.MaxSessions < 0 || o.CallerCalls < -1:
 		return fault.New(fault.BadRequest, "Options.MaxSessions is %d and CallerCalls %d: a limit is a number above zero; -1 bounds no calls",

@@ -68,10 +68,10 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set(transport.CallHeader, "chosen") // which is not heard
+	r.Header.Set("Onecall-Chain", "chosen") // which is not heard
 	response, err := h.next.RoundTrip(r)
 	if err == nil {
-		if id := response.Header.Get(transport.CallHeader); id != "" || r.Method == http.MethodPost {
+		if id := response.Header.Get("Onecall-Chain"); id != "" || r.Method == http.MethodPost {
 			h.id.Store(id)
 		}
 	}

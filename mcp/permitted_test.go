@@ -25,7 +25,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
 		t.Fatal(body)
 	}
-	meanwhile = func() { s.SetAccess(&transport.Access{Callers: badges{}}) }
+	meanwhile = func() { s.transport.SetAccess(&transport.Access{Callers: badges{}}) }
 	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
@@ -63,7 +63,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	case body := <-answered:
 		t.Fatal(body)
 	}
-	s.SetAccess(&transport.Access{Callers: badges{}})
+	s.transport.SetAccess(&transport.Access{Callers: badges{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
 		t.Error(body)
 	}

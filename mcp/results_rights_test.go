@@ -76,7 +76,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		{steps.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
 		{steps.Rights{Tier: steps.TierReadWrite}, ""},
 	} {
-		s.SetAccess(door(change.to))
+		s.transport.SetAccess(door(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {
 			if text, _ := ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
 				t.Errorf("%d, by %s: %.300s", i, tool, text)

@@ -116,18 +116,18 @@ func TestDoor(t *testing.T) {
 		"public host":       {"", header{"Authorization": "Bearer ann", "Host": "Tools.example.com"}, 200, "", ""},
 		"with its port":     {"", header{"Authorization": "Bearer ann", "Host": "tools.example.com:443", "Origin": "https://tools.example.com"}, 200, "", ""},
 		"listed host":       {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8080"}, 200, "", ""},
-		"other port":        {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", transport.RefusedHost},
-		"other host":        {"", header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", transport.RefusedHost},
-		"other site":        {"", header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", transport.RefusedHost},
-		"null origin":       {"", header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", transport.RefusedHost},
-		"none":              {"", nil, 401, challenge, transport.RefusedToken},
-		"unknown":           {"", header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), transport.RefusedToken},
-		"another scheme":    {"", header{"Authorization": "Basic YW5uOg=="}, 401, challenge, transport.RefusedToken},
-		"two words":         {"", header{"Authorization": "Bearer ann ann"}, 401, challenge, transport.RefusedToken},
-		"no scope":          {"", header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), transport.RefusedScope},
-		"no keys":           {"", header{"Authorization": "Bearer unknowable"}, 503, "", transport.RefusedKeys},
-		"in the query":      {"?access_token=ann", header{"Authorization": "Bearer ann"}, 400, "", transport.RefusedRequest},
-		"surface":           {"?surface=flt", header{"Authorization": "Bearer ann"}, 400, "", transport.RefusedRequest},
+		"other port":        {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", "host"},
+		"other host":        {"", header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", "host"},
+		"other site":        {"", header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", "host"},
+		"null origin":       {"", header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", "host"},
+		"none":              {"", nil, 401, challenge, "token"},
+		"unknown":           {"", header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), "token"},
+		"another scheme":    {"", header{"Authorization": "Basic YW5uOg=="}, 401, challenge, "token"},
+		"two words":         {"", header{"Authorization": "Bearer ann ann"}, 401, challenge, "token"},
+		"no scope":          {"", header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), "scope"},
+		"no keys":           {"", header{"Authorization": "Bearer unknowable"}, 503, "", "keys"},
+		"in the query":      {"?access_token=ann", header{"Authorization": "Bearer ann"}, 400, "", "request"},
+		"surface":           {"?surface=flt", header{"Authorization": "Bearer ann"}, 400, "", "request"},
 	} {
 		refused.Store("")
 		r, body := sendTo(t, "POST", url+test.query, hello, test.headers)
@@ -291,7 +291,7 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.SetAccess(&transport.Access{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
+	s.transport.SetAccess(&transport.Access{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {
@@ -317,7 +317,7 @@ func TestStreamExpires(t *testing.T) {
 	r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
 	soon := *staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
-	s.SetAccess(&transport.Access{Callers: badges{"ann": &soon}})
+	s.transport.SetAccess(&transport.Access{Callers: badges{"ann": &soon}})
 	// It is read to its end, which is that of the token: on a very slow machine that has come before.
 	r, body := sendTo(t, "GET", url, "", header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {

@@ -60,9 +60,6 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	return s.transport.ServeStdio(ctx, in, out, caller)
 }
 
-// SetAccess replaces who is served over HTTP, as transport.Server does.
-func (s *Server) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
-
 // LookAgain reads the keys of tokens again now, as transport.Server does.
 func (s *Server) LookAgain() { s.transport.LookAgain() }
 

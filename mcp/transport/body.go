@@ -47,7 +47,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message,
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		s.refused(from, RefusedSize)
+		s.refused(from, reasonSize)
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
 		return false
 	}
@@ -82,16 +82,16 @@ func isJSON(contentType string) bool {
 
 // tooBusy refuses a request of a caller that has too much under way.
 func (s *Server) tooBusy(w http.ResponseWriter, from *identity, why string) {
-	s.refused(from, RefusedBusy)
+	s.refused(from, reasonBusy)
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusTooManyRequests)
 }
 
 // turnAway refuses a request before it is known who has sent it.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault.Error) {
-	reason := RefusedRequest
+	reason := reasonRequest
 	if f.Code == fault.Denied {
-		reason = RefusedHost
+		reason = reasonHost
 	}
 	s.turnedAway(r, reason, f)
 	http.Error(w, f.Message, f.Code.HTTP())

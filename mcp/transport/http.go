@@ -156,11 +156,11 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		}
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
-	r.Header.Del(CallHeader) // no client chooses it
+	r.Header.Del(callHeader) // no client chooses it
 	if m.method == "tools/call" {
 		if id := s.handler.CallID(r.Context()); id != "" {
-			r.Header.Set(CallHeader, id)
-			w.Header().Set(CallHeader, id)
+			r.Header.Set(callHeader, id)
+			w.Header().Set(callHeader, id)
 		}
 	}
 	done, ok := s.decode(r.Context(), m, from)
@@ -171,9 +171,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 	from.introduce(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
 }
 
-// CallHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
+// callHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
 // has the same id when it comes to the SDK, which hands its headers to the call, but not its context if there is a session.
-const CallHeader = "Onecall-Chain"
+const callHeader = "Onecall-Chain"
 
 // withoutSession serves a request of a client without sessions. Once the server closes it is answered 503 before anything of it
 // is done, so that a balancer may send it to another replica, which it must not with one that was begun. Notifications, answers
@@ -225,7 +225,7 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 	default:
 		place, ok := s.reserve(from.Caller)
 		if !ok {
-			s.refused(from, RefusedSession)
+			s.refused(from, reasonSession)
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
 			return
@@ -259,7 +259,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 
 // noSession answers that there is no such session.
 func (s *Server) noSession(w http.ResponseWriter, from *identity) {
-	s.refused(from, RefusedSession)
+	s.refused(from, reasonSession)
 	http.Error(w, "session not found", http.StatusNotFound)
 }
 

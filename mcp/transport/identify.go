@@ -64,7 +64,7 @@ func (s *Server) identify(a *Access, query url.Values, w http.ResponseWriter, r 
 	from.token = bearer(r)
 	from.keys.Store(a.keys()) // before: what changes meanwhile is noticed
 	if from.token == "" {
-		s.o().Refused(RefusedToken)
+		s.o().Refused(reasonToken)
 		a.challenge(w, "") // RFC 6750 section 3.1: a client that sent no token is told no error
 		http.Error(w, "no bearer token", http.StatusUnauthorized)
 		return nil
@@ -78,15 +78,15 @@ func (s *Server) identify(a *Access, query url.Values, w http.ResponseWriter, r 
 		return from
 	case fault.CodeOf(err) != fault.Denied:
 		s.o().Log.Debug("a token could not be checked", "error", err) // whoever keeps the keys tells once that they are away
-		s.o().Refused(RefusedKeys)
+		s.o().Refused(reasonKeys)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "tokens cannot be checked now", http.StatusServiceUnavailable)
 	case errors.Is(err, steps.ErrScope):
-		s.refusedToken(r.Context(), &from.sender, RefusedScope, err)
+		s.refusedToken(r.Context(), &from.sender, reasonScope, err)
 		a.challenge(w, "insufficient_scope")
 		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
 	default:
-		s.refusedToken(r.Context(), &from.sender, RefusedToken, err)
+		s.refusedToken(r.Context(), &from.sender, reasonToken, err)
 		a.challenge(w, "invalid_token")
 		http.Error(w, "invalid token", http.StatusUnauthorized)
 	}

@@ -66,14 +66,14 @@ func (o *Options) Limits(tokens bool) Limits {
 
 // Why requests are refused before they are looked at.
 const (
-	RefusedHost    = "host"    // sent to a host that is not served, or by a page of another site
-	RefusedRequest = "request" // asks for what there is not, or has a token in its URL
-	RefusedToken   = "token"   // without a token that is known
-	RefusedScope   = "scope"   // with a token that gives no rights
-	RefusedKeys    = "keys"    // tokens cannot be checked now
-	RefusedSession = "session" // for a session that is not the caller's, or too many
-	RefusedBusy    = "busy"    // too many requests or calls at once
-	RefusedSize    = "size"    // a message that is too long
+	reasonHost    = "host"    // sent to a host that is not served, or by a page of another site
+	reasonRequest = "request" // asks for what there is not, or has a token in its URL
+	reasonToken   = "token"   // without a token that is known
+	reasonScope   = "scope"   // with a token that gives no rights
+	reasonKeys    = "keys"    // tokens cannot be checked now
+	reasonSession = "session" // for a session that is not the caller's, or too many
+	reasonBusy    = "busy"    // too many requests or calls at once
+	reasonSize    = "size"    // a message that is too long
 )
 
 // notInReplica are the characters that the name of a replica cannot have.

@@ -86,7 +86,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 			t.Errorf("%d lines for %d requests of %s that were refused", n, each, who)
 		}
 	}
-	if n := counted.of(RefusedSession); n != 2*each {
+	if n := counted.of(reasonSession); n != 2*each {
 		t.Errorf("%d are counted, want %d", n, 2*each)
 	}
 }
@@ -103,7 +103,7 @@ func TestLeftOut(t *testing.T) {
 		s := New(o, nil)
 		for _, n := range []int{100, 1, 7} {
 			for range n {
-				s.refusedCaller(t.Context(), "token:ann", nil, RefusedBusy)
+				s.refusedCaller(t.Context(), "token:ann", nil, reasonBusy)
 			}
 			time.Sleep(occasionEvery)
 		}

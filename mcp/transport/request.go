@@ -71,7 +71,7 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 	extra := req.GetExtra()
 	r := &Request{server: s, from: identityOf(ctx, extra)}
 	if extra != nil {
-		r.Run = extra.Header.Get(CallHeader)
+		r.Run = extra.Header.Get(callHeader)
 	}
 	if r.from != nil {
 		r.Caller, r.Token = r.from.Caller, r.from.token != ""
@@ -103,7 +103,7 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 		if r.from != nil {
 			from = &r.from.sender
 		}
-		s.refusedCaller(ctx, r.Caller.ID, from, RefusedBusy)
+		s.refusedCaller(ctx, r.Caller.ID, from, reasonBusy)
 		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, and send this one again", most)
 	}
 	ctx, ended, refused := s.calls.start(ctx, r.from != nil && r.from.admitted)

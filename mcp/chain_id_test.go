@@ -17,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -84,7 +85,7 @@ func noting(t *testing.T, url, token, version string) (*sdk.ClientSession, *head
 	client := bearing(token)
 	h := &headers{next: client.Transport}
 	client.Transport = h
-	return connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
+	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
 }
 
 // idOf is the id that the response with a result had; "": none. The result says nothing of it.
@@ -111,7 +112,7 @@ func TestChainID(t *testing.T) {
 		steps.Await(t.Context(), o.Catalog, nil)
 		log = observed(t, o)
 	})
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -155,7 +156,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 		o.CallerCalls = 1
 		log = observed(t, o)
 	})
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	slow := as(t, url, "ann", "2025-11-25")
 	ended := make(chan struct{})
 	go func() {
@@ -171,7 +172,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 		}
 		lines := log.of(notes.idOf(t, result))
 		if len(lines) != 1 || !result.IsError || lines[0].Get("code").Str != "busy" {
-			t.Errorf("%s: %s, and the log tells of it: %v", version, textOf(t, result), lines)
+			t.Errorf("%s: %s, and the log tells of it: %v", version, mcptest.TextOf(t, result), lines)
 		}
 	}
 	s.shop.enough <- struct{}{}
@@ -197,7 +198,7 @@ func TestChainIDOverStdio(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := textOf(t, result)
+		text := mcptest.TextOf(t, result)
 		run := gjson.Get(text, "run")
 		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 || call.failed && len(log.of(run.Str)) != 1 {
 			t.Errorf("%s %s: %v %s, %d lines", call.tool, call.args, result.Meta, text, len(log.of(run.Str)))

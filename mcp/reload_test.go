@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -77,10 +78,10 @@ func TestReload(t *testing.T) {
 	}
 	s.shop.enough <- struct{}{}
 	<-changed
-	if text, failed := ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
+	if text, failed := mcptest.Ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
 		t.Errorf("the new function: %s", text)
 	}
-	text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"new"}}]}`)
+	text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"new"}}]}`)
 	if failed || gjson.Get(text, "usage.limit").Int() != 5000 || shop.calls.Load() != 1 {
 		t.Errorf("a chain: %s", text)
 	}
@@ -92,7 +93,7 @@ func TestReload(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Error("never drained")
 	}
-	if info, _ := ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
+	if info, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
 		t.Errorf("what was added up is gone: %s", info)
 	}
 	if s.shop.calls.Load() != 1 {
@@ -110,7 +111,7 @@ func TestReloadRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
+	if text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
 		t.Errorf("after it: %s", text)
 	}
 }
@@ -135,7 +136,7 @@ func TestManyReloads(t *testing.T) {
 				if n == 1 {
 					called <- struct{}{}
 				}
-				if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
+				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
 					t.Errorf("a call: %s", text)
 				}
 			}

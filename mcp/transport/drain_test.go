@@ -16,17 +16,18 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // statelessCall is a request of a client without sessions, with its headers.
-func statelessCall(id, method, params string) (body string, headers header) {
+func statelessCall(id, method, params string) (body string, headers mcptest.Header) {
 	name := gjson.Get("{"+params+"}", "name").Str
 	if params != "" {
 		params += ","
 	}
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params +
 			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`,
-		header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
+		mcptest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
 }
 
 // TestSentAway: once a server shuts down, a request that any replica could serve is answered 503 before anything of it is done,
@@ -45,9 +46,9 @@ func TestSentAway(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
 			url := s.http(t, anyone)
-			headers, own := header{}, header{"Mcp-Protocol-Version": "2025-11-25"}
+			headers, own := mcptest.Header{}, mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"}
 			if one.session {
-				begun, _ := sendTo(t, "POST", url, hello, nil)
+				begun, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 				own["Mcp-Session-Id"] = begun.Header.Get("Mcp-Session-Id")
 			}
 			send := func(id, method, params string) (*http.Response, string) {
@@ -56,7 +57,7 @@ func TestSentAway(t *testing.T) {
 				if !one.session {
 					body, headers = statelessCall(id, method, params)
 				}
-				return sendTo(t, "POST", url, body, headers)
+				return mcptest.Send(t, "POST", url, body, headers)
 			}
 			var running sync.WaitGroup
 			running.Go(func() {
@@ -76,12 +77,12 @@ func TestSentAway(t *testing.T) {
 				sentAway(t, r, text, "7")
 				r, text = send(`"b"`, "tools/list", "")
 				sentAway(t, r, text, `"b"`)
-				r, text = sendTo(t, "GET", url, "", headers)
+				r, text = mcptest.Send(t, "GET", url, "", headers)
 				sentAway(t, r, text, "null")
 				if headers["Mcp-Method"] != "" {
 					headers["Mcp-Method"] = "notifications/cancelled"
 				}
-				if r, text := sendTo(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, headers); r.StatusCode != http.StatusAccepted {
+				if r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, headers); r.StatusCode != http.StatusAccepted {
 					t.Errorf("a notification: %d %s", r.StatusCode, text)
 				}
 			} else {
@@ -92,12 +93,12 @@ func TestSentAway(t *testing.T) {
 					t.Errorf("a list: %d %s", r.StatusCode, text)
 				}
 			}
-			r, text = sendTo(t, "POST", url, hello, nil)
-			sentAway(t, r, text, gjson.Get(hello, "id").Raw)
+			r, text = mcptest.Send(t, "POST", url, mcptest.Hello, nil)
+			sentAway(t, r, text, gjson.Get(mcptest.Hello, "id").Raw)
 			if now := s.shop.calls.Load(); now != before {
 				t.Errorf("%d calls were run", now-before)
 			}
-			if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil); r.StatusCode != http.StatusServiceUnavailable {
+			if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil); r.StatusCode != http.StatusServiceUnavailable {
 				t.Errorf("/readyz: %d %s", r.StatusCode, text)
 			}
 			select {
@@ -211,12 +212,12 @@ func TestNewcomer(t *testing.T) {
 	go func() { ended <- s.ServeHTTP(ctx, l, &Access{Anyone: *anyone}) }()
 	url := "http://" + l.Addr().String() + Path
 	body, headers := statelessCall("1", "tools/list", "")
-	if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {
+	if r, text := mcptest.Send(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	headers["Content-Type"] = "application/json"
 	conn := dial(t, url, "POST", Path, headers, len(body)) // accepted before the next one is
-	if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+	if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	silent, err := net.Dial("tcp", l.Addr().String())
@@ -224,7 +225,7 @@ func TestNewcomer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+	if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	cancel()

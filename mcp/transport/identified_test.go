@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -17,13 +18,13 @@ func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
 	url := s.behind(t, &Access{Callers: k})
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + statelessMeta + `}}`
-	headers := header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`
+	headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
 	const requests = 10
 	before, _, _ := k.count()
 	for range requests {
 		headers["Authorization"] = "Bearer ann"
-		if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != 200 {
+		if r, text := mcptest.Send(t, "POST", url, body, headers); r.StatusCode != 200 {
 			t.Fatal(text)
 		}
 	}
@@ -44,7 +45,7 @@ func TestIdentifiedOnce(t *testing.T) {
 	} {
 		headers["Authorization"] = "Bearer " + who
 		conn := dial(t, url, "POST", Path, headers, len(body))
-		until(func() bool { return s.requests.of("token:"+who) > 0 })
+		mcptest.Until(func() bool { return s.requests.of("token:"+who) > 0 })
 		meanwhile()
 		status, text := answerTo(t, conn, body)
 		if status != 401 || s.shop.calls.Load() != calls {
@@ -88,7 +89,7 @@ func TestSentSoon(t *testing.T) {
 
 // pondering is who knows callers after a while.
 type pondering struct {
-	badges
+	mcptest.Callers
 	asked  chan struct{} // gets a token when somebody may be waited for
 	answer chan struct{} // closed when it is known
 }
@@ -96,14 +97,14 @@ type pondering struct {
 func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	select {
 	case <-p.answer:
-		return p.badges.Verify(ctx, token)
+		return p.Callers.Verify(ctx, token)
 	case <-ctx.Done():
 		return nil, fault.New(fault.Timeout, "the keys did not come in time")
 	case p.asked <- struct{}{}:
 	}
 	select {
 	case <-p.answer:
-		return p.badges.Verify(ctx, token)
+		return p.Callers.Verify(ctx, token)
 	case <-ctx.Done():
 		return nil, fault.New(fault.Timeout, "the keys did not come in time")
 	}
@@ -113,9 +114,9 @@ func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, er
 func TestADoorThatPonders(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
-	p := &pondering{badges{"bob": staff["bob"]}, make(chan struct{}), make(chan struct{})}
+	p := &pondering{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
 	s.SetAccess(&Access{Callers: p}) // nobody answers yet
 	soon(t, "somebody looks who may stay", p.asked)
 	close(p.answer)

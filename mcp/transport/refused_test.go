@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // toldLines is a log that a test reads.
@@ -68,11 +70,11 @@ func TestAFloodOfRefusals(t *testing.T) {
 	var told toldLines
 	var counted counting
 	s := serve(t, func(o *Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	const each = 200
 	for range each {
 		for _, token := range []string{"ann", "bob"} {
-			sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token, "Mcp-Session-Id": "made up"})
+			mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": "made up"})
 		}
 	}
 	for _, who := range []string{"token:ann", "token:bob"} {
@@ -160,16 +162,16 @@ func TestWhoWasRefused(t *testing.T) {
 	t.Parallel()
 	var told toldLines
 	s := serve(t, func(o *Options) { o.Log = told.log(slog.LevelInfo) })
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	const secret = "oc_s3cr3t-of-a-client"
-	for i, headers := range []header{
+	for i, headers := range []mcptest.Header{
 		{"Authorization": "Bearer " + secret},
 		{"Authorization": "Bearer scopeless", "X-Forwarded-For": "203.0.113.7, 2001:db8::1"},
 		{"Authorization": "Bearer " + secret, "X-Forwarded-For": secret + ", 198.51.100.4:4711, fe80::1%" + secret + ", [2001:db8::2]:80"},
 		{"Authorization": "Bearer " + secret, "X-Forwarded-For": strings.Repeat("192.0.2.1, ", 1000) + "192.0.2.2"},
 		{"Authorization": "Bearer ann", "Host": "evil.example", "X-Forwarded-For": "203.0.113.9"},
 	} {
-		if r, _ := sendTo(t, "POST", url, hello, headers); r.StatusCode < 400 {
+		if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode < 400 {
 			t.Errorf("%d. %d", i, r.StatusCode)
 		}
 	}
@@ -196,13 +198,13 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
 	var told toldLines
 	s := serve(t, func(o *Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
-	url := s.behind(t, &Access{Callers: staff})
-	headers := header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
-	r, _ := sendTo(t, "POST", url, hello, headers)
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	headers := mcptest.Header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
 	slow := slowCall(t, s, url, "ann", true)
 	for range 3 {
-		sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
+		mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
 	}
 	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
 		t.Errorf("%q", all)
@@ -249,10 +251,10 @@ func TestUncheckedTokensInTheLog(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	s := serve(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	for range 5 {
 		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
-			if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token}); r.StatusCode != status {
+			if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token}); r.StatusCode != status {
 				t.Errorf("%s: %d %s", token, r.StatusCode, body)
 			}
 		}

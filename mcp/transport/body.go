@@ -27,7 +27,7 @@ const envelopeSize = 64 << 10
 
 // readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
 // depend on who reads it.
-func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message, from *identity) (good bool) {
+func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message) (good bool) {
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
 		return true // which is refused in its turn
 	}
@@ -39,15 +39,15 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message,
 		}
 		all := max(maxReading, 4*min(most, math.MaxInt64/4))
 		size = min(size, all/4)
-		if !s.reading.Hold(from.ID, size, all) {
-			s.tooBusy(w, from, "too much is being sent at once: try again in a moment")
+		if !s.reading.Hold(m.from.ID, size, all) {
+			s.tooBusy(w, m.from, "too much is being sent at once: try again in a moment")
 			return false
 		}
-		m.held = sync.OnceFunc(func() { s.reading.Hold(from.ID, -size, all) })
+		m.held = sync.OnceFunc(func() { s.reading.Hold(m.from.ID, -size, all) })
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		s.refused(from, reasonSize)
+		s.refused(m.from, reasonSize)
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
 		return false
 	}

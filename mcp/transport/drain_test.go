@@ -128,23 +128,25 @@ func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := newTracker()
-		leave, ok := calls.admit()
+		leave, ok := calls.begin(&calls.requests, false)
 		if !ok {
 			t.Fatal("nothing is let in")
 		}
 		drained := make(chan bool)
 		go func() { calls.drain(time.Minute); close(drained) }()
 		synctest.Wait()
-		if _, ok := calls.admit(); ok || !calls.ending() {
+		if _, ok := calls.begin(&calls.requests, false); ok || !calls.ending() {
 			t.Error("a request is let in while the server closes")
 		}
-		if _, _, f := calls.start(t.Context(), false); f == nil || f.Code != fault.Unavailable {
-			t.Errorf("a call of nobody who was let in: %v", f)
+		if _, ok := calls.begin(&calls.calls, false); ok {
+			t.Error("a call of nobody who was let in begins")
 		}
-		ctx, end, f := calls.start(t.Context(), true)
-		if f != nil {
-			t.Fatalf("a call of one who was let in: %v", f)
+		end, ok := calls.begin(&calls.calls, true)
+		if !ok {
+			t.Fatal("a call of one who was let in does not begin")
 		}
+		ctx, stop := within(t.Context(), calls.life)
+		defer stop()
 		leave() // its client has gone
 		synctest.Wait()
 		select {
@@ -171,16 +173,16 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for {
-					leave, ok := calls.admit()
+					leave, ok := calls.begin(&calls.requests, false)
 					if !ok {
 						refused.Add(1)
 						return
 					}
 					inside.Add(1)
-					if _, end, f := calls.start(t.Context(), true); f != nil {
-						t.Error(f)
-					} else {
+					if end, ok := calls.begin(&calls.calls, true); ok {
 						end()
+					} else {
+						t.Error("a call of one who was let in does not begin")
 					}
 					inside.Add(-1)
 					leave()

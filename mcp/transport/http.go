@@ -81,7 +81,7 @@ func (s *Server) httpHandler() http.Handler {
 	}
 	serverOf := func(sessions bool) func(*http.Request) *sdk.Server {
 		return func(r *http.Request) *sdk.Server {
-			from := identityIn(r.Context())
+			from := identityOf(r.Context(), nil)
 			return s.handler.Server(from.Caller, from.query, sessions)
 		}
 	}
@@ -89,11 +89,14 @@ func (s *Server) httpHandler() http.Handler {
 	options.Stateless = true
 	stateless := sdk.NewStreamableHTTPHandler(serverOf(false), &options)
 	answer := func(w http.ResponseWriter, r *http.Request, m *message) {
+		serve, next := s.inSession, http.Handler(stateful)
 		if o.Stateless || !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version")) {
-			s.withoutSession(stateless, w, r, m)
-		} else {
-			s.inSession(stateful, w, r, m)
+			serve, next = s.withoutSession, stateless
 		}
+		if m.lasts {
+			next = s.stream(next, m.from)
+		}
+		serve(next, w, r, m)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -113,10 +116,11 @@ func (s *Server) httpHandler() http.Handler {
 
 // message is what a request asks for.
 type message struct {
-	envelope        // of the message in the body of a POST
-	body     []byte // nil: there is none
-	held     func() // gives back what is counted of it (see small), until it is decoded
-	lasts    bool   // the answer is a stream that stays open
+	envelope           // of the message in the body of a POST
+	from     *identity // who has sent it
+	body     []byte    // nil: there is none
+	held     func()    // gives back what is counted of it (see small), until it is decoded
+	lasts    bool      // the answer is a stream that stays open
 }
 
 // admit finds out who has sent a request, reads it, and has it answered if the caller may send it.
@@ -144,9 +148,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		return
 	}
 	defer leave()
-	m := &message{held: func() {}, lasts: r.Method == http.MethodGet}
+	m := &message{from: from, held: func() {}, lasts: r.Method == http.MethodGet}
 	defer func() { m.held() }()
-	if !s.readMessage(w, r, m, from) {
+	if !s.readMessage(w, r, m) {
 		return
 	}
 	m.lasts = m.lasts || m.method == "subscriptions/listen"
@@ -154,6 +158,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		if from = s.identify(s.access.Load(), query, w, r); from == nil {
 			return
 		}
+		m.from = from
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
 	r.Header.Del(callHeader) // no client chooses it
@@ -163,11 +168,15 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 			w.Header().Set(callHeader, id)
 		}
 	}
-	done, ok := s.decode(r.Context(), m, from)
-	if !ok {
-		return
+	if len(m.body) < heavyMessage || from.token == "" { // without tokens there is one caller, who needs no slot
+		m.held()
+	} else {
+		done, ok := s.decode(r.Context(), m)
+		if !ok {
+			return
+		}
+		defer done()
 	}
-	defer done()
 	from.introduce(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
 }
 
@@ -179,7 +188,6 @@ const callHeader = "Onecall-Chain"
 // is done, so that a balancer may send it to another replica, which it must not with one that was begun. Notifications, answers
 // to what a running call has asked, and the end of a session are always let in.
 func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
-	from := identityIn(r.Context())
 	switch {
 	case m.lasts: // which ends with the server, and is not waited for
 		if s.calls.ending() {
@@ -187,20 +195,20 @@ func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *htt
 			return
 		}
 	case r.Method == http.MethodPost && m.id != "" && m.method != "":
-		leave, ok := s.calls.admit()
+		leave, ok := s.calls.begin(&s.calls.requests, false)
 		if !ok {
 			sendAway(w, m)
 			return
 		}
 		defer leave()
-		from.admitted = true
+		m.from.admitted = true
 	}
-	s.serve(next, w, r, m)
+	next.ServeHTTP(w, r)
 }
 
 // inSession serves a request of a client with sessions.
 func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
-	id, from := r.Header.Get(sessionHeader), identityIn(r.Context())
+	id, from := r.Header.Get(sessionHeader), m.from
 	n := s.byID(id)
 	switch {
 	case id != "" && (n == nil || n.Caller.ID != from.ID || n.Caller.Rights != from.Rights):
@@ -217,7 +225,7 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 				return
 			}
 		}
-		s.serve(next, w, r, m)
+		next.ServeHTTP(w, r)
 	case s.calls.ending():
 		sendAway(w, m)
 	case m.body != nil && m.method != "initialize" && knowsSessions(r): // what is no JSON, or no version, is refused as such
@@ -232,29 +240,26 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 		defer place.free()
 		from.place = place
-		s.serve(next, w, r, m)
+		next.ServeHTTP(w, r)
 	}
 }
 
-// serve answers a request. One that stays open does not outlive the rights of its caller.
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
-	if !m.lasts {
-		next.ServeHTTP(w, r)
-		return
-	}
-	from := identityIn(r.Context())
-	ctx, end, refused := s.hold(r.Context(), from)
-	defer end()
-	if refused != nil {
-		s.noSession(w, from)
-		return
-	}
-	if !from.Expires.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, from.Expires)
-		defer cancel()
-	}
-	next.ServeHTTP(w, r.WithContext(ctx))
+// stream answers a request by a stream that stays open. It does not outlive the rights of its caller.
+func (s *Server) stream(next http.Handler, from *identity) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end, refused := s.hold(r.Context(), from)
+		defer end()
+		if refused != nil {
+			s.noSession(w, from)
+			return
+		}
+		if !from.Expires.IsZero() {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, from.Expires)
+			defer cancel()
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // noSession answers that there is no such session.

@@ -35,24 +35,19 @@ type identity struct {
 
 type identityKey struct{}
 
-// identityIn is who has sent the request whose context ctx is; nil: it did not come over HTTP.
-func identityIn(ctx context.Context) *identity {
-	from, _ := ctx.Value(identityKey{}).(*identity)
-	return from
-}
-
 // identityField is where the protocol's library keeps the identity of a request.
 const identityField = "identity"
 
 // identityOf is who has sent a message; nil: it did not come over HTTP. The context of a message in a session is that of the
-// request that has begun the session: of callers with tokens the library keeps each request's own.
+// request that has begun the session: of callers with tokens the library keeps each request's own. extra nil: ctx is the request's.
 func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
 	if extra != nil && extra.TokenInfo != nil {
 		if from, ok := extra.TokenInfo.Extra[identityField].(*identity); ok {
 			return from
 		}
 	}
-	return identityIn(ctx)
+	from, _ := ctx.Value(identityKey{}).(*identity)
+	return from
 }
 
 // identify finds out who has sent a request. It answers one of somebody who is not known; the identity is nil then.

@@ -106,14 +106,26 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 		s.refusedCaller(ctx, r.Caller.ID, from, reasonBusy)
 		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, and send this one again", most)
 	}
-	ctx, ended, refused := s.calls.start(ctx, r.from != nil && r.from.admitted)
-	if refused != nil {
+	ended, ok := s.calls.begin(&s.calls.calls, r.from != nil && r.from.admitted)
+	if !ok {
 		allowed()
-		return nil, nil, refused
+		return nil, nil, fault.New(fault.Unavailable, endingWords+"nothing of this call was run")
 	}
+	ctx, stop := within(ctx, s.calls.life)
 	if r.Session == nil {
-		return ctx, func() { ended(); allowed() }, nil
+		return ctx, func() { stop(); ended(); allowed() }, nil
 	}
-	ctx, stop := r.Session.within(ctx)
-	return ctx, func() { stop(); ended(); allowed() }, nil
+	r.Session.note(1)
+	ctx, leave := within(ctx, r.Session.ctx)
+	return ctx, func() { leave(); r.Session.note(-1); stop(); ended(); allowed() }, nil
+}
+
+// within gives a context that ends when another ends too, and for the same cause.
+func within(ctx, life context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }

@@ -78,18 +78,6 @@ func sessionEnded() *fault.Error {
 	return fault.New(fault.Cancelled, "the client has ended its session")
 }
 
-// within gives the context of a call of the session, which ends with the session too.
-func (n *Session) within(ctx context.Context) (within context.Context, end func()) {
-	n.note(1)
-	within, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })
-	return within, func() {
-		stop()
-		cancel(nil)
-		n.note(-1)
-	}
-}
-
 // note takes note that a call begins (1) or has ended (-1).
 func (n *Session) note(more int) {
 	n.mu.Lock()

@@ -57,7 +57,7 @@ type Server struct {
 	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
 
 	calls     *tracker
-	running   counts // calls of each caller
+	running   counts // calls of tools, of each caller
 	requests  counts // over HTTP, of each caller
 	occasions occasions
 
@@ -108,7 +108,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Sessions: len(s.sessions), Calls: s.calls.count(), Ending: s.calls.ending()}
+	return Stats{Sessions: len(s.sessions), Calls: s.calls.running(), Ending: s.calls.ending()}
 }
 
 // Sessions are those that there are.

@@ -155,7 +155,8 @@ func (c *call) fetch() *sdk.CallToolResult {
 		request = append(append(append(request, marshal(name)...), ':'), value.Raw...)
 		return true
 	})
-	return c.run(append(request, '}'))
+	c.args = append(request, '}')
+	return c.run()
 }
 
 // misplaced says what is wrong with the arguments of a call that hold a continuation token where none is read: it was

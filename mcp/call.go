@@ -22,6 +22,7 @@ type call struct {
 	view    *steps.View // what the caller may use
 	of      *transport.Request
 	session *session // nil: the client has none
+	own     *variant // what the client sees for itself; nil: what all see
 	request *sdk.CallToolRequest
 	args    []byte // a JSON object where the client keeps to the protocol
 	caller  *chain.Caller
@@ -39,27 +40,32 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if of.Run != "" {
 			id = "" // the header of the response names it: a failure need not
 		}
-		c := &call{ctx: ctx, toolset: f, now: now, of: of, session: sessionOf(of), request: req, args: req.Params.Arguments}
+		c := &call{ctx: ctx, toolset: f, now: now, of: of, session: sessionOf(of), own: f.shared, request: req, args: req.Params.Arguments}
+		if c.session != nil && c.session.own != nil {
+			c.own = c.session.own
+		}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
 		shown := f.scene(now)
-		if c.view = shown.viewIn(ctx); c.own() != nil {
-			c.view = c.own().viewIn(ctx, shown)
+		if c.view = shown.viewIn(ctx); c.own != nil {
+			c.view = c.own.viewIn(ctx, shown)
 		}
 		c.caller = &chain.Caller{ID: of.Caller.ID, Run: id, Functions: c.view}
 		if of.Token { // without tokens all callers have the same rights, and what is kept over stdio is for the command line too
 			c.caller.Rights = budget.Rights{Level: int(of.Caller.Tier), Scope: of.Caller.Functions}
 		}
-		defer func() { c.spends.end(ctx, result) }()
+		if c.session != nil && now.SessionTokens > 0 {
+			c.beginSpending()
+			defer func() { c.spends.end(ctx, result) }()
+		}
 		defer func() {
 			if v := recover(); v != nil {
 				now.Log.ErrorContext(ctx, "a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				result, err = c.refuse(fault.New(fault.Internal, "a defect of onecall stopped this call")), nil
 			}
 		}()
-		c.beginSpending()
-		t := c.tool(name)
+		t := f.offerOf(c.own).byName[name]
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
@@ -72,8 +78,9 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
 			return nil, refused
 		}
-		c.told = c.listen()
-		defer c.told.end()
+		if c.told = c.listen(); c.told != nil {
+			defer c.told.end()
+		}
 		return t.answer(c), nil
 	}
 }
@@ -99,18 +106,17 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, said("traceparent"), said("tracestate"))
 }
 
-// tool is a tool that the client has, by its name; nil where it is gone.
-func (c *call) tool(name string) *tool { return c.toolset.offerOf(c.own()).byName[name] }
-
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {
-	c.spends.warned(a)
+	if c.spends != nil && a.Warned { // in its lite form an answer does not warn: the next one is to
+		c.spends.warns = true
+	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}, IsError: !a.OK}
 }
 
-// run answers a chain, or a fetch of an earlier large result.
-func (c *call) run(request []byte) *sdk.CallToolResult {
-	return c.give(c.now.Engine.Run(c.context(request), request, c.caller))
+// run answers a chain, or a fetch of an earlier large result, which the arguments are.
+func (c *call) run() *sdk.CallToolResult {
+	return c.give(c.now.Engine.Run(c.context(c.args), c.args, c.caller))
 }
 
 // call calls one function.

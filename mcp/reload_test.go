@@ -3,9 +3,11 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -156,5 +158,28 @@ func TestManyReloads(t *testing.T) {
 	close(stop)
 	for range cap(ended) {
 		<-ended
+	}
+}
+
+// TestReloadLetsGo: nothing keeps what is not served any more, whatever clients stay connected.
+func TestReloadLetsGo(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	clients := []*sdk.ClientSession{s.stdio(t, writer, nil), mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader)}, nil, "2025-11-25")}
+	o, _ := s.another(t, nil)
+	old := weak.Make(s.now.Load())
+	drained, err := s.Reload(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-drained
+	mcptest.Until(func() bool {
+		runtime.GC()
+		return old.Value() == nil
+	})
+	for _, client := range clients {
+		if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.fresh"}]}`); failed || text != `"fresh"` {
+			t.Errorf("after the reload: %s", text)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // Server serves one engine and its functions to MCP clients: over at most one HTTP listener, and any number over stdio.
 type Server struct {
 	transport *transport.Server
-	now       atomic.Pointer[generation] // what is served
+	now       atomic.Pointer[generation] // what is served; replaced under mu
 
 	mu       sync.Mutex
 	toolsets map[toolsetKey]*toolset
@@ -128,7 +128,7 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 		f = s.newToolset(r, surface)
 		s.toolsets[key] = f
 	}
-	f.used = s.now.Load() // before anybody can find it unused
+	f.used = s.now.Load().number // before anybody can find it unused
 	s.mu.Unlock()
 	f.begun.Do(f.refresh) // nobody looks at it before
 	return f
@@ -137,38 +137,29 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 // handler answers what the transport has admitted.
 type handler struct{ s *Server }
 
-// Serves implements transport.Handler.
-func (handler) Serves(query url.Values) *fault.Error {
-	if word := query.Get("surface"); word != "" {
-		_, err := ParseSurface(word)
-		f, _ := fault.As(err)
-		return f
+// Target implements transport.Handler: it is the surface that a query asks for, else the server's.
+func (h handler) Target(query url.Values) (any, *fault.Error) {
+	word := query.Get("surface")
+	if word == "" {
+		return h.s.o().Surface, nil
 	}
-	return nil
+	surface, err := ParseSurface(word)
+	f, _ := fault.As(err)
+	return surface, f
 }
 
 // Server implements transport.Handler.
-func (h handler) Server(caller *steps.Caller, query url.Values, sessions bool) *sdk.Server {
-	f := h.s.toolset(caller.Rights, h.surface(query))
+func (h handler) Server(caller *steps.Caller, target any, sessions bool) *sdk.Server {
+	f := h.s.toolset(caller.Rights, target.(Surface))
 	if sessions {
 		return f.stateful
 	}
 	return f.stateless
 }
 
-// surface is the one that a query asks for, else the server's.
-func (h handler) surface(query url.Values) Surface {
-	if word := query.Get("surface"); word != "" {
-		if surface, err := ParseSurface(word); err == nil {
-			return surface
-		}
-	}
-	return h.s.o().Surface
-}
-
 // Opened implements transport.Handler.
 func (h handler) Opened(n *transport.Session) (ended func()) {
-	own := newSession(h.s.toolset(n.Caller.Rights, h.surface(n.Query)), n)
+	own := newSession(h.s.toolset(n.Caller.Rights, n.Target.(Surface)), n)
 	n.Kept = own
 	return own.own.close
 }
@@ -177,9 +168,16 @@ type generationKey struct{}
 
 // Begin implements transport.Handler.
 func (h handler) Begin(ctx context.Context) (context.Context, func()) {
-	for {
-		if g := h.s.now.Load(); g.begin() {
-			return context.WithValue(ctx, generationKey{}, g), g.end
+	s := h.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.now.Load()
+	g.running++
+	return context.WithValue(ctx, generationKey{}, g), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if g.running--; g.running == 0 && g != s.now.Load() {
+			close(g.drained)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -49,9 +48,6 @@ func (o *Options) small() int { return 2 * budget.Least(o.Counter) }
 // beginSpending looks at what was spent before this call: what it may answer, and what it is to warn of. Calls that run at
 // the same time are not known to one another.
 func (c *call) beginSpending() {
-	if c.session == nil || c.now.SessionTokens == 0 {
-		return
-	}
 	s := &spender{of: c.session, o: &c.now.Options}
 	s.tokens, s.told = c.session.spent.soFar()
 	c.spends = s
@@ -90,14 +86,6 @@ func (s *spender) warning() *fault.Error {
 		"fetches excepted", s.tokens, s.o.SessionTokens, s.o.small())
 }
 
-// warned takes note of whether an answer carries the call's warning: one in its lite form does not, and the next answer
-// is to.
-func (s *spender) warned(a *chain.Answer) {
-	if s != nil && a.Warned {
-		s.warns = true
-	}
-}
-
 // passOn takes note of an upstream's answer that the client is given in the place of the call's result.
 func (c *call) passOn(raw []byte, err error) {
 	if c.spends == nil {
@@ -112,9 +100,6 @@ func (c *call) passOn(raw []byte, err error) {
 // end adds the tokens of the call's answer to those of its session. A client that has given up the request, whose context
 // ctx is, does not read its warning.
 func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
-	if s == nil {
-		return
-	}
 	n := s.o.count(result)
 	for _, text := range s.passed {
 		n += s.o.Counter.Count([]byte(text), -1)

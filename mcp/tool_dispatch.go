@@ -35,7 +35,8 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	case len(faults) > 0:
 		return c.refuse(faults...)
 	case r.Fetch != nil:
-		return c.run(r.Fetch)
+		c.args = r.Fetch
+		return c.run()
 	case r.Help != nil:
 		return c.help(d, r)
 	}
@@ -61,7 +62,7 @@ func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r 
 	ctx := c.ctx
 	read := func() {
 		c.toolset.refresh()
-		if t := c.tool(d.Name); t != nil && t.dispatcher != nil {
+		if t := c.toolset.offerOf(c.own).byName[d.Name]; t != nil && t.dispatcher != nil {
 			now = t.dispatcher
 		}
 		r, faults = now.Read(c.args)

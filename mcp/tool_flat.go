@@ -137,12 +137,14 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
 		defer cancel()
 	}
-	if v := c.own(); v != nil {
+	if v := c.own; v != nil {
 		ctx = v.links.Within(ctx, beside(c.request))
 	}
 	var raw []byte
 	callbacks := &steps.Callbacks{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
-	c.told.attend(callbacks)
+	if c.told != nil {
+		c.told.attend(callbacks)
+	}
 	value, err := entry.Call(steps.WithCallbacks(ctx, callbacks), args)
 	f, _ := fault.As(err)
 	observed(&chain.Ended{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
@@ -154,14 +156,6 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		return c.failed(err)
 	}
 	return c.reduced(c.made(entry, value), raw, value)
-}
-
-// own is what the client sees for itself; nil: what all see.
-func (c *call) own() *variant {
-	if c.session == nil || c.session.own == nil {
-		return c.toolset.shared
-	}
-	return c.session.own
 }
 
 // made is a tool's result for a value that no MCP server has answered: of another source, or of the call cache.

@@ -164,7 +164,7 @@ func (c *call) ranked(query string, patience time.Duration) []search.Hit {
 
 // index is what is searched: all functions, or those of the client's own sessions with upstreams where they are others.
 func (c *call) index(view *steps.Registry) *search.Index {
-	if own := c.own(); own != nil && view != c.toolset.view().Registry() {
+	if own := c.own; own != nil && view != c.toolset.view().Registry() {
 		return own.searched.over(view)
 	}
 	return c.toolset.server.searched.over(c.now.Catalog.Registry())

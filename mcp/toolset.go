@@ -25,7 +25,7 @@ type toolset struct {
 	surface Surface
 
 	begun   sync.Once    // it shows its tools
-	used    *generation  // what was served when it was looked for last; guarded by Server.mu
+	used    int          // the number of the generation in which it was looked for last; guarded by Server.mu
 	running atomic.Int64 // requests that it answers
 
 	staging sync.Mutex
@@ -73,8 +73,8 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 	}
 	if sessions {
 		options.KeepAlive, options.KeepAliveFailureThreshold = o.KeepAlive, 3
-		if o.Replica != "" {
-			options.GetSessionID = func() string { return o.Replica + "-" + rand.Text() }
+		if replica := o.Replica; replica != "" {
+			options.GetSessionID = func() string { return replica + "-" + rand.Text() }
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
@@ -87,14 +87,17 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 // nothing.
 const pageSize = 100_000
 
-// attend has what is listed wait for sources that are starting.
+// attend has what is listed wait for sources that are starting. Why a source is not there is for operators, who are the callers of
+// the highest tier, and for the one user of a server whose callers have no tokens. Others read what they can do about it.
 func (f *toolset) attend(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			f.running.Add(1)
 			defer f.running.Add(-1)
 			r := transport.RequestIn(ctx)
-			ctx = f.server.discreetly(ctx, r)
+			if r.Token && f.rights.Tier < steps.TierAdmin {
+				ctx = steps.WithoutCauses(ctx, f.server.logCause)
+			}
 			switch method {
 			case "tools/list":
 				f.settle(ctx)

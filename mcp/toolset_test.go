@@ -102,6 +102,7 @@ func TestToolsetInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		next.number = old.number + 1
 		s.now.Store(next)
 		return old
 	}

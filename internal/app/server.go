@@ -120,7 +120,7 @@ func (s *server) options(a *App) *mcp.Options {
 		Passthrough:    a.passthrough(),
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
-		Context:        a.context,
+		Context:        a.requestContext(),
 		Hidden: func() string {
 			if f := a.hiddenFunctions(); f != nil {
 				return f.Message

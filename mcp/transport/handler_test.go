@@ -97,14 +97,14 @@ func (s *served) handler() Handler { return tested{s} }
 // tested is the handler of a served.
 type tested struct{ s *served }
 
-func (tested) Serves(query url.Values) *fault.Error {
+func (tested) Target(query url.Values) (any, *fault.Error) {
 	if query.Get("surface") == "x" {
-		return fault.New(fault.BadRequest, "there is no such surface")
+		return nil, fault.New(fault.BadRequest, "there is no such surface")
 	}
-	return nil
+	return nil, nil
 }
 
-func (h tested) Server(_ *steps.Caller, _ url.Values, sessions bool) *sdk.Server {
+func (h tested) Server(_ *steps.Caller, _ any, sessions bool) *sdk.Server {
 	if sessions {
 		return h.s.stateful
 	}

@@ -82,7 +82,7 @@ func (s *Server) httpHandler() http.Handler {
 	serverOf := func(sessions bool) func(*http.Request) *sdk.Server {
 		return func(r *http.Request) *sdk.Server {
 			from := identityOf(r.Context(), nil)
-			return s.handler.Server(from.Caller, from.query, sessions)
+			return s.handler.Server(from.Caller, from.target, sessions)
 		}
 	}
 	stateful := sdk.NewStreamableHTTPHandler(serverOf(true), &options)
@@ -134,11 +134,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		s.turnAway(w, r, f)
 		return
 	}
-	if f := s.handler.Serves(query); f != nil {
+	target, f := s.handler.Target(query)
+	if f != nil {
 		s.turnAway(w, r, f)
 		return
 	}
-	from := s.identify(access, query, w, r)
+	from := s.identify(access, target, w, r)
 	if from == nil {
 		return
 	}
@@ -155,7 +156,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 	}
 	m.lasts = m.lasts || m.method == "subscriptions/listen"
 	if !s.sentSoon(from) { // it may have taken its time to send all of it
-		if from = s.identify(s.access.Load(), query, w, r); from == nil {
+		if from = s.identify(s.access.Load(), target, w, r); from == nil {
 			return
 		}
 		m.from = from

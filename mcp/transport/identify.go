@@ -26,7 +26,7 @@ type identity struct {
 	keys   atomic.Uint64 // of the access, by which its token was verified
 	at     time.Time     // when it was identified
 	token  string        // "": none is asked for
-	query  url.Values    // of the request's URL
+	target any           // what the request's URL asks for
 
 	admitted bool   // its calls may begin although the server closes: it is waited for
 	place    *place // for the session that the request begins; nil: it begins none
@@ -51,8 +51,8 @@ func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
 }
 
 // identify finds out who has sent a request. It answers one of somebody who is not known; the identity is nil then.
-func (s *Server) identify(a *Access, query url.Values, w http.ResponseWriter, r *http.Request) *identity {
-	from := &identity{Caller: &a.Anyone, sender: sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a, at: time.Now(), query: query}
+func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.Request) *identity {
+	from := &identity{Caller: &a.Anyone, sender: sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a, at: time.Now(), target: target}
 	if a.Callers == nil {
 		return from
 	}

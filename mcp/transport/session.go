@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,7 @@ import (
 type Session struct {
 	SDK    *sdk.ServerSession
 	Caller steps.Caller // whose it is
-	Query  url.Values   // of the URL that it was begun at
+	Target any          // what its URL asked for
 	Kept   any          // by the handler
 
 	id     string          // over HTTP; "": it has none
@@ -43,8 +42,10 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 		n = &Session{SDK: ss, Caller: *caller, id: ss.ID(), used: time.Now()}
 		n.ctx, n.cancel = context.WithCancelCause(context.Background())
 		if from != nil {
-			n.Query = from.query
+			n.Target = from.target
 			delete(s.places, from.place)
+		} else {
+			n.Target, _ = s.handler.Target(nil)
 		}
 		s.sessions[ss] = n
 		if n.id != "" {

@@ -31,7 +31,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 		closing:   make(chan struct{}),
 		left:      make(chan struct{}),
 	}
-	ss, err := s.handler.Server(&known, nil, true).Connect(context.WithoutCancel(ctx), transport, nil)
+	target, _ := s.handler.Target(nil)
+	ss, err := s.handler.Server(&known, target, true).Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}

@@ -21,11 +21,12 @@ import (
 
 // Handler answers what clients ask for.
 type Handler interface {
-	// Serves says what is wrong with the query of a request's URL; nil: nothing.
-	Serves(query url.Values) *fault.Error
+	// Target is what the query of a request's URL asks for, which Server and Session are given; nil: there is no URL. It says
+	// what is wrong with a query.
+	Target(query url.Values) (target any, refused *fault.Error)
 	// Server is the SDK's server for a caller; sessions: for clients with sessions. It has the middleware of
-	// Server.Receive first. query is one that is served.
-	Server(caller *steps.Caller, query url.Values, sessions bool) *sdk.Server
+	// Server.Receive first.
+	Server(caller *steps.Caller, target any, sessions bool) *sdk.Server
 	// Opened is called for each session before its first message is handled, and may set what is Kept of it; ended, once the
 	// session has ended.
 	Opened(n *Session) (ended func())
@@ -72,12 +73,15 @@ type Server struct {
 func New(o *Options, h Handler) *Server {
 	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, held: map[*held]bool{},
 		places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
-	s.options.Store(o)
+	s.Configure(o)
 	return s
 }
 
 // Configure replaces the options. Stateless and SessionTimeout stay what they were when ServeHTTP was called.
-func (s *Server) Configure(o *Options) { s.options.Store(o) }
+func (s *Server) Configure(o *Options) {
+	own := *o // which keeps nothing of what it was part of
+	s.options.Store(&own)
+}
 
 func (s *Server) o() *Options { return s.options.Load() }
 

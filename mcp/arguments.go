@@ -180,7 +180,7 @@ func misplaced(entry *steps.Entry, args []byte) *fault.Error {
 	return wrong
 }
 
-// isFetch tells whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of
+// isFetch reports whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of
 // onecall stands at the top, or in params. On a tool of onecall's own any continuation token does.
 func isFetch(args []byte, own bool) bool {
 	for _, path := range []string{"continuation_token", "params.continuation_token"} {

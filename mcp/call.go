@@ -16,18 +16,18 @@ import (
 
 // call is one call of a tool.
 type call struct {
-	ctx     context.Context
-	toolset *toolset
-	now     *generation // that it is served with
-	view    *steps.View // what the caller may use
-	of      *transport.Request
-	session *session // nil: the client has none
-	own     *variant // what the client sees for itself; nil: what all see
-	request *sdk.CallToolRequest
-	args    []byte // a JSON object where the client keeps to the protocol
-	caller  *chain.Caller
-	told    *reporter // nil: the client wants to be told nothing
-	spends  *spender  // nil: nothing is added up
+	ctx      context.Context
+	toolset  *toolset
+	now      *generation // that it is served with
+	view     *steps.View // what the caller may use
+	of       *transport.Request
+	session  *session // nil: the client has none
+	own      *variant // what the client sees for itself; nil: what all see
+	request  *sdk.CallToolRequest
+	args     []byte // a JSON object if the client keeps to the protocol
+	caller   *chain.Caller
+	reporter *reporter // nil: the client wants to be told nothing
+	spends   *spender  // nil: nothing is added up
 
 	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
@@ -47,7 +47,7 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
-		shown := f.scene(now)
+		shown := f.snapshotOf(now)
 		if c.view = shown.viewIn(ctx); c.own != nil {
 			c.view = c.own.viewIn(ctx, shown)
 		}
@@ -78,8 +78,8 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
 			return nil, refused
 		}
-		if c.told = c.listen(); c.told != nil {
-			defer c.told.end()
+		if c.reporter = c.listen(); c.reporter != nil {
+			defer c.reporter.end()
 		}
 		return t.answer(c), nil
 	}
@@ -142,8 +142,8 @@ func (c *call) limit(own, asked int) int {
 	return own
 }
 
-// deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe where they do
-// not fit. whole tells whether the client has got all of it.
+// deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe if they do
+// not fit. whole reports whether the client has got all of it.
 func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, whole bool) {
 	answer := c.now.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
 	return c.give(answer), answer.OK && len(answer.JSON) == len(value)

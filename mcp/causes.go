@@ -41,7 +41,7 @@ func (s *Server) logCause(ctx context.Context, source string, cause *fault.Error
 }
 
 // viewIn is what the caller whose request ctx is of may use, and is told of.
-func (n *scene) viewIn(ctx context.Context) *steps.View {
+func (n *viewSnapshot) viewIn(ctx context.Context) *steps.View {
 	if steps.Discreet(ctx) {
 		return n.discreet
 	}

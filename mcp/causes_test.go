@@ -200,13 +200,13 @@ func TestMatrixOfCauses(t *testing.T) {
 				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
 					w := newAilingWorld(t)
-					door := &transport.Access{Anyone: test.caller}
+					access := &transport.Access{Anyone: test.caller}
 					token := ""
 					if !test.open {
 						token = "t"
-						door = &transport.Access{Callers: knownCallers{token: test.caller}}
+						access = &transport.Access{Callers: knownCallers{token: test.caller}}
 					}
-					c, hello := newRawClientWith(t, w.behind(t, door), surface, version, token)
+					c, hello := newRawClientWith(t, w.behind(t, access), surface, version, token)
 					told, failed, whole := 0, 0, strings.Builder{}
 					w.each(t, c, func(what, answer string) {
 						whole.WriteString(answer)

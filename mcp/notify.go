@@ -40,7 +40,7 @@ const (
 	tellTime = time.Second
 )
 
-// listen has the caller's progress and log told to the client, where the client has asked for them.
+// listen has the caller's progress and log told to the client, if the client has asked for them.
 func (c *call) listen() *reporter {
 	token := c.request.Params.GetProgressToken()
 	_, logs := c.request.Params.GetMeta()[metaLogLevel]
@@ -165,7 +165,7 @@ func (t *reporter) progress(p chain.Progress) {
 // maxProgress is how many characters of a progress message hosts show.
 const maxProgress = 200
 
-// stepText names a step of a chain, and its function where it calls one.
+// stepText names a step of a chain, and its function if it calls one.
 func stepText(p chain.Progress) string {
 	text := "step " + itoa(p.Step)
 	if p.ID != "" {

@@ -14,7 +14,7 @@ type generation struct {
 	drained chan struct{} // closed once nothing runs of what is not served any more
 }
 
-// newGeneration fails with bad_request where something that is required is missing.
+// newGeneration fails with bad_request if something that is required is missing.
 func newGeneration(o *Options) (*generation, error) {
 	if o == nil {
 		o = &Options{}
@@ -104,26 +104,26 @@ func (s *Server) allVariants() (all []*variant) {
 	return all
 }
 
-// scene is what a toolset shows of one generation.
-type scene struct {
+// viewSnapshot is what a toolset shows of one generation.
+type viewSnapshot struct {
 	*generation
 	view     *steps.View // what the caller may use, and know of
 	discreet *steps.View // the same for callers who are not told why sources are not there
 }
 
-// scene gives what the toolset shows of a generation.
-func (f *toolset) scene(g *generation) *scene {
-	f.staging.Lock()
-	defer f.staging.Unlock()
-	if f.staged == nil || f.staged.generation != g {
+// snapshotOf gives what the toolset shows of a generation.
+func (f *toolset) snapshotOf(g *generation) *viewSnapshot {
+	f.snapshotMu.Lock()
+	defer f.snapshotMu.Unlock()
+	if f.snapshot == nil || f.snapshot.generation != g {
 		view := steps.Narrow(g.Catalog, f.rights.Allows)
-		if f.staged != nil && g != f.server.now.Load() {
-			return &scene{g, view, view.Discreet()} // of a call that began before a reload
+		if f.snapshot != nil && g != f.server.now.Load() {
+			return &viewSnapshot{g, view, view.Discreet()} // of a call that began before a reload
 		}
-		f.staged = &scene{g, view, view.Discreet()}
+		f.snapshot = &viewSnapshot{g, view, view.Discreet()}
 	}
-	return f.staged
+	return f.snapshot
 }
 
 // view is what callers of the toolset may use now.
-func (f *toolset) view() *steps.View { return f.scene(f.server.now.Load()).view }
+func (f *toolset) view() *steps.View { return f.snapshotOf(f.server.now.Load()).view }

@@ -60,10 +60,10 @@ func TestResultsOfFormerRights(t *testing.T) {
 func TestResultsAfterAChangeOfRights(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	door := func(r steps.Rights) *transport.Access {
+	access := func(r steps.Rights) *transport.Access {
 		return &transport.Access{Callers: mcptest.Callers{"ann": {ID: "token:ann", Rights: r}}}
 	}
-	url := s.behind(t, door(steps.Rights{Tier: steps.TierReadWrite}))
+	url := s.behind(t, access(steps.Rights{Tier: steps.TierReadWrite}))
 	client := as(t, url, "ann", statelessVersion)
 	text, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 	fetch := `{"continuation_token":"` + gjson.Get(text, "continuation_token").Str + `","mode":"full","budget":{"maxTotalTokens":5000}}`
@@ -77,7 +77,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		{steps.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
 		{steps.Rights{Tier: steps.TierReadWrite}, ""},
 	} {
-		s.transport.SetAccess(door(change.to))
+		s.transport.SetAccess(access(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {
 			if text, _ := mcptest.Ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
 				t.Errorf("%d, by %s: %.300s", i, tool, text)

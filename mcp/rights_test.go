@@ -30,8 +30,8 @@ func as(t testing.TB, url, token, version string) *sdk.ClientSession {
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, nil, version)
 }
 
-// TestDoor: who gets in by what, and what those are told who do not.
-func TestDoor(t *testing.T) {
+// TestAccess: who gets in by what, and what those are told who do not.
+func TestAccess(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Value
 	s := serve(t, func(o *Options) { o.Refused = func(why string) { refused.Store(why) } })

@@ -33,7 +33,7 @@ type Server struct {
 	watching sync.WaitGroup
 }
 
-// New makes a server. It fails with bad_request where something that is required is missing. The caller closes it.
+// New makes a server. It fails with bad_request if something that is required is missing. The caller closes it.
 func New(o *Options) (*Server, error) {
 	g, err := newGeneration(o)
 	if err != nil {

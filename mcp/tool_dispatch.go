@@ -48,7 +48,7 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	})
 }
 
-// waits tells whether sources that are still starting could change what a request comes to.
+// waits reports whether sources that are still starting could change what a request comes to.
 func waits(r *groups.Request, faults []*fault.Error) bool {
 	if len(faults) == 0 {
 		return r.Help != nil
@@ -56,7 +56,7 @@ func waits(r *groups.Request, faults []*fault.Error) bool {
 	return slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Code == fault.UnknownFunction })
 }
 
-// awaitDispatcher reads the request anew while sources are starting: a call until its function is there, help for a
+// awaitDispatcher reads the request again while sources are starting: a call until its function is there, help for a
 // moment.
 func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r *groups.Request, faults []*fault.Error) {
 	ctx := c.ctx

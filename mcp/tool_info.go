@@ -40,7 +40,7 @@ func (c *call) limitsShown() *limitsShown {
 	o := &c.now.Options
 	limits := o.Limits(c.of.Token)
 	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(limits.Calls, 0)}
-	if c.of.Token { // by itself a caller is bounded only where it has a token
+	if c.of.Token { // without tokens the bound is for all callers together
 		shown.Sessions = limits.Sessions
 	}
 	return shown
@@ -49,8 +49,8 @@ func (c *call) limitsShown() *limitsShown {
 // sourceShown is what a caller is told of a source.
 type sourceShown struct {
 	Name      string `json:"name"`
-	State     string `json:"state,omitempty"` // left out where it is ready
-	Since     string `json:"since,omitempty"` // when it went, where it is retrying or failed
+	State     string `json:"state,omitempty"` // left out if it is ready
+	Since     string `json:"since,omitempty"` // when it went down, if it is retrying or failed
 	Functions int    `json:"functions,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Error     string `json:"error,omitempty"`

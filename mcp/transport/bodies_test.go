@@ -18,11 +18,11 @@ func TestOneCallersBodies(t *testing.T) {
 	t.Parallel()
 	const sockets, long = 64, 4 << 20
 	ping := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":%q}}`, strings.Repeat("y", 70_000))
-	for name, door := range map[string]*Access{"tokens": {Callers: mcptest.Staff}, "none": {Anyone: *reader}} {
+	for name, access := range map[string]*Access{"tokens": {Callers: mcptest.Staff}, "none": {Anyone: *reader}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, door)
+			url := s.behind(t, access)
 			headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25"}
 			var conns []net.Conn
 			for range sockets {
@@ -38,7 +38,7 @@ func TestOneCallersBodies(t *testing.T) {
 			if status := send("ann"); status != 429 {
 				t.Errorf("the caller itself: %d", status)
 			}
-			if status := send("eve"); (status == 429) != (door.Callers == nil) {
+			if status := send("eve"); (status == 429) != (access.Callers == nil) {
 				t.Errorf("another caller: %d", status)
 			}
 			headers["Authorization"] = "Bearer ann"

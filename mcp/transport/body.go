@@ -43,11 +43,11 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 			s.tooBusy(w, m.from, "too much is being sent at once: try again in a moment")
 			return false
 		}
-		m.held = sync.OnceFunc(func() { s.reading.Hold(m.from.ID, -size, all) })
+		m.release = sync.OnceFunc(func() { s.reading.Hold(m.from.ID, -size, all) })
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		s.refused(m.from, reasonSize)
+		s.logRefused(m.from, reasonSize)
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
 		return false
 	}
@@ -59,7 +59,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 	read, wrong := examine(body)
 	switch wrong {
 	case nil:
-	case stray:
+	case nullIDError:
 		w.WriteHeader(http.StatusAccepted)
 		return false
 	default:
@@ -82,17 +82,17 @@ func isJSON(contentType string) bool {
 
 // tooBusy refuses a request of a caller that has too much under way.
 func (s *Server) tooBusy(w http.ResponseWriter, from *identity, why string) {
-	s.refused(from, reasonBusy)
+	s.logRefused(from, reasonBusy)
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusTooManyRequests)
 }
 
-// turnAway refuses a request before it is known who has sent it.
-func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault.Error) {
+// reject refuses a request before it is known who has sent it.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, f *fault.Error) {
 	reason := reasonRequest
 	if f.Code == fault.Denied {
 		reason = reasonHost
 	}
-	s.turnedAway(r, reason, f)
+	s.logRejected(r, reason, f)
 	http.Error(w, f.Message, f.Code.HTTP())
 }

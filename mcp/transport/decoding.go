@@ -22,7 +22,7 @@ func (s *Server) decode(ctx context.Context, m *message) (done func(), ok bool) 
 	}
 	decoded := sync.OnceFunc(func() {
 		release()
-		m.held()
+		m.release()
 	})
 	m.from.decoded = decoded
 	bound := time.AfterFunc(s.decodeTime, decoded)

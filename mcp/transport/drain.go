@@ -24,8 +24,8 @@ type tracker struct {
 	rests    bool          // idle is closed
 }
 
-// endingWords are what callers read of a server that shuts down, before what became of theirs.
-const endingWords = "the server is shutting down: "
+// endingMessage are what callers read of a server that shuts down, before what became of theirs.
+const endingMessage = "the server is shutting down: "
 
 func newTracker() *tracker {
 	t := &tracker{idle: make(chan struct{})}
@@ -85,24 +85,24 @@ func (t *tracker) drain(patience time.Duration) {
 		return
 	case <-time.After(patience):
 	}
-	t.cut()
+	t.cancelCalls()
 	select {
 	case <-t.idle:
 	case <-time.After(2 * time.Second):
 	}
 }
 
-// cut cancels all that runs.
-func (t *tracker) cut() {
-	t.cutting(fault.New(fault.Cancelled, endingWords+"this call did not end in time, and was cancelled"))
+// cancelCalls cancels all that runs.
+func (t *tracker) cancelCalls() {
+	t.cutting(fault.New(fault.Cancelled, endingMessage+"this call did not end in time, and was cancelled"))
 }
 
 // codeEnding is the code of the error that a server which shuts down answers; JSON-RPC 2.0, section 5.1 leaves it to servers.
 const codeEnding = -32000
 
-// sendAway answers a request that is not begun, as the server closes.
-func sendAway(w http.ResponseWriter, m *message) {
-	why := &misfit{id: m.id, code: codeEnding, message: endingWords + "nothing of this was done, send it again"}
+// refuseEnding answers a request that is not begun, as the server closes.
+func refuseEnding(w http.ResponseWriter, m *message) {
+	why := &badMessage{id: m.id, code: codeEnding, message: endingMessage + "nothing of this was done, send it again"}
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close") // so that the next one may go elsewhere
 	w.Header().Set("Content-Type", "application/json")
@@ -118,19 +118,19 @@ type newConnections struct{ conns sync.Map }
 
 type connKey struct{}
 
-func (n *newConnections) came(ctx context.Context, c net.Conn) context.Context {
+func (n *newConnections) accepted(ctx context.Context, c net.Conn) context.Context {
 	n.conns.Store(c, true)
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-func (n *newConnections) went(c net.Conn, state http.ConnState) {
+func (n *newConnections) closed(c net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		n.conns.Delete(c)
 	}
 }
 
-// heard has the first request of a connection taken note of.
-func (n *newConnections) heard(next http.Handler) http.Handler {
+// served has the first request of a connection taken note of.
+func (n *newConnections) served(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.conns.Delete(r.Context().Value(connKey{}))
 		next.ServeHTTP(w, r)

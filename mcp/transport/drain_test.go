@@ -106,7 +106,7 @@ func TestSentAway(t *testing.T) {
 				t.Error("the running call was not waited for")
 			default:
 			}
-			s.calls.cut()
+			s.calls.cancelCalls()
 			running.Wait()
 			<-drained
 		})
@@ -200,8 +200,8 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestNewcomer: who has connected before the door is closed, and asks then, is answered.
-func TestNewcomer(t *testing.T) {
+// TestNewConnection: a client that has connected before the server closes, and asks then, is answered.
+func TestNewConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.awaitTime = time.Hour

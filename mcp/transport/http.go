@@ -23,10 +23,10 @@ const Path = "/mcp"
 
 // ServeHTTP serves MCP's Streamable HTTP transport to all who connect to l, until ctx is done; then running calls have
 // Grace to end. It closes l. Clients of a version without sessions and those with sessions come to the same URL. Beside it
-// /healthz tells that the process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728)
-// where a client gets a token.
+// /healthz reports that the process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728)
+// how a client gets a token.
 //
-// A Server serves one listener: a second call takes the place of the first's.
+// A Server serves one listener: a second call replaces the first's.
 //
 // If callers have no tokens, only a loopback listener is served (denied): every caller has the same rights then.
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
@@ -37,9 +37,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	s.SetAccess(a)
 	var fresh newConnections
 	server := &http.Server{
-		Handler:           fresh.heard(s.httpHandler()),
-		ConnContext:       fresh.came,
-		ConnState:         fresh.went,
+		Handler:           fresh.served(s.httpHandler()),
+		ConnContext:       fresh.accepted,
+		ConnState:         fresh.closed,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -54,7 +54,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	}
 	s.calls.drain(s.o().Grace)
 	s.endSessions()
-	s.cutHeld(func(*held) bool { return true })
+	s.endRequests(func(*openRequest) bool { return true })
 	_ = l.Close()
 	err := <-failed
 	fresh.await(s.awaitTime)
@@ -73,7 +73,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 func (s *Server) httpHandler() http.Handler {
 	o := s.o()
 	options := sdk.StreamableHTTPOptions{
-		Logger:                       Quiet(o.Log),
+		Logger:                       SDKLog(o.Log),
 		SessionTimeout:               o.SessionTimeout,
 		MaxRequestBodyBytes:          -1, // messages are read before the protocol's library sees them
 		PropagateRequestCancellation: true,
@@ -93,7 +93,7 @@ func (s *Server) httpHandler() http.Handler {
 		if o.Stateless || !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version")) {
 			serve, next = s.withoutSession, stateless
 		}
-		if m.lasts {
+		if m.isStream {
 			next = s.stream(next, m.from)
 		}
 		serve(next, w, r, m)
@@ -105,7 +105,7 @@ func (s *Server) httpHandler() http.Handler {
 	mux.HandleFunc(metadataPath+"/", s.metadata)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // also where nobody reads it: net/http waits for its end
+		if r.ContentLength != 0 { // also if nobody reads it: net/http waits for its end
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // net/http's own connections have one
 		}
 		patient := &writer{w}
@@ -119,8 +119,8 @@ type message struct {
 	envelope           // of the message in the body of a POST
 	from     *identity // who has sent it
 	body     []byte    // nil: there is none
-	held     func()    // gives back what is counted of it (see small), until it is decoded
-	lasts    bool      // the answer is a stream that stays open
+	release  func()    // gives back what is counted of it (see small), until it is decoded
+	isStream bool      // the answer is a stream that stays open
 }
 
 // admit finds out who has sent a request, reads it, and has it answered if the caller may send it.
@@ -131,12 +131,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		query = r.URL.Query()
 	}
 	if f := access.refuses(r, query); f != nil {
-		s.turnAway(w, r, f)
+		s.reject(w, r, f)
 		return
 	}
 	target, f := s.handler.Target(query)
 	if f != nil {
-		s.turnAway(w, r, f)
+		s.reject(w, r, f)
 		return
 	}
 	from := s.identify(access, target, w, r)
@@ -149,13 +149,13 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		return
 	}
 	defer leave()
-	m := &message{from: from, held: func() {}, lasts: r.Method == http.MethodGet}
-	defer func() { m.held() }()
+	m := &message{from: from, release: func() {}, isStream: r.Method == http.MethodGet}
+	defer func() { m.release() }()
 	if !s.readMessage(w, r, m) {
 		return
 	}
-	m.lasts = m.lasts || m.method == "subscriptions/listen"
-	if !s.sentSoon(from) { // it may have taken its time to send all of it
+	m.isStream = m.isStream || m.method == "subscriptions/listen"
+	if !s.unchanged(from) { // it may have taken its time to send all of it
 		if from = s.identify(s.access.Load(), target, w, r); from == nil {
 			return
 		}
@@ -170,7 +170,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		}
 	}
 	if len(m.body) < heavyMessage || from.token == "" { // without tokens there is one caller, who needs no slot
-		m.held()
+		m.release()
 	} else {
 		done, ok := s.decode(r.Context(), m)
 		if !ok {
@@ -178,7 +178,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 		}
 		defer done()
 	}
-	from.introduce(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
+	from.withTokenInfo(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
 }
 
 // callHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
@@ -190,15 +190,15 @@ const callHeader = "Onecall-Chain"
 // to what a running call has asked, and the end of a session are always let in.
 func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
 	switch {
-	case m.lasts: // which ends with the server, and is not waited for
+	case m.isStream: // which ends with the server, and is not waited for
 		if s.calls.ending() {
-			sendAway(w, m)
+			refuseEnding(w, m)
 			return
 		}
 	case r.Method == http.MethodPost && m.id != "" && m.method != "":
 		leave, ok := s.calls.begin(&s.calls.requests, false)
 		if !ok {
-			sendAway(w, m)
+			refuseEnding(w, m)
 			return
 		}
 		defer leave()
@@ -213,10 +213,10 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 	n := s.byID(id)
 	switch {
 	case id != "" && (n == nil || n.Caller.ID != from.ID || n.Caller.Rights != from.Rights):
-		s.noSession(w, from) // of another caller, or of what the caller was: not told from one that there is not
+		s.noSession(w, from) // of another caller, or of the caller with other rights: answered like one that does not exist
 	case id != "" || r.Method != http.MethodPost:
 		if r.Method == http.MethodDelete && n != nil {
-			n.cut(sessionEnded()) // the end of a session waits for its calls
+			n.cancelCalls(sessionEnded()) // the end of a session waits for its calls
 		}
 		if r.Method == http.MethodPost && n != nil {
 			n.note(1) // before the look: who ends the session waits for this request, or the look finds that it has ended
@@ -228,19 +228,19 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 		}
 		next.ServeHTTP(w, r)
 	case s.calls.ending():
-		sendAway(w, m)
+		refuseEnding(w, m)
 	case m.body != nil && m.method != "initialize" && knowsSessions(r): // what is no JSON, or no version, is refused as such
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
 	default:
-		place, ok := s.reserve(from.Caller)
+		reserved, ok := s.reserve(from.Caller)
 		if !ok {
-			s.refused(from, reasonSession)
+			s.logRefused(from, reasonSession)
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
 			return
 		}
-		defer place.free()
-		from.place = place
+		defer reserved.free()
+		from.reservation = reserved
 		next.ServeHTTP(w, r)
 	}
 }
@@ -248,7 +248,7 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 // stream answers a request by a stream that stays open. It does not outlive the rights of its caller.
 func (s *Server) stream(next http.Handler, from *identity) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, end, refused := s.hold(r.Context(), from)
+		ctx, end, refused := s.endWithRights(r.Context(), from)
 		defer end()
 		if refused != nil {
 			s.noSession(w, from)
@@ -265,7 +265,7 @@ func (s *Server) stream(next http.Handler, from *identity) http.Handler {
 
 // noSession answers that there is no such session.
 func (s *Server) noSession(w http.ResponseWriter, from *identity) {
-	s.refused(from, reasonSession)
+	s.logRefused(from, reasonSession)
 	http.Error(w, "session not found", http.StatusNotFound)
 }
 

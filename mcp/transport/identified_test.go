@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestIdentifiedOnce: a request whose sender nothing has happened to is identified once, and anew where something may have.
+// TestIdentifiedOnce: a sender is identified once, and again if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
@@ -40,7 +40,7 @@ func TestIdentifiedOnce(t *testing.T) {
 			k.known = maps.Clone(k.known)
 			delete(k.known, "bob")
 			k.mu.Unlock()
-			time.Sleep(readSoon)
+			time.Sleep(maxIdentityAge)
 		},
 	} {
 		headers["Authorization"] = "Bearer " + who
@@ -54,8 +54,8 @@ func TestIdentifiedOnce(t *testing.T) {
 	}
 }
 
-// TestSentSoon: what may have happened to a sender while it sent.
-func TestSentSoon(t *testing.T) {
+// TestUnchanged: what may have happened to a sender while it sent.
+func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := &Server{}, newKeyring()
@@ -70,8 +70,8 @@ func TestSentSoon(t *testing.T) {
 			soon      bool
 		}{
 			"nothing":        {func(*identity) {}, true},
-			"a moment":       {func(*identity) { time.Sleep(readSoon - 1) }, true},
-			"a while":        {func(*identity) { time.Sleep(readSoon) }, false},
+			"a moment":       {func(*identity) { time.Sleep(maxIdentityAge - 1) }, true},
+			"a while":        {func(*identity) { time.Sleep(maxIdentityAge) }, false},
 			"its end":        {func(v *identity) { v.Expires = time.Now() }, false},
 			"other keys":     {func(*identity) { k.keys++ }, false},
 			"another access": {func(*identity) { d = let() }, false},
@@ -80,21 +80,21 @@ func TestSentSoon(t *testing.T) {
 			v := &identity{Caller: &one, access: d, at: time.Now(), token: "ann"}
 			v.keys.Store(k.keys)
 			one.Expires = time.Now().Add(time.Hour)
-			if test.meanwhile(v); s.sentSoon(v) != test.soon {
+			if test.meanwhile(v); s.unchanged(v) != test.soon {
 				t.Errorf("%s: %v", name, !test.soon)
 			}
 		}
 	})
 }
 
-// pondering is who knows callers after a while.
-type pondering struct {
+// slowCallers are Callers that take a while.
+type slowCallers struct {
 	mcptest.Callers
 	asked  chan struct{} // gets a token when somebody may be waited for
 	answer chan struct{} // closed when it is known
 }
 
-func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, error) {
+func (p *slowCallers) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	select {
 	case <-p.answer:
 		return p.Callers.Verify(ctx, token)
@@ -110,13 +110,13 @@ func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, er
 	}
 }
 
-// TestADoorThatPonders: what is served next does not wait for whoever has to tell who may stay; who may not ends when that is known.
-func TestADoorThatPonders(t *testing.T) {
+// TestSlowCallers: new access does not wait for slow Callers; a call ends once its caller's token turns out to be invalid.
+func TestSlowCallers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
-	p := &pondering{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
+	p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
 	s.SetAccess(&Access{Callers: p}) // nobody answers yet
 	soon(t, "somebody looks who may stay", p.asked)
 	close(p.answer)
@@ -129,7 +129,7 @@ func TestADoorThatPonders(t *testing.T) {
 	}
 }
 
-// TestSettledRights: a caller whose rights are others by the new keys is cut too.
+// TestSettledRights: a call also ends if its caller has different rights by the new keys.
 func TestSettledRights(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()

@@ -13,20 +13,20 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// toldLines is a log that a test reads.
-type toldLines struct {
+// logLines is a log that a test reads.
+type logLines struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *toldLines) Write(p []byte) (int, error) {
+func (l *logLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
 // of are the lines of a message.
-func (l *toldLines) of(message string) []string {
+func (l *logLines) of(message string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
@@ -38,7 +38,7 @@ func (l *toldLines) of(message string) []string {
 	return all
 }
 
-func (l *toldLines) log(level slog.Level) *slog.Logger {
+func (l *logLines) log(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
@@ -67,7 +67,7 @@ func (c *counting) of(reason string) int {
 // another's in.
 func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
-	var told toldLines
+	var told logLines
 	var counted counting
 	s := serve(t, func(o *Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
 	url := s.behind(t, &Access{Callers: mcptest.Staff})
@@ -97,7 +97,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told toldLines
+		var told logLines
 		o := &Options{Log: told.log(slog.LevelInfo)}
 		if err := o.Settle(); err != nil {
 			t.Fatal(err)
@@ -105,9 +105,9 @@ func TestLeftOut(t *testing.T) {
 		s := New(o, nil)
 		for _, n := range []int{100, 1, 7} {
 			for range n {
-				s.refusedCaller(t.Context(), "token:ann", nil, reasonBusy)
+				s.logRefusedCaller(t.Context(), "token:ann", nil, reasonBusy)
 			}
-			time.Sleep(occasionEvery)
+			time.Sleep(logEvery)
 		}
 		var got []string
 		for _, line := range told.of("refused") {
@@ -125,33 +125,33 @@ func TestLeftOut(t *testing.T) {
 func TestOccasionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c occasions
+		var c logLimiter
 		told := 0
 		for i := range 100_000 {
-			if c.due(occasion{ofRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}) {
+			if _, due := c.due(logKey{logRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}); due {
 				told++
 			}
 			if i%1000 == 0 {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if len(c.of[ofRefusal]) > maxOccasions+3 || told > maxOccasions+3 {
-			t.Errorf("%d are remembered, %d were told of", len(c.of[ofRefusal]), told)
+		if len(c.logged[logRefusal]) > maxLogKeys+3 || told > maxLogKeys+3 {
+			t.Errorf("%d are remembered, %d were told of", len(c.logged[logRefusal]), told)
 		}
-		if !c.due(occasion{of: ofToken, what: "reason0", who: "caller: 99999"}) {
+		if _, due := c.due(logKey{kind: logToken, what: "reason0", who: "caller: 99999"}); !due {
 			t.Error("another kind is left out")
 		}
-		time.Sleep(occasionEvery)
-		for i := range maxOccasions - 10 {
-			if !c.due(occasion{ofRefusal, "reason0", fmt.Sprint("new", i)}) {
+		time.Sleep(logEvery)
+		for i := range maxLogKeys - 10 {
+			if _, due := c.due(logKey{logRefusal, "reason0", fmt.Sprint("new", i)}); !due {
 				t.Errorf("the old make no room for the %d. of the new", i)
 				break
 			}
 		}
 		for i := range 20 {
-			c.due(occasion{ofRefusal, "reason2", fmt.Sprint("more", i)})
+			c.due(logKey{logRefusal, "reason2", fmt.Sprint("more", i)})
 		}
-		if left, due := c.dueAfter(occasion{ofRefusal, "reason1", "one more"}); !due || left < 30_000 {
+		if left, due := c.due(logKey{logRefusal, "reason1", "one more"}); !due || left < 30_000 {
 			t.Errorf("those beyond: %v, %d left out", due, left)
 		}
 	})
@@ -160,7 +160,7 @@ func TestOccasionsAreBounded(t *testing.T) {
 // TestWhoWasRefused: the log tells from where a refused request came, by whose word for whom, and never anything of a token.
 func TestWhoWasRefused(t *testing.T) {
 	t.Parallel()
-	var told toldLines
+	var told logLines
 	s := serve(t, func(o *Options) { o.Log = told.log(slog.LevelInfo) })
 	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	const secret = "oc_s3cr3t-of-a-client"
@@ -196,7 +196,7 @@ func TestWhoWasRefused(t *testing.T) {
 // TestWhoWasRefusedInASession: it is the request that is refused whose sender is told of, not the one that has begun the session.
 func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
-	var told toldLines
+	var told logLines
 	s := serve(t, func(o *Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
 	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
@@ -224,8 +224,8 @@ func TestPlainAddress(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if from := (&sender{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.addresses() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
-		t.Errorf("several headers: %s", from.addresses())
+	if from := (&remote{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.forwardedFor() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
+		t.Errorf("several headers: %s", from.forwardedFor())
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 			if r.from == nil {
 				return next(ctx, method, req)
 			}
-			ctx, release, refused := s.hold(ctx, r.from)
+			ctx, release, refused := s.endWithRights(ctx, r.from)
 			defer release()
 			if refused != nil {
 				return nil, refused
@@ -61,7 +61,7 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 // have not.
 func Revoked(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errRevoked) {
-		return errUndone
+		return errRightsChanged
 	}
 	return nil
 }
@@ -99,17 +99,17 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 	most := s.o().Limits(r.Token).Calls
 	allowed, ok := s.running.begin(r.Caller.ID, most)
 	if !ok {
-		var from *sender
+		var from *remote
 		if r.from != nil {
-			from = &r.from.sender
+			from = &r.from.remote
 		}
-		s.refusedCaller(ctx, r.Caller.ID, from, reasonBusy)
+		s.logRefusedCaller(ctx, r.Caller.ID, from, reasonBusy)
 		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, and send this one again", most)
 	}
 	ended, ok := s.calls.begin(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {
 		allowed()
-		return nil, nil, fault.New(fault.Unavailable, endingWords+"nothing of this call was run")
+		return nil, nil, fault.New(fault.Unavailable, endingMessage+"nothing of this call was run")
 	}
 	ctx, stop := within(ctx, s.calls.life)
 	if r.Session == nil {

@@ -43,7 +43,7 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 		n.ctx, n.cancel = context.WithCancelCause(context.Background())
 		if from != nil {
 			n.Target = from.target
-			delete(s.places, from.place)
+			delete(s.reservations, from.reservation)
 		} else {
 			n.Target, _ = s.handler.Target(nil)
 		}
@@ -63,7 +63,7 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 				delete(s.ids, n.id)
 			}
 			s.mu.Unlock()
-			n.cut(sessionEnded())
+			n.cancelCalls(sessionEnded())
 			ended()
 		})
 		n.opened.Store(true)
@@ -71,8 +71,8 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 	return n
 }
 
-// cut cancels the calls of the session that run, and those to come.
-func (n *Session) cut(why *fault.Error) { n.cancel(why) }
+// cancelCalls cancels the calls of the session that run, and those to come.
+func (n *Session) cancelCalls(why *fault.Error) { n.cancel(why) }
 
 // sessionEnded is why calls of a session are cancelled that its client has ended.
 func sessionEnded() *fault.Error {
@@ -110,7 +110,7 @@ func (n *Session) rest() {
 	}
 	rests := n.rests
 	n.mu.Unlock()
-	timer := time.NewTimer(farewell)
+	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
 	select {
 	case <-rests:
@@ -129,7 +129,7 @@ func (s *Server) byID(id string) *Session {
 func (s *Server) endSessions() {
 	var closing sync.WaitGroup
 	for _, n := range s.allSessions() {
-		n.cut(sessionEnded())
+		n.cancelCalls(sessionEnded())
 		closing.Go(func() {
 			n.rest()
 			_ = n.SDK.Close()
@@ -140,5 +140,5 @@ func (s *Server) endSessions() {
 		closing.Wait()
 		done <- nil
 	}()
-	_ = bidden(done) // a client that reads nothing is left
+	_ = waitForEnd(done) // a client that reads nothing is left
 }

@@ -47,7 +47,7 @@ func TestListenEnds(t *testing.T) {
 		response.Body.Close()
 		for open := 1; open > 0; time.Sleep(time.Millisecond) { // the test's own time is the bound
 			s.mu.Lock()
-			open = len(s.held)
+			open = len(s.open)
 			s.mu.Unlock()
 		}
 	}

@@ -46,21 +46,21 @@ type Server struct {
 	options atomic.Pointer[Options]
 	access  atomic.Pointer[Access] // over HTTP; nil: it is not served
 
-	mu       sync.Mutex
-	sessions map[*sdk.ServerSession]*Session
-	ids      map[string]*Session // those of sessions with an id
-	held     map[*held]bool
-	places   map[*place]bool
-	reading  admit.Bytes   // of messages that are being read
-	readTime time.Duration // for a client to send a message
+	mu           sync.Mutex
+	sessions     map[*sdk.ServerSession]*Session
+	ids          map[string]*Session // those of sessions with an id
+	open         map[*openRequest]bool
+	reservations map[*reservation]bool
+	reading      admit.Bytes   // of messages that are being read
+	readTime     time.Duration // for a client to send a message
 
 	awaitTime  time.Duration // for a new connection to say something, when the server closes
 	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
 
-	calls     *tracker
-	running   counts // calls of tools, of each caller
-	requests  counts // over HTTP, of each caller
-	occasions occasions
+	calls    *tracker
+	running  counts // calls of tools, of each caller
+	requests counts // over HTTP, of each caller
+	logs     logLimiter
 
 	keysWatched sync.Once
 
@@ -71,8 +71,8 @@ type Server struct {
 
 // New makes a server. Its options are as Options.Settle leaves them. The caller closes it.
 func New(o *Options, h Handler) *Server {
-	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, held: map[*held]bool{},
-		places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
+	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, open: map[*openRequest]bool{},
+		reservations: map[*reservation]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
 	s.Configure(o)
 	return s
 }
@@ -88,14 +88,14 @@ func (s *Server) o() *Options { return s.options.Load() }
 // Close ends all sessions at once. It may be called more than once.
 func (s *Server) Close() {
 	s.closed.Do(func() { close(s.done) })
-	s.calls.cut()
+	s.calls.cancelCalls()
 	s.endSessions()
 	done := make(chan error, 1)
 	go func() {
 		s.watching.Wait()
 		done <- nil
 	}()
-	_ = bidden(done)
+	_ = waitForEnd(done)
 }
 
 // Done is closed when the server closes.

@@ -31,7 +31,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// slowly serves a handler as the door does, in fake time; get asks it, and gives what a client may read of the answer.
+// slowly serves a handler as ServeHTTP does, in fake time; get asks it, and gives what a client may read of the answer.
 func slowly(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get func() (net.Conn, *bufio.Reader))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

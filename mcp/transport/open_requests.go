@@ -12,64 +12,63 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// held is a request that ends when its caller's rights change: one that stays open, in which a client is told what happens
-// outside its calls, and one that is being answered.
-type held struct {
+// openRequest is a request that ends when its caller's rights change: a stream, or a request that is being answered.
+type openRequest struct {
 	*identity
 	cancel context.CancelCauseFunc
 }
 
-// errRevoked marks why a request ends whose caller's rights have changed.
+// errRevoked marks the cause of requests that end because their caller's rights have changed.
 var errRevoked = errors.New("revoked")
 
-// revoked is why such a request ends.
+// revoked is the cause with which such a request ends.
 func revoked() *fault.Error {
 	f := fault.New(fault.Cancelled, "your rights are not what they were")
 	f.Err = errRevoked
 	return f
 }
 
-// hold registers a request among those that end when their caller's rights change, until end is called, and then checks once
-// that they have not changed since it was identified. A request may outlast its token: who was let in may end what it has begun,
+// endWithRights registers a request, until end is called, as one that ends when its caller's rights change. Then it checks once that
+// they have not changed since the caller was identified. A request may outlast its token: a caller may finish what it has begun,
 // and how long that takes is bounded elsewhere.
-func (s *Server) hold(ctx context.Context, from *identity) (_ context.Context, end func(), refused error) {
+func (s *Server) endWithRights(ctx context.Context, from *identity) (_ context.Context, end func(), refused error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	one := &held{from, cancel}
+	one := &openRequest{from, cancel}
 	s.mu.Lock()
-	s.held[one] = true
+	s.open[one] = true
 	s.mu.Unlock()
 	end = func() {
 		s.mu.Lock()
-		delete(s.held, one)
+		delete(s.open, one)
 		s.mu.Unlock()
 		cancel(nil)
 	}
 	has := !from.expired()
 	if has {
-		has, _ = s.holds(ctx, from)
+		has, _ = s.permitted(ctx, from)
 	}
 	if !has {
-		refused = errUndone
+		refused = errRightsChanged
 	}
 	return ctx, end, refused
 }
 
-// errUndone answers a message whose sender's rights have changed before anything of it was done.
-var errUndone = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights are not what they were: nothing of this was done",
+// errRightsChanged answers a message whose sender's rights have changed before anything of it was done.
+var errRightsChanged = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "your rights are not what they were: nothing of this was done",
 	Data: []byte(`{"code":"` + string(fault.Denied) + `"}`)}
 
-// cutHeld ends the requests that of accepts.
-func (s *Server) cutHeld(of func(*held) bool) {
+// endRequests ends the open requests for which match reports true.
+func (s *Server) endRequests(match func(*openRequest) bool) {
 	s.mu.Lock()
-	var open []*held
-	for one := range s.held {
+	var open []*openRequest
+	for one := range s.open {
 		open = append(open, one)
 	}
 	s.mu.Unlock()
 	var all sync.WaitGroup
 	for _, one := range open {
 		all.Go(func() {
-			if of(one) {
+			if match(one) {
 				one.cancel(revoked())
 			}
 		})
@@ -77,12 +76,12 @@ func (s *Server) cutHeld(of func(*held) bool) {
 	all.Wait()
 }
 
-// cutRevoked ends the requests of callers whose rights have changed: at once if that is known, in the background if it takes
+// endRevoked ends the requests of callers whose rights have changed: at once if that is known, in the background if it takes
 // time to find out.
-func (s *Server) cutRevoked() {
+func (s *Server) endRevoked() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel() // nobody is waited for
-	if s.cutUnlessHeld(now) {
+	if s.endUnlessPermitted(now) {
 		return
 	}
 	s.watching.Go(func() {
@@ -95,15 +94,15 @@ func (s *Server) cutRevoked() {
 			case <-ctx.Done():
 			}
 		}()
-		s.cutUnlessHeld(ctx)
+		s.endUnlessPermitted(ctx)
 	})
 }
 
-// cutUnlessHeld ends the requests of callers whose rights have changed, and reports whether that is known of all.
-func (s *Server) cutUnlessHeld(ctx context.Context) bool {
+// endUnlessPermitted ends the requests of callers whose rights have changed, and reports whether that is known of all.
+func (s *Server) endUnlessPermitted(ctx context.Context) bool {
 	var unsure atomic.Bool
-	s.cutHeld(func(open *held) bool {
-		has, sure := s.holds(ctx, open.identity)
+	s.endRequests(func(open *openRequest) bool {
+		has, sure := s.permitted(ctx, open.identity)
 		if !sure {
 			unsure.Store(true)
 		}
@@ -129,20 +128,20 @@ func (s *Server) watchKeys() {
 		case <-tick.C:
 		}
 		a := s.access.Load()
-		if a.keyed == nil || !s.anyHeld() {
+		if a.keyed == nil || !s.anyOpen() {
 			continue
 		}
 		a.keyed.Look(false)
 		if now := a.keys(); a != access || now != keys {
 			access, keys = a, now
-			s.cutRevoked()
+			s.endRevoked()
 		}
 	}
 }
 
-// anyHeld reports whether there is something that ends with its caller's rights.
-func (s *Server) anyHeld() bool {
+// anyOpen reports whether there is something that ends with its caller's rights.
+func (s *Server) anyOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.held) > 0
+	return len(s.open) > 0
 }

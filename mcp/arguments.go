@@ -155,7 +155,8 @@ func (c *call) fetch() *sdk.CallToolResult {
 		request = append(append(append(request, marshal(name)...), ':'), value.Raw...)
 		return true
 	})
-	c.args = append(request, '}')
+	request = append(request, '}')
+	c.args = request
 	return c.run()
 }
 

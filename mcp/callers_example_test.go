@@ -35,7 +35,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer catalog.Close()
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		log.Fatal(err)
@@ -48,7 +47,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
@@ -78,6 +76,8 @@ func Example() {
 	if err := <-ended; err != nil {
 		log.Fatal(err)
 	}
+	server.Close()
+	catalog.Close()
 	// Output:
 	// 200 OK
 	// 401 Unauthorized

@@ -26,7 +26,7 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
 		t.Fatal(body)
 	}
-	meanwhile = func() { s.transport.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }
+	meanwhile = func() { s.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
@@ -64,7 +64,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	case body := <-answered:
 		t.Fatal(body)
 	}
-	s.transport.SetAccess(&transport.Access{Callers: mcptest.Callers{}})
+	s.SetAccess(&transport.Access{Callers: mcptest.Callers{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
 		t.Error(body)
 	}

@@ -226,7 +226,7 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.transport.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
+	s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {
@@ -252,7 +252,7 @@ func TestStreamExpires(t *testing.T) {
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
 	soon := *mcptest.Staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
-	s.transport.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": &soon}})
+	s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": &soon}})
 	// It is read to its end, which is that of the token: on a very slow machine that has come before.
 	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {

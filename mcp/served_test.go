@@ -172,6 +172,9 @@ func (s *served) behind(t testing.TB, a *transport.Access) string {
 	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + transport.Path
 }
 
+// SetAccess replaces who is served over HTTP, as a reload does.
+func (s *served) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
+
 // names are those of the tools that a client sees.
 func names(t testing.TB, session *sdk.ClientSession) string {
 	t.Helper()

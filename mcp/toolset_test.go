@@ -79,7 +79,7 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				return false
 			})
 			time.Sleep(20 * time.Millisecond) // by then it waits, or it is refused while it goes there
-			s.transport.SetAccess(test.then)
+			s.SetAccess(test.then)
 			late.come()
 			if body := <-got; strings.Contains(body, `"text":"1"`) != test.may || strings.Contains(body, "nothing of this was done") == test.may {
 				t.Error(body)

@@ -12,10 +12,10 @@ import (
 // Defaults of Options.
 const (
 	DefaultGrace          = 10 * time.Second
-	DefaultMaxSessions    = 1000
+	defaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
-	DefaultCallerCalls    = 64   // at once, if callers have tokens
-	DefaultCalls          = 1024 // at once, of all together, if nobody knows one from another
+	defaultCallerCalls    = 64   // at once, if callers have tokens
+	defaultCalls          = 1024 // at once, of all together, if nobody knows one from another
 )
 
 // Options bound what comes in.
@@ -32,7 +32,7 @@ type Options struct {
 	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000. If callers have tokens, one of them has a quarter at most.
 	MaxSessions int
 	// CallerCalls bounds the calls of tools that one caller runs at a time, or all together if callers have no tokens; 0:
-	// DefaultCallerCalls, or DefaultCalls; -1: no bound.
+	// 64, or 1,024; -1: no bound.
 	CallerCalls int
 	// SessionTimeout ends a session over HTTP that was not used for so long; 0: 30 minutes.
 	SessionTimeout time.Duration
@@ -54,9 +54,9 @@ type Limits struct {
 
 // Limits are those of one caller. Without tokens nobody knows one caller from another: they hold for all together.
 func (o *Options) Limits(tokens bool) Limits {
-	l := Limits{Calls: cmp.Or(o.CallerCalls, DefaultCalls), Sessions: o.MaxSessions, Requests: -1}
+	l := Limits{Calls: cmp.Or(o.CallerCalls, defaultCalls), Sessions: o.MaxSessions, Requests: -1}
 	if tokens {
-		l.Calls, l.Sessions = cmp.Or(o.CallerCalls, DefaultCallerCalls), max(1, o.MaxSessions/4)
+		l.Calls, l.Sessions = cmp.Or(o.CallerCalls, defaultCallerCalls), max(1, o.MaxSessions/4)
 	}
 	if l.Calls >= 0 { // a stream for each session, and some to ask what there is
 		l.Requests = l.Calls + l.Sessions + 100
@@ -95,7 +95,7 @@ func (o *Options) Settle() error {
 			o.MaxSessions, o.CallerCalls)
 	}
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
-	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
+	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, DefaultSessionTimeout)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -7,7 +7,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
-	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -16,8 +15,6 @@ import (
 type callers struct {
 	tokens, jwt *auth.Table // nil: there are none of the kind
 }
-
-var _ transport.Keyed = (*callers)(nil)
 
 // Verify implements transport.Callers.
 func (c *callers) Verify(ctx context.Context, token string) (*steps.Caller, error) {

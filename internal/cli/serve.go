@@ -88,10 +88,15 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 			"that was not used for %v", transport.DefaultSessionTimeout)
 	}
 	if f.replica == "" {
-		host, _ := os.Hostname() // "" if it is not known
-		f.replica = cmp.Or(transport.ReplicaName(host), "onecall")
+		f.replica = replicaOfHost()
 	}
 	return nil
+}
+
+// replicaOfHost is the host's name as that of a replica.
+func replicaOfHost() string {
+	name, _ := os.Hostname() // "" if it is not known
+	return cmp.Or(transport.ReplicaName(name), "onecall")
 }
 
 // level is from where on is logged: who serves many wants to see what they do.

@@ -44,7 +44,7 @@ func serveThrough(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, w
 	return w
 }
 
-// newWorld makes the server, which has no door yet.
+// newWorld makes the server, which does not listen yet.
 func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Registry) (*steps.Registry, error), change func(*Options)) *worldServer {
 	t.Helper()
 	w := &worldServer{all: markedFunctions()}

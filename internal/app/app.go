@@ -238,10 +238,21 @@ func (a *App) maxDuration() time.Duration {
 
 // Run runs one request. Each run has its own place in the recordings.
 func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer {
-	return a.Engine.Run(a.context(ctx, request), request, caller)
+	if within := a.requestContext(); within != nil {
+		ctx = within(ctx, request)
+	}
+	return a.Engine.Run(ctx, request, caller)
 }
 
-// context is that of a request, with its own place in the recordings, and with its client's session where calls are kept to
+// requestContext makes the contexts of requests; nil: there is nothing to be added to them.
+func (a *App) requestContext() func(ctx context.Context, request []byte) context.Context {
+	if a.process.recording == nil && a.cassette == nil && (a.ladder == nil || a.process.session == nil) {
+		return nil
+	}
+	return a.context
+}
+
+// context is that of a request, with its own place in the recordings, and with its client's session if calls are kept to
 // a ladder.
 func (a *App) context(ctx context.Context, request []byte) context.Context {
 	if a.ladder != nil && a.process.session != nil && steps.SessionOf(ctx) == nil {

@@ -122,7 +122,7 @@ func (s *server) access(a *App) *transport.Access {
 	if a.callers == nil {
 		return d
 	}
-	d.Callers = a.callers
+	d.Callers = transport.Keyed(a.callers)
 	if access.JWT != nil {
 		d.Issuers, d.Scopes = a.callers.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
 	}

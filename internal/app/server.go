@@ -104,7 +104,7 @@ func (s *server) options(a *App) *mcp.Options {
 			Log:             s.log,
 			MaxRequestBytes: a.MaxRequestBytes,
 			MaxSessions:     config.Or(c.Limits.MaxSessions, 0),
-			Limits:          perCaller(&c.Config),
+			CallerCalls:     config.Or(c.Access.Limits.Calls, 0),
 			Refused:         s.telemetry.Refused,
 			Stateless:       s.o.Stateless,
 			Replica:         s.o.Replica,
@@ -120,7 +120,7 @@ func (s *server) options(a *App) *mcp.Options {
 		Passthrough:    a.passthrough(),
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
-		Context:        a.context,
+		Context:        a.requestContext(),
 		Hidden: func() string {
 			if f := a.hiddenFunctions(); f != nil {
 				return f.Message

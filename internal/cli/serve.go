@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -81,7 +80,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--log-format is %q: use text or json", f.logFormat)
 	case given("replica") && !given("http"):
 		return usage("--replica goes with --http: over stdio there is one client")
-	case given("replica") && !replicaName.MatchString(f.replica):
+	case given("replica") && (f.replica == "" || transport.ReplicaName(f.replica) != f.replica):
 		return usage("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
 	case f.stateless && !given("http"):
 		return usage("--stateless goes with --http: over stdio there is one client, and its session")
@@ -97,13 +96,10 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
-
 // replicaOfHost is the host's name as that of a replica.
 func replicaOfHost() string {
 	name, _ := os.Hostname() // "" if it is not known
-	name = regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(name, "-")
-	return cmp.Or(name[:min(len(name), 63)], "onecall")
+	return cmp.Or(transport.ReplicaName(name), "onecall")
 }
 
 // level is the minimum log level: info over HTTP, warn over stdio, unless a flag says otherwise.

@@ -146,7 +146,7 @@ func send(ctx context.Context, ss *sdk.ServerSession, method string, params json
 	return ss.NotifyProgress(context.WithValue(ctx, outgoingKey{}, &outgoing{method: method, params: params}), &sdk.ProgressNotificationParams{})
 }
 
-// shown are an upstream's params without secrets; an empty object where there are none.
+// shown are an upstream's params without secrets; an empty object if there are none.
 func (l *links) shown(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		return json.RawMessage("{}")

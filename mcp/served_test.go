@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -147,89 +148,32 @@ func serve(t testing.TB, change func(*Options)) *served {
 
 // reader is a caller that may read; writer one that may write too.
 var (
-	reader = caller("reader", steps.TierRead)
-	writer = caller("writer", steps.TierReadWrite)
+	reader = mcptest.Caller("reader", steps.TierRead)
+	writer = mcptest.Caller("writer", steps.TierReadWrite)
 )
 
-func caller(id string, tier steps.Tier) *steps.Caller {
-	return &steps.Caller{ID: id, Rights: steps.Rights{Tier: tier}}
-}
-
-// stdio connects a real client over stdio's transport.
+// stdio connects a client over stdio.
 func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	ended := make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		ended <- s.ServeStdio(ctx, fromClient, toClient, a)
-		toClient.Close()
-	}()
-	session := connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "")
-	t.Cleanup(func() {
-		session.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("ServeStdio: %v", err)
-		}
+	return mcptest.Stdio(t, o, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+		return s.ServeStdio(ctx, in, out, a)
 	})
-	return session
 }
 
-// http serves over a loopback socket and gives the URL.
+// http serves all who come over a loopback socket as one caller, and gives the URL.
 func (s *served) http(t testing.TB, a *steps.Caller) string {
 	t.Helper()
 	return s.behind(t, &transport.Access{Anyone: *a})
 }
 
-// behind does so behind a door.
-func (s *served) behind(t testing.TB, door *transport.Access) string {
+// behind serves those who have access, and gives the URL.
+func (s *served) behind(t testing.TB, a *transport.Access) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeHTTP(ctx, l, door) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("ServeHTTP: %v", err)
-		}
-	})
-	return "http://" + l.Addr().String() + transport.Path
+	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + transport.Path
 }
 
-func connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, version string) *sdk.ClientSession {
-	t.Helper()
-	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
-	session, err := client.Connect(t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { session.Close() })
-	return session
-}
-
-// ask calls a tool and gives the text of its answer.
-func ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text string, failed bool) {
-	t.Helper()
-	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
-	if err != nil {
-		t.Fatalf("%s %s: %v", tool, args, err)
-	}
-	return textOf(t, result), result.IsError
-}
-
-func textOf(t testing.TB, result *sdk.CallToolResult) string {
-	t.Helper()
-	if len(result.Content) != 1 || result.StructuredContent != nil {
-		t.Fatalf("%d content blocks, structured %v", len(result.Content), result.StructuredContent)
-	}
-	return result.Content[0].(*sdk.TextContent).Text
-}
+// SetAccess replaces who is served over HTTP, as a reload does.
+func (s *served) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
 
 // names are those of the tools that a client sees.
 func names(t testing.TB, session *sdk.ClientSession) string {

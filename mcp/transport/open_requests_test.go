@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // TestRevokedWhileItRuns: calls that run are cancelled when their caller's token is gone, and those of others go on.
@@ -13,9 +15,9 @@ func TestRevokedWhileItRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, &Access{Callers: staff})
+			url := s.behind(t, &Access{Callers: mcptest.Staff})
 			ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
-			s.SetAccess(&Access{Callers: badges{"bob": staff["bob"]}})
+			s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
 			if body := <-ann; !strings.Contains(body, "cancelled") {
 				t.Errorf("whose token is gone: %s", body)
 			}
@@ -24,7 +26,7 @@ func TestRevokedWhileItRuns(t *testing.T) {
 				t.Errorf("another: %s", body)
 			case <-time.After(50 * time.Millisecond):
 			}
-			s.SetAccess(&Access{Callers: badges{}})
+			s.SetAccess(&Access{Callers: mcptest.Callers{}})
 			<-bob
 		})
 	}
@@ -38,14 +40,14 @@ func TestRevokedAtTheLastMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, &Access{Callers: staff})
+			url := s.behind(t, &Access{Callers: mcptest.Staff})
 			begun := 0
 			s.begin = func() {
 				if begun++; begun > 1 || stateless {
-					s.SetAccess(&Access{Callers: badges{"bob": staff["bob"]}})
+					s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
 				}
 			}
-			body := <-beginCall(t, url, "ann", `{"steps":[{"fn":"shop.echo"}]}`, stateless)
+			body := <-mcptest.BeginCall(t, url, "ann", `{"steps":[{"fn":"shop.echo"}]}`, stateless)
 			if !strings.Contains(body, "nothing of this was done") || s.shop.calls.Load() != 0 {
 				t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 			}

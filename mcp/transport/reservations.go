@@ -9,30 +9,31 @@ import (
 // abandonedAfter is how long a session was not used that gives way to a new one if there are too many.
 const abandonedAfter = time.Minute
 
-// place is kept for a session that is about to begin.
-type place struct {
+// reservation is kept for a session that is about to begin.
+type reservation struct {
 	server *Server
 	caller string
 }
 
-// free gives the place up: its session has begun, or does not begin.
-func (p *place) free() {
+// free gives the reservation up: its session has begun, or does not begin.
+func (p *reservation) free() {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
-	delete(p.server.places, p)
+	delete(p.server.reservations, p)
 }
 
-// reserve keeps a place for one more session of a caller over HTTP. Most clients never end theirs: if there are too many
+// reserve makes room for one more session of a caller over HTTP. Most clients never end theirs: if there are too many
 // of the caller or of all, the one of them that was not used for longest gives way.
-func (s *Server) reserve(caller *steps.Caller) (*place, bool) {
-	p := &place{s, caller.ID}
+func (s *Server) reserve(caller *steps.Caller) (*reservation, bool) {
+	p := &reservation{s, caller.ID}
 	s.mu.Lock()
-	gone, ok := s.giveWay(s.sessionsEach(), func(id string) bool { return id == caller.ID })
+	o, tokens := s.o(), s.access.Load().Callers != nil
+	gone, ok := s.giveWay(o.Limits(tokens).Sessions, func(id string) bool { return id == caller.ID })
 	if ok && gone == nil {
-		gone, ok = s.giveWay(s.o().MaxSessions, func(string) bool { return true })
+		gone, ok = s.giveWay(o.MaxSessions, func(string) bool { return true })
 	}
 	if ok {
-		s.places[p] = true
+		s.reservations[p] = true
 	}
 	if gone != nil {
 		gone.leaving = true
@@ -44,22 +45,14 @@ func (s *Server) reserve(caller *steps.Caller) (*place, bool) {
 	return p, ok
 }
 
-// sessionsEach is how many sessions a caller may have; 0: any number, as if nobody knows one caller from another.
-func (s *Server) sessionsEach() int {
-	if s.access.Load().Callers == nil {
-		return 0
-	}
-	return max(s.o().Limits.Sessions, 0)
-}
-
 // giveWay reports whether there may be one more of the sessions over HTTP of the callers whom of accepts, and which has to end
-// for it; most 0: there may be any number. The caller holds the lock.
+// for it. The caller holds the lock.
 func (s *Server) giveWay(most int, of func(caller string) bool) (gone *Session, ok bool) {
-	if most == 0 || len(s.sessions)+len(s.places) < most {
+	if len(s.sessions)+len(s.reservations) < most {
 		return nil, true
 	}
 	n := 0
-	for p := range s.places {
+	for p := range s.reservations {
 		if of(p.caller) {
 			n++
 		}

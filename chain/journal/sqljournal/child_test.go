@@ -1,0 +1,5 @@
+//go:build unix
+
+package sqljournal_test
+
+func child() bool { return false }

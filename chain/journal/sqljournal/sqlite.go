@@ -64,7 +64,11 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 		return nil, err
 	}
 	writer := &sqliteWriter{db: db}
-	db.begin, db.tidy, db.close = writer.begin, e.tidy(db), func() { db.read.Close(); db.write.Close() }
+	db.begin, db.tidy, db.close = writer.begin, e.tidy(db), func() {
+		writer.close()
+		db.read.Close()
+		db.write.Close()
+	}
 	db.write.SetMaxOpenConns(1)
 	db.read.SetMaxOpenConns(4)
 	if err := e.setUp(ctx, db); err != nil {
@@ -158,14 +162,17 @@ func (e *sqliteEngine) tidy(db *database) func(context.Context) error {
 // leastFree is how many pages are given back at once.
 const leastFree = 1000
 
-// sqliteCode is the primary result code of an error of SQLite; 0: it is none.
-func sqliteCode(err error) int {
+// extendedCode is the result code of an error of SQLite; 0: it is none.
+func extendedCode(err error) int {
 	var own *sqlite.Error
 	if errors.As(err, &own) {
-		return own.Code() & 0xff
+		return own.Code()
 	}
 	return 0
 }
+
+// sqliteCode is the code of the kind of error.
+func sqliteCode(err error) int { return extendedCode(err) & 0xff }
 
 func (e *sqliteEngine) again(error) bool { return false }
 
@@ -182,6 +189,8 @@ func (e *sqliteEngine) explain(err error) (message string, v verdict) {
 		return fmt.Sprintf("The journal %s is locked by another program, or its disk is too slow: end that program, or name another file.", e.path), usable
 	case code == sqlite3.SQLITE_FULL:
 		return fmt.Sprintf("The journal %s cannot grow, since the disk is full: make room on it, or name a file on another disk.", e.path), usable
+	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a bound of this process
+		return fmt.Sprintf("The journal %s cannot be written (%v): make room for it, or name a file on another disk.", e.path, err), usable
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errTimes):
 		return fmt.Sprintf("The journal %s is damaged, or is no journal: move it away, and a new one is made.", e.path), broken
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):

@@ -23,7 +23,7 @@ func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
 		return nil, err
 	}
 	t := &sqliteTransaction{w: w, conn: conn}
-	if _, err := t.exec(ctx, []statement{{sql: "BEGIN IMMEDIATE"}}, false); err != nil {
+	if err := t.run(ctx, statement{sql: "BEGIN IMMEDIATE"}); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -37,7 +37,24 @@ type sqliteTransaction struct {
 	open bool
 }
 
+// run carries out a statement that may have to wait for other processes.
+func (t *sqliteTransaction) run(ctx context.Context, s statement) error {
+	return t.conn.Raw(func(on any) error {
+		prepared, args, err := t.w.prepare(ctx, on, s)
+		if err == nil {
+			_, err = prepared.(driver.StmtExecContext).ExecContext(ctx, args)
+		}
+		return err
+	})
+}
+
+// exec implements transaction. Statements of a transaction that has begun wait for nobody, and to watch a context at each of
+// them costs a tenth of all.
 func (t *sqliteTransaction) exec(ctx context.Context, list []statement, last bool) (changed []int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx = context.Background()
 	if last {
 		list = append(list[:len(list):len(list)], statement{sql: "COMMIT"})
 	}
@@ -89,7 +106,8 @@ func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byt
 // prepare gives a statement on a connection, and its arguments as the library takes them.
 func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver.Stmt, []driver.NamedValue, error) {
 	if w.on != on {
-		w.on, w.prepared = on, map[string]driver.Stmt{}
+		w.forget()
+		w.on = on
 	}
 	prepared := w.prepared[s.sql]
 	if prepared == nil {
@@ -110,6 +128,22 @@ func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver
 	return prepared, args, nil
 }
 
+// forget closes the statements: SQLite keeps a connection open, and its log, that has one left.
+func (w *sqliteWriter) forget() {
+	for _, s := range w.prepared {
+		_ = s.Close() // the connection is closed as well, or the next thing that is
+	}
+	w.on, w.prepared = nil, map[string]driver.Stmt{}
+}
+
+// close waits for the transaction that is under way, and closes the statements.
+func (w *sqliteWriter) close() {
+	if conn, err := w.db.write.Conn(context.Background()); err == nil {
+		w.forget()
+		conn.Close()
+	}
+}
+
 // rollbackTime bounds the taking back of a transaction, whose context may have ended.
 const rollbackTime = time.Second
 
@@ -117,7 +151,8 @@ func (t *sqliteTransaction) end() {
 	if t.open {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
 		defer cancel()
-		if _, err := t.exec(ctx, []statement{{sql: "ROLLBACK"}}, false); err != nil {
+		if err := t.run(ctx, statement{sql: "ROLLBACK"}); err != nil {
+			t.w.forget()
 			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // it is not used again
 		}
 	}

@@ -68,6 +68,9 @@ func (db *database) forget(ctx context.Context, at time.Time, after position) (l
 			gone = append(gone, runs...)
 		}
 	}
+	if len(gone) == 0 {
+		return last, found, nil
+	}
 	list, err := json.Marshal(gone)
 	if err != nil {
 		return after, 0, err

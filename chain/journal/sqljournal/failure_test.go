@@ -180,6 +180,76 @@ func TestUnusable(t *testing.T) {
 	failsEverywhere(t, openSQLite(t, filepath.Join(file, "journal.db")), "name another file")
 }
 
+// TestUnreadable: a database that this user may only read is refused. The superuser may write to each.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("the superuser may write to each file")
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	openSQLite(t, path).Close()
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	failsEverywhere(t, openSQLite(t, path), "this user may write")
+}
+
+// TestClosed: a closed driver does nothing more.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{filepath.Join(t.TempDir(), "journal.db"), sharedPostgres(t).database(t)} {
+		d := openAt(t, where)
+		mustWrite(t, d, typical("run_a", false))
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := d.Load(t.Context(), "run_a"); err == nil || d.Close() != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+// TestPostgresRefuses: a server that lets nobody write, one that does not let this user make tables, and one that lost them.
+func TestPostgresRefuses(t *testing.T) {
+	t.Parallel()
+	s := sharedPostgres(t)
+	url := s.database(t)
+	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
+	admin, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	must := func(query string) {
+		t.Helper()
+		if _, err := admin.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
+	readOnly := openPostgres(t, url)
+	_, err = readOnly.Write(t.Context(), []journal.Write{typical("run_a", false)})
+	unavailable(t, err, "is read-only: name the primary server")
+	must("SET default_transaction_read_only = off")
+	must("ALTER DATABASE " + name + " RESET default_transaction_read_only")
+	eventually(t, func(ctx context.Context) error {
+		_, err := readOnly.Write(ctx, []journal.Write{typical("run_a", false)})
+		return err
+	})
+
+	must("CREATE ROLE guest LOGIN PASSWORD 'guest'")
+	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], "guest:guest", 1)).Load(t.Context(), "run_a")
+	unavailable(t, err, "grant that")
+
+	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders")
+	_, err = readOnly.Load(t.Context(), "run_a")
+	unavailable(t, err, "lost its tables")
+	eventually(t, func(ctx context.Context) error {
+		_, err := readOnly.Write(ctx, []journal.Write{typical("run_a", false)})
+		return err
+	})
+}
+
 // TestMoved: a database that was removed while it was open is made again, and others find it.
 func TestMoved(t *testing.T) {
 	t.Parallel()

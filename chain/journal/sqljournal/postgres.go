@@ -222,8 +222,8 @@ func (e *postgresEngine) explain(err error) (message string, v verdict) {
 		return where + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", broken
 	case strings.HasPrefix(code, classAccess):
 		return where + " refuses the login: see to user and password.", away
-	case errors.Is(err, errTimes):
-		return where + " is damaged: " + err.Error() + ".", usable
+	case errors.Is(err, errDamaged):
+		return where + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", usable
 	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
 		return where + " does not answer (" + e.scrub(err) + "): see that the server runs and can be reached.", away
 	}

@@ -32,7 +32,7 @@ func scanRow(scan func(...any) error) (r journal.Row, err error) {
 		return r, nil
 	}
 	if err := json.Unmarshal([]byte(functions), &r.Functions); err != nil {
-		return r, fmt.Errorf("the database is damaged: the functions of run %s cannot be read", r.ID)
+		return r, fmt.Errorf("%w: the functions of run %s cannot be read", errDamaged, r.ID)
 	}
 	return r, nil
 }

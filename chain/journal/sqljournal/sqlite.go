@@ -30,11 +30,12 @@ func OpenSQLite(path string, o *Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(&sqliteEngine{path: path}, o)
+	return newDriver(&sqliteEngine{path: path, remote: onNetwork}, o)
 }
 
 type sqliteEngine struct {
-	path string
+	path   string
+	remote func(folder string) bool
 
 	mu   sync.Mutex
 	lock *flock.Flock // of this driver's file; nil: there is none yet
@@ -98,7 +99,7 @@ func (e *sqliteEngine) prepare() error {
 	if err := os.MkdirAll(filepath.Dir(e.path), 0o700); err != nil {
 		return err
 	}
-	if onNetwork(filepath.Dir(e.path)) {
+	if e.remote(filepath.Dir(e.path)) {
 		return errNetwork
 	}
 	file, err := os.OpenFile(e.path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -191,7 +192,7 @@ func (e *sqliteEngine) explain(err error) (message string, v verdict) {
 		return fmt.Sprintf("The journal %s cannot grow, since the disk is full: make room on it, or name a file on another disk.", e.path), usable
 	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a bound of this process
 		return fmt.Sprintf("The journal %s cannot be written (%v): make room for it, or name a file on another disk.", e.path, err), usable
-	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errTimes):
+	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
 		return fmt.Sprintf("The journal %s is damaged, or is no journal: move it away, and a new one is made.", e.path), broken
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
 		return fmt.Sprintf("The journal %s cannot be written: see that this user may write to the file and its folder.", e.path), broken

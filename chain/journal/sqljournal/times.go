@@ -3,6 +3,7 @@ package sqljournal
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -20,8 +21,10 @@ func encodeTimes(t journal.Times) []byte {
 	return data
 }
 
-// errTimes tells that a text is not one that encodeTimes gives.
-var errTimes = errors.New("the database is damaged: the durations of a day cannot be read")
+// errDamaged tells that a value is not one that this package writes.
+var errDamaged = errors.New("the database is damaged")
+
+var errTimes = fmt.Errorf("%w: the durations of a day cannot be read", errDamaged)
 
 // maxBucket is far above the bucket of the longest time.Duration.
 const maxBucket = 1 << 20

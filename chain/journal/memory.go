@@ -130,12 +130,12 @@ func (m *Memory) sum(d *Day) {
 }
 
 // Take implements Driver.
-func (m *Memory) Take(_ context.Context, id string) (*Record, error) {
+func (m *Memory) Take(_ context.Context, id string, caller *string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.runs[id]
 	switch {
-	case r == nil:
+	case r == nil, caller != nil && r.Row.Caller != *caller:
 		return nil, ErrNotFound
 	case r.held:
 		return nil, ErrBusy

@@ -101,16 +101,21 @@ func lease(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	write(t, d, added("run_a"))
 	for _, from := range []journal.Driver{d, other} {
-		if _, err := from.Take(t.Context(), "run_a"); !errors.Is(err, journal.ErrBusy) {
+		if _, err := from.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 			t.Fatalf("a run that goes on: %v", err)
 		}
 	}
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
-	got, err := other.Take(t.Context(), "run_a")
+	foreign := "token:other"
+	if _, err := other.Take(t.Context(), "run_a", &foreign); !errors.Is(err, journal.ErrNotFound) {
+		t.Fatalf("a run of somebody else: %v", err)
+	}
+	mine := "token:ci"
+	got, err := other.Take(t.Context(), "run_a", &mine)
 	if err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := d.Take(t.Context(), "run_a"); !errors.Is(err, journal.ErrBusy) {
+	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 		t.Fatalf("taken by another: %v", err)
 	}
 	refused, err := d.Write(t.Context(), []journal.Write{{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, added("run_b"), {ID: "run_none", Lease: 1}})
@@ -122,7 +127,7 @@ func lease(t *testing.T, s Store) {
 		t.Errorf("segments %+v", got.Segments)
 	}
 	load(t, d, "run_b")
-	if _, err := d.Take(t.Context(), "run_none"); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := d.Take(t.Context(), "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("of no run: %v", err)
 	}
 }
@@ -131,7 +136,7 @@ func lease(t *testing.T, s Store) {
 func late(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
-	if _, err := d.Take(t.Context(), "run_a"); err != nil {
+	if _, err := d.Take(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, d, journal.Write{ID: "run_a", Lease: 2, Segment: segment(2, 2)},
@@ -140,7 +145,7 @@ func late(t *testing.T, s Store) {
 	if len(got.Segments) != 3 || got.Segments[1].Lease != 1 || got.Segments[2].Lease != 2 || got.Row.Lease != 2 || got.Row.Tokens != 3 {
 		t.Errorf("%+v", got)
 	}
-	if _, err := d.Take(t.Context(), "run_a"); !errors.Is(err, journal.ErrBusy) {
+	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
 		t.Errorf("a late write gave the lease back: %v", err)
 	}
 }
@@ -274,7 +279,7 @@ func batch(t *testing.T, s Store) {
 	second := row("run_a")
 	second.Status = journal.OK
 	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Row: second, Segment: segment(1, 2)}, journal.Write{ID: "run_a", Lease: 1, Release: true})
-	if got, err := d.Take(t.Context(), "run_a"); err != nil || got.Row.Status != journal.OK || len(got.Segments) != 2 {
+	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Status != journal.OK || len(got.Segments) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -297,7 +302,7 @@ func many(t *testing.T, s Store) {
 		wg.Go(func() {
 			for i := range runs {
 				id := fmt.Sprint("run_", i)
-				got, err := from.Take(t.Context(), id)
+				got, err := from.Take(t.Context(), id, nil)
 				if errors.Is(err, journal.ErrBusy) {
 					continue
 				}
@@ -333,7 +338,7 @@ func reopen(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	d = s.Open(t)
-	if got, err := d.Take(t.Context(), "run_a"); err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
+	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -20,7 +20,7 @@ func rewritten(t *testing.T, s Store) {
 	changed = row("run_a")
 	changed.Functions, changed.Status, changed.Chain, changed.Caller, changed.Key, changed.Lease = []string{"c.d", "e.f"}, journal.Failed, "nightly", "token:new", "k", 2
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
-	if _, err := other.Take(t.Context(), "run_a"); err != nil {
+	if _, err := other.Take(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}
 	write(t, other, journal.Write{ID: "run_a", Lease: 2, Row: changed})

@@ -55,7 +55,7 @@ func TestKilledSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	other := openSQLite(t, path)
 	killSome(t, path, kills(100), func(id string) {
-		if rec, err := other.Take(t.Context(), id); err != nil || rec.Row.Lease != 2 {
+		if rec, err := other.Take(t.Context(), id, nil); err != nil || rec.Row.Lease != 2 {
 			t.Fatalf("%s was not taken: %+v, %v", id, rec, err)
 		}
 	})
@@ -80,13 +80,13 @@ func TestKilledPostgres(t *testing.T) {
 	url := sharedPostgres(t).database(t)
 	other, last, at := openPostgres(t, url), "", time.Time{}
 	killSome(t, url, kills(20), func(id string) { last, at = id, time.Now() })
-	_, err := other.Take(t.Context(), last)
+	_, err := other.Take(t.Context(), last, nil)
 	if time.Since(at) < 2*time.Second && !errors.Is(err, journal.ErrBusy) {
 		t.Errorf("it was renewed a moment ago: %v", err)
 	}
 	for err != nil && time.Since(at) < 20*time.Second {
 		time.Sleep(100 * time.Millisecond)
-		_, err = other.Take(t.Context(), last)
+		_, err = other.Take(t.Context(), last, nil)
 	}
 	if err != nil {
 		t.Error(err)
@@ -125,7 +125,7 @@ func TestPostgresStops(t *testing.T) {
 		whole(t, d, prefix, acknowledged)
 		time.Sleep(1500 * time.Millisecond) // until it is renewed
 		eventually(t, func(ctx context.Context) error {
-			if _, err := other.Take(ctx, prefix+"held"); !errors.Is(err, journal.ErrBusy) {
+			if _, err := other.Take(ctx, prefix+"held", nil); !errors.Is(err, journal.ErrBusy) {
 				return fmt.Errorf("of a run whose holder lives: %w", err)
 			}
 			return nil

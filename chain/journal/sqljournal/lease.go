@@ -9,10 +9,10 @@ import (
 )
 
 // Take implements journal.Driver. One of two who try at once waits for the other, and then sees who has the lease.
-func (d *Driver) Take(ctx context.Context, id string) (rec *journal.Record, err error) {
+func (d *Driver) Take(ctx context.Context, id string, caller *string) (rec *journal.Record, err error) {
 	id = text(id)
 	err = d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		rec, err = db.take(ctx, id, d.holder)
+		rec, err = db.take(ctx, id, caller, d.holder)
 		return err
 	})
 	if err != nil {
@@ -24,15 +24,15 @@ func (d *Driver) Take(ctx context.Context, id string) (rec *journal.Record, err 
 	return rec, nil
 }
 
-func (db *database) take(ctx context.Context, id, holder string) (*journal.Record, error) {
+func (db *database) take(ctx context.Context, id string, caller *string, holder string) (*journal.Record, error) {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
-	var before string
-	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).Scan(&before)
-	if errors.Is(err, sql.ErrNoRows) {
+	var before, owner string
+	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).Scan(&before, &owner)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && text(*caller) != owner {
 		return nil, journal.ErrNotFound
 	} else if err != nil {
 		return nil, err

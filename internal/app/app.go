@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
@@ -31,6 +32,7 @@ type App struct {
 	Catalog         *steps.Catalog
 	Counter         budget.Counter
 	Engine          *chain.Engine
+	Journal         *journal.Journal // nil: nothing is remembered
 	MaxRequestBytes int64
 
 	process    *process
@@ -190,12 +192,19 @@ func (a *App) start(c *config.File, serve bool) error {
 	if err := a.openResults(&c.Results, store); err != nil {
 		return c.Refused([]*fault.Error{c.Under("/results", err)})
 	}
+	remembers, err := a.openJournal(&c.Config)
+	if err != nil {
+		return c.Refused([]*fault.Error{c.Under("/journal", err)})
+	}
+	a.Journal = remembers
 	a.MaxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
-	var err error
 	a.Engine, err = chain.New(&chain.Options{
 		Functions:       a.Catalog,
 		Counter:         a.Counter,
 		Results:         a.results,
+		Journal:         remembers,
+		Approve:         config.Or(c.Approve, ""),
+		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),
 		LeanAbove:       leanAbove(&c.Config),

@@ -65,6 +65,13 @@ type Config struct {
 	Limits Limits `yaml:"limits"`
 	// Results that do not fit their answer are kept, to be fetched by their token.
 	Results Results `yaml:"results"`
+	// Where it is remembered what runs did, so that they can be resumed, approved and undone.
+	Journal Journal `yaml:"journal"`
+	// Calls that have to be approved before they are made: those that destroy, or all that write. A function can say otherwise.
+	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
+	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or by
+	// onecall approve.
+	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
 	// Sessions of clients.
 	Session Session `yaml:"session"`
 	// How tokens are counted.
@@ -137,6 +144,20 @@ type Results struct {
 	ProbeAbove *int `yaml:"probeAbove" validate:"min=0" default:"0"`
 	// The result of a write of more tokens is answered in its lean form, where the chain does not say verify; 0 is off.
 	LeanAbove *int `yaml:"leanAbove" validate:"min=0" default:"100"`
+}
+
+// Journal says where runs are remembered, and for how long.
+type Journal struct {
+	// sqlite: a file in the user's state folder. A URL (postgres://): a PostgreSQL server, shared by replicas. memory: as long as the command
+	// runs. off: nothing is remembered, and no run can be resumed.
+	Store *string `yaml:"store" expand:"text" default:"sqlite"`
+	// How long a run is kept after the last it did; 1s at least.
+	Keep *time.Duration `yaml:"keep" validate:"min=1s" default:"24h"`
+	// true: onecall runs and onecall diff show arguments and results.
+	Values *bool `yaml:"values" default:"false"`
+	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By ${VAR}
+	// only.
+	Key *string `yaml:"key" expand:"credential"`
 }
 
 // Session bounds a session.

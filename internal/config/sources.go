@@ -163,4 +163,28 @@ type Function struct {
 	TimeoutMs *int `yaml:"timeoutMs" validate:"min=1"`
 	// How long its answers may be given again; 0s is never.
 	CacheTTL *time.Duration `yaml:"cacheTtl" validate:"min=0"`
+	// Which of its calls have to be approved. Without it: as approve says.
+	Approve *string `yaml:"approve" validate:"oneof=never destroy write"`
+	// The call that takes one of this function back, where a step says nothing else.
+	Undo *Undo `yaml:"undo"`
+	// How the service is told that a call is a repetition, so that it can be made again after nobody knows how it ended.
+	IdempotencyKey *IdempotencyKey `yaml:"idempotencyKey"`
+}
+
+// Undo is a call that takes another back.
+type Undo struct {
+	// The function's name.
+	Fn *string `yaml:"fn" validate:"min=1" needed:"yes"`
+	// Its arguments, which may refer to $result.
+	Args json.RawMessage `yaml:"args"`
+}
+
+// IdempotencyKey says how a key is sent. Exactly one of Header and Arg is given.
+type IdempotencyKey struct {
+	// The header of the HTTP request.
+	Header *string `yaml:"header" validate:"min=1"`
+	// The top-level argument.
+	Arg *string `yaml:"arg" validate:"min=1"`
+	// How long the service knows a key. Without it: always.
+	TTL *time.Duration `yaml:"ttl" validate:"min=1s"`
 }

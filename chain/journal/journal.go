@@ -130,15 +130,6 @@ func (j *Journal) put(w *write) error {
 
 var errLost = errors.New("journal: too much waits to be written: runs of reads are not remembered for a while")
 
-// sync writes and waits until it is durable. ctx does not end it: what happened has to be told.
-func (j *Journal) sync(w *write) error {
-	w.result = make(chan error, 1)
-	if err := j.put(w); err != nil {
-		return err
-	}
-	return <-w.result
-}
-
 // behind writes some time later.
 func (j *Journal) behind(w *write) {
 	if err := j.put(w); err != nil {

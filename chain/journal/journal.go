@@ -102,6 +102,7 @@ type write struct {
 	Write
 	prepare func(*Write) error // makes the segment, off the way of the run; nil: it is made
 	size    int
+	empty   bool       // it only waits for those before it
 	result  chan error // nil: nobody waits
 }
 
@@ -198,6 +199,10 @@ func (j *Journal) commit(list []*write) {
 	batch := make([]Write, 0, len(list))
 	told := make([]*write, 0, len(list))
 	for _, w := range list {
+		if w.empty {
+			defer j.tell(w, nil)
+			continue
+		}
 		if w.prepare != nil {
 			if err := w.prepare(&w.Write); err != nil {
 				j.tell(w, err)
@@ -205,6 +210,9 @@ func (j *Journal) commit(list []*write) {
 			}
 		}
 		batch, told = append(batch, w.Write), append(told, w)
+	}
+	if len(batch) == 0 {
+		return
 	}
 	refused, err := j.driver.Write(context.Background(), batch)
 	for i, w := range told {
@@ -273,5 +281,13 @@ func (j *Journal) catchUp() {
 			j.mu.Unlock()
 			return
 		}
+	}
+}
+
+// catch writes what waits to be written.
+func (j *Journal) catch() {
+	w := &write{result: make(chan error, 1), empty: true}
+	if j.put(w) == nil {
+		<-w.result
 	}
 }

@@ -47,7 +47,7 @@ const maxEstimated = 4 << 10
 // estimate estimates the tokens of a result by its beginning.
 func (a *App) estimate(result []byte) int {
 	part := result[:min(len(result), maxEstimated)]
-	return a.Counter.Count(part, 0) * len(result) / max(len(part), 1)
+	return a.Counter.Count(part, -1) * len(result) / max(len(part), 1)
 }
 
 // warnJournal reports that the journal fails.

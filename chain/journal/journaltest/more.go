@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -135,5 +136,24 @@ func sideBySide(t *testing.T, s Store) {
 				t.Errorf("segment %d is from %d on", i, s.First)
 			}
 		}
+	}
+}
+
+// lateRelease: a late write gives back the lease that it has, and no other's.
+func lateRelease(t *testing.T, s Store) {
+	d := s.Open(t)
+	release := journal.Write{ID: "run_a", Lease: 1, Late: true, Release: true}
+	write(t, d, added("run_a"), release)
+	if _, err := d.Take(t.Context(), "run_a", nil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, release)
+	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+		t.Fatalf("an old lease gave back a new one: %v", err)
+	}
+	release.Lease = 2
+	write(t, d, release)
+	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 3 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

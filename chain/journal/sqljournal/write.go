@@ -122,10 +122,9 @@ func (d *Driver) learn(b *batch, refused []bool) {
 	defer d.mu.Unlock()
 	for i := range b.list {
 		switch w := &b.list[i]; {
-		case w.Late:
 		case refused[i], w.Release:
 			delete(d.held, w.ID)
-		case w.Row != nil:
+		case w.Row != nil && !w.Late:
 			d.held[w.ID] = b.rows[i]
 		}
 	}
@@ -165,7 +164,7 @@ const (
 	setStanding     = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9, writes = $10, took = $11,
 	tokens = tokens + $12, kept = kept + $13`
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
-	andRelease = `, holder = ''`
+	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
 	ofHolder   = ` WHERE id = $1 AND lease = $2`
 	ofAnybody  = ` WHERE id = $1 AND lease >= $2`
 )
@@ -196,7 +195,8 @@ func (b *batch) touch(w *journal.Write) {
 	query, whose := addCosts, ofHolder
 	if w.Late {
 		whose = ofAnybody
-	} else if w.Release {
+	}
+	if w.Release {
 		query += andRelease
 	}
 	b.add(query+whose, w.ID, w.Lease, w.Tokens, w.Kept)

@@ -157,3 +157,21 @@ func lateRelease(t *testing.T, s Store) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// firstUse: several processes make the same database at once.
+func firstUse(t *testing.T, s Store) {
+	const processes = 8
+	var wg sync.WaitGroup
+	for i := range processes {
+		d := s.Open(t)
+		wg.Go(func() {
+			if refused, err := d.Write(t.Context(), []journal.Write{added(fmt.Sprint("run_", i))}); err != nil || refused[0] {
+				t.Errorf("refused %v, error %v", refused, err)
+			}
+		})
+	}
+	wg.Wait()
+	if rows, err := s.Open(t).List(t.Context(), &journal.Filter{}); len(rows) != processes || err != nil {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}

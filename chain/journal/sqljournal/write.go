@@ -67,25 +67,17 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 type batch struct {
 	list       []journal.Write
 	statements []statement
-	first      []int // for each write the statement that changes a row unless the write is refused
-	rows       []*identity
+	first      []int                 // for each write the statement that changes a row unless the write is refused
+	rows       []*identity           // for each what its row says then; nil: as before
 	days       map[int][]journal.Day // by write
 }
 
 func (d *Driver) batch(list []journal.Write) *batch {
 	b := &batch{list: list, first: make([]int, len(list)), rows: make([]*identity, len(list)), days: map[int][]journal.Day{}}
+	known := map[string]*identity{} // what a row says when a write comes to it
 	d.mu.Lock()
-	held := make([]*identity, len(list)) // as it is when the write comes to it
-	latest := map[string]*identity{}
 	for i := range list {
-		w := &list[i]
-		if held[i] = latest[w.ID]; held[i] == nil {
-			held[i] = d.held[w.ID]
-		}
-		if w.Row != nil {
-			b.rows[i] = identityOf(w.Row)
-			latest[w.ID] = b.rows[i]
-		}
+		known[list[i].ID] = d.held[list[i].ID]
 	}
 	d.mu.Unlock()
 	for i := range list {
@@ -94,13 +86,16 @@ func (d *Driver) batch(list []journal.Write) *batch {
 		if len(w.Days) > 0 {
 			b.days[i] = w.Days
 		}
-		switch {
-		case w.New && w.Row != nil:
-			b.insert(w, b.rows[i], d.holder)
-		case w.Row != nil && !w.Late:
-			b.update(w, b.rows[i], held[i])
-		default:
+		if w.Row == nil || w.Late {
 			b.touch(w)
+		} else {
+			id := identityOf(w.Row)
+			if w.New {
+				b.insert(w, id, d.holder)
+			} else {
+				b.update(w, id, known[w.ID])
+			}
+			b.rows[i], known[w.ID] = id, id
 		}
 		b.segment(w)
 	}
@@ -124,7 +119,7 @@ func (d *Driver) learn(b *batch, refused []bool) {
 		switch w := &b.list[i]; {
 		case refused[i], w.Release:
 			delete(d.held, w.ID)
-		case w.Row != nil && !w.Late:
+		case b.rows[i] != nil:
 			d.held[w.ID] = b.rows[i]
 		}
 	}

@@ -77,7 +77,8 @@ func BenchmarkWrite(b *testing.B) {
 			d := open(b)
 			list := []journal.Write{typical(newID(0), false)}
 			for n := range 200 {
-				list = append(list, journal.Write{ID: newID(0), Lease: 1, Segment: &journal.Segment{Lease: 1, First: 2 + n, Events: make([]byte, 250), Results: make([]byte, 500)}})
+				more := &journal.Segment{Lease: 1, First: 2 + n, Events: make([]byte, 250), Results: make([]byte, 500)}
+				list = append(list, journal.Write{ID: newID(0), Lease: 1, Segment: more})
 			}
 			mustWrite(b, d, list...)
 			lease := int64(1)

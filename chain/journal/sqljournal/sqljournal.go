@@ -39,7 +39,8 @@ type Driver struct {
 func newDriver(e engine, o *Options) (*Driver, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
-	d := &Driver{engine: e, holder: hex.EncodeToString(id[:]), opening: make(chan struct{}, 1), held: map[string]*identity{}, timeout: 10 * time.Second}
+	d := &Driver{engine: e, holder: hex.EncodeToString(id[:]), opening: make(chan struct{}, 1), held: map[string]*identity{},
+		timeout: 10 * time.Second}
 	if o != nil && o.Timeout != 0 {
 		d.timeout = o.Timeout
 	}

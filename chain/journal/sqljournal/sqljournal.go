@@ -52,6 +52,8 @@ func newDriver(e engine, o *Options) (*Driver, error) {
 
 // Close implements journal.Driver.
 func (d *Driver) Close() error {
+	d.opening <- struct{}{} // nobody opens it meanwhile, or any more
+	defer func() { <-d.opening }()
 	d.mu.Lock()
 	db, closed := d.db, d.closed
 	d.db, d.closed = nil, true
@@ -59,8 +61,6 @@ func (d *Driver) Close() error {
 	if closed {
 		return nil
 	}
-	d.opening <- struct{}{} // nobody opens it any more
-	defer func() { <-d.opening }()
 	d.engine.close(db, d.holder)
 	return nil
 }

@@ -90,13 +90,13 @@ type Write struct {
 	ID    string // of the run
 	Lease int64  // of who writes; the write is refused if it is not the run's any more, but for Late
 	New   bool   // the run is added, and the lease is held from now on
-	Late  bool   // the write tells how calls ended and what answers cost, and is taken whoever has the lease
+	Late  bool   // the write tells how calls ended and what answers cost, and is taken whoever has the lease; it has no Row and drops nothing
 
 	Row          *Row     // takes the place of the run's row; nil: the row stays
 	Segment      *Segment // is added; nil: none
 	Tokens, Kept int      // are added to the row's
 	DropResults  bool     // Results of all segments go
-	Release      bool     // the lease is given back
+	Release      bool     // the lease is given back, if it is still the run's
 	Days         []Day    // are added to the sums
 }
 

@@ -73,7 +73,7 @@ func (m *Memory) write(w *Write) bool {
 			r.Segments[i].Results = nil
 		}
 	}
-	if w.Release {
+	if w.Release && r.Row.Lease == w.Lease {
 		r.held = false
 	}
 	for i := range w.Days {

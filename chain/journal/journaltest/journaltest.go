@@ -28,6 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Late", late}, {"Drop", drop}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums", sums}, {"SideBySide", sideBySide},
+		{"LateRelease", lateRelease}, {"FirstUse", firstUse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

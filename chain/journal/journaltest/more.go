@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -135,5 +136,42 @@ func sideBySide(t *testing.T, s Store) {
 				t.Errorf("segment %d is from %d on", i, s.First)
 			}
 		}
+	}
+}
+
+// lateRelease: a late write gives back the lease that it has, and no other's.
+func lateRelease(t *testing.T, s Store) {
+	d := s.Open(t)
+	release := journal.Write{ID: "run_a", Lease: 1, Late: true, Release: true}
+	write(t, d, added("run_a"), release)
+	if _, err := d.Take(t.Context(), "run_a", nil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, release)
+	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+		t.Fatalf("an old lease gave back a new one: %v", err)
+	}
+	release.Lease = 2
+	write(t, d, release)
+	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// firstUse: several processes make the same database at once.
+func firstUse(t *testing.T, s Store) {
+	const processes = 8
+	var wg sync.WaitGroup
+	for i := range processes {
+		d := s.Open(t)
+		wg.Go(func() {
+			if refused, err := d.Write(t.Context(), []journal.Write{added(fmt.Sprint("run_", i))}); err != nil || refused[0] {
+				t.Errorf("refused %v, error %v", refused, err)
+			}
+		})
+	}
+	wg.Wait()
+	if rows, err := s.Open(t).List(t.Context(), &journal.Filter{}); len(rows) != processes || err != nil {
+		t.Errorf("%d rows, %v", len(rows), err)
 	}
 }

@@ -37,10 +37,11 @@ func newID(n int) string { return fmt.Sprintf("run_%026d", n) }
 // BenchmarkWrite: what a batch of runs costs, and what one durable event of a run that goes on; ns/write is of one of the batch. The
 // baseline is an empty commit of the same database.
 func BenchmarkWrite(b *testing.B) {
-	for name, open := range map[string]func(b *testing.B) journal.Driver{
+	stores := map[string]func(b *testing.B) journal.Driver{
 		"sqlite":   func(b *testing.B) journal.Driver { return openSQLite(b, filepath.Join(b.TempDir(), "journal.db")) },
 		"postgres": func(b *testing.B) journal.Driver { return openPostgres(b, sharedPostgres(b).database(b)) },
-	} {
+	}
+	for name, open := range stores {
 		for _, size := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/runs=%d", name, size), func(b *testing.B) {
 				d, n := open(b), 0
@@ -68,6 +69,26 @@ func BenchmarkWrite(b *testing.B) {
 			}
 			if got, err := d.Load(b.Context(), first.ID); err != nil || len(got.Segments) != n+1 {
 				b.Fatalf("%v, %v", got, err)
+			}
+		})
+	}
+	for name, open := range stores {
+		b.Run(name+"/take", func(b *testing.B) { // what a resume of a hundred writes waits for, and what gives it back
+			d := open(b)
+			list := []journal.Write{typical(newID(0), false)}
+			for n := range 200 {
+				more := &journal.Segment{Lease: 1, First: 2 + n, Events: make([]byte, 250), Results: make([]byte, 500)}
+				list = append(list, journal.Write{ID: newID(0), Lease: 1, Segment: more})
+			}
+			mustWrite(b, d, list...)
+			lease := int64(1)
+			for b.Loop() {
+				mustWrite(b, d, journal.Write{ID: newID(0), Lease: lease, Release: true})
+				rec, err := d.Take(b.Context(), newID(0), nil)
+				if err != nil || len(rec.Segments) != 201 {
+					b.Fatal(rec, err)
+				}
+				lease = rec.Row.Lease
 			}
 		})
 	}

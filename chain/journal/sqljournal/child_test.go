@@ -61,7 +61,8 @@ func openAny(where string) (*sqljournal.Driver, error) {
 
 // segmentOf is as large as tells whether the whole of it is there.
 func segmentOf(n int) *journal.Segment {
-	return &journal.Segment{Lease: 1, First: n, Events: fmt.Appendf(nil, `[{"n":%d}]`, n), Results: []byte(strings.Repeat(fmt.Sprintf("%06d", n), 700)), Kept: []byte("kept")}
+	return &journal.Segment{Lease: 1, First: n, Events: fmt.Appendf(nil, `[{"n":%d}]`, n), Kept: []byte("kept"),
+		Results: []byte(strings.Repeat(fmt.Sprintf("%06d", n), 700))}
 }
 
 // writer is a child process that writes; shell, if it is not "", comes before its command.

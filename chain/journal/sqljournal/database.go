@@ -72,6 +72,9 @@ func (d *Driver) do(ctx context.Context, limit time.Duration, f func(ctx context
 	own, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	db, err := d.opened(own)
+	if _, told := fault.As(err); err != nil && !told && ctx.Err() == nil && own.Err() != nil {
+		return d.fail(nil, err) // who opens it takes longer
+	}
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,9 @@ func (d *Driver) Expire(ctx context.Context, at, days time.Time) error {
 // position is behind the runs that were looked at; those that go on are left.
 type position struct{ expires, n int64 }
 
+const findExpired = `SELECT n, expires, holder FROM onecall_runs WHERE expires < $1 AND (expires, n) > ($2, $3)
+	ORDER BY expires, n LIMIT $4 FOR UPDATE SKIP LOCKED`
+
 const these = ` (SELECT CAST(value AS BIGINT) FROM EACH($1) AS v)`
 
 // forget forgets the next runs that have expired, and gives how many it looked at.
@@ -55,8 +58,7 @@ func (db *database) forget(ctx context.Context, at time.Time, after position) (l
 		holders[holder] = append(holders[holder], last.n)
 		found++
 		return nil
-	}, db.sql(`SELECT n, expires, holder FROM onecall_runs WHERE expires < $1 AND (expires, n) > ($2, $3) ORDER BY expires, n LIMIT $4 FOR UPDATE SKIP LOCKED`),
-		at.UnixMicro(), after.expires, after.n, maxExpired)
+	}, db.sql(findExpired), at.UnixMicro(), after.expires, after.n, maxExpired)
 	if err != nil || found == 0 {
 		return after, 0, err
 	}

@@ -32,7 +32,8 @@ func TestSize(t *testing.T) {
 			w := typical(newID(n*7919%1_000_003), i != 0)
 			w.Row.Began, w.Row.Last, w.Row.Expires = now, now, now.Add(keep)
 			if list = append(list, w); i == 0 { // one of a hundred goes on for two writes
-				list = append(list, journal.Write{ID: w.ID, Lease: 1, Row: w.Row, Release: true, DropResults: true, Segment: &journal.Segment{Lease: 1, First: 20, Events: make([]byte, 500)}})
+				list = append(list, journal.Write{ID: w.ID, Lease: 1, Row: w.Row, Release: true, DropResults: true,
+					Segment: &journal.Segment{Lease: 1, First: 20, Events: make([]byte, 500)}})
 			}
 			n++
 		}

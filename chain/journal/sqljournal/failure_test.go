@@ -51,7 +51,10 @@ func failsEverywhere(t *testing.T, d journal.Driver, what string) {
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
-	for name, text := range map[string][]byte{"no database": []byte(strings.Repeat("no database ", 1000)), "a damaged header": append([]byte("SQLite format 3\x00"), make([]byte, 5000)...)} {
+	for name, text := range map[string][]byte{
+		"no database":      []byte(strings.Repeat("no database ", 1000)),
+		"a damaged header": append([]byte("SQLite format 3\x00"), make([]byte, 5000)...),
+	} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +116,8 @@ func TestNewer(t *testing.T) {
 		d = open()
 		failsEverywhere(t, d, "newer version of onecall (its tables are of version 99")
 		var rows, version int
-		if err := db.QueryRow("SELECT (SELECT count(*) FROM onecall_runs), (SELECT version FROM onecall_meta)").Scan(&rows, &version); err != nil || rows != 1 || version != 99 {
+		err := db.QueryRow("SELECT (SELECT count(*) FROM onecall_runs), (SELECT version FROM onecall_meta)").Scan(&rows, &version)
+		if err != nil || rows != 1 || version != 99 {
 			t.Errorf("%d rows of version %d, %v", rows, version, err)
 		}
 		if _, err := db.Exec("UPDATE onecall_meta SET version = 1"); err != nil {
@@ -299,7 +303,8 @@ func TestPrivate(t *testing.T) {
 // TestPostgresAway: errors say what is wrong, and never the password.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"postgres://u:s3cret%zz@h/d", "postgres://u:s3cret@h:99999/d", "host=h password='s3cret", "", "postgres://u:s3cret@h/d?connect_timeout=x"} {
+	for _, url := range []string{"postgres://u:s3cret%zz@h/d", "postgres://u:s3cret@h:99999/d", "host=h password='s3cret", "",
+		"postgres://u:s3cret@h/d?connect_timeout=x"} {
 		if _, err := sqljournal.OpenPostgres(url, nil); fault.CodeOf(err) != fault.BadRequest || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", url, err)
 		}

@@ -93,6 +93,39 @@ func TestKilledPostgres(t *testing.T) {
 	}
 }
 
+// TestSleeperPostgres: a process that slept too long finds that its run was taken over, and writes nothing more of it.
+func TestSleeperPostgres(t *testing.T) {
+	t.Parallel()
+	url := sharedPostgres(t).database(t)
+	other := openPostgres(t, url)
+	w, acknowledged := startWriter(t, url, "run_", ""), 0
+	for range 10 {
+		w.lines.Scan()
+		_, _ = fmt.Sscan(w.lines.Text(), &acknowledged)
+	}
+	if err := w.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var rec *journal.Record
+	eventually(t, func(ctx context.Context) (err error) {
+		rec, err = other.Take(ctx, "run_a", nil)
+		return err
+	})
+	if err := w.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * len(rec.Segments) { // which were printed before, or are of run_b alone
+		w.lines.Scan()
+	}
+	_ = w.kill(0)
+	if got := segmentsOf(t, other, "run_a"); got != len(rec.Segments) || got < acknowledged {
+		t.Errorf("%d segments were taken over, and there are %d", len(rec.Segments), got)
+	}
+	if got := segmentsOf(t, other, "run_b"); got <= len(rec.Segments) {
+		t.Errorf("the run that nobody took over has %d segments", got)
+	}
+}
+
 // TestPostgresStops: while the server is away each call fails soon and says so, and when it is back all that was acknowledged is
 // there. What lives goes on to hold its leases.
 func TestPostgresStops(t *testing.T) {

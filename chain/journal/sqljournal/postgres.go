@@ -22,7 +22,8 @@ import (
 func OpenPostgres(where string, o *Options) (*Driver, error) {
 	config, err := pgx.ParseConfig(where)
 	if err != nil || where == "" {
-		return nil, fault.New(fault.BadRequest, "The journal's address is not one of PostgreSQL: write it as postgres://user:password@host:5432/database.")
+		return nil, fault.New(fault.BadRequest,
+			"The journal's address is not one of PostgreSQL: write it as postgres://user:password@host:5432/database.")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
@@ -210,8 +211,7 @@ func (e *postgresEngine) explain(err error) (message string, v verdict) {
 	where := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
 	switch {
 	case errors.As(err, &newer):
-		return fmt.Sprintf("%s was written by a newer version of onecall (its tables are of version %d, not %d): update onecall, or name another database.",
-			where, int(newer), schemaVersion), broken
+		return where + " " + newer.say() + ", or name another database.", broken
 	case code == undefinedTable, code == undefinedSpace:
 		return where + " has lost its tables, which are made again: see to it if this is said again.", broken
 	case code == diskFull:

@@ -15,14 +15,14 @@ import (
 // patience is how many times as long as a write a list may take.
 const patience = 3
 
-const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at, r.expires, r.steps, r.calls,
-	r.reused, r.writes, r.took, r.tokens, r.kept FROM `
+const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
+	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept FROM `
 
 func scanRow(scan func(...any) error) (r journal.Row, err error) {
 	var functions string
 	var began, last, expires, took int64
-	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last, &expires, &r.Steps, &r.Calls,
-		&r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept)
+	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last,
+		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept)
 	if err != nil {
 		return r, err
 	}
@@ -55,7 +55,8 @@ func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err 
 func (db *database) load(ctx context.Context, from queries, id string) (*journal.Record, error) {
 	rec := &journal.Record{}
 	var err error
-	if rec.Row, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, text(id)).Scan); errors.Is(err, sql.ErrNoRows) {
+	rec.Row, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, text(id)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
 		return nil, journal.ErrNotFound
 	} else if err != nil {
 		return nil, err

@@ -25,10 +25,11 @@ CREATE INDEX onecall_runs_key ON onecall_runs (caller, run_key) WHERE run_key <>
 CREATE INDEX onecall_runs_chain ON onecall_runs (chain, began, n) WHERE chain <> '';
 CREATE INDEX onecall_runs_status ON onecall_runs (status, began, n) WHERE status <> 'ok';
 CREATE TABLE onecall_functions (fn TEXT NOT NULL, began BIGINT NOT NULL, run BIGINT NOT NULL, PRIMARY KEY (fn, began, run)) WITHOUT ROWID;
-CREATE TABLE onecall_segments (run BIGINT NOT NULL, lease BIGINT NOT NULL, first_n BIGINT NOT NULL, events BYTEA NOT NULL, results BYTEA, kept BYTEA,
-	PRIMARY KEY (run, lease, first_n));
-CREATE TABLE onecall_days (day TEXT NOT NULL, caller TEXT NOT NULL, chain TEXT NOT NULL, fn TEXT NOT NULL, counted BIGINT NOT NULL, failures BIGINT NOT NULL,
-	calls BIGINT NOT NULL, tokens BIGINT NOT NULL, kept BIGINT NOT NULL, times BYTEA NOT NULL, PRIMARY KEY (day, caller, chain, fn)) WITHOUT ROWID;
+CREATE TABLE onecall_segments (run BIGINT NOT NULL, lease BIGINT NOT NULL, first_n BIGINT NOT NULL, events BYTEA NOT NULL,
+	results BYTEA, kept BYTEA, PRIMARY KEY (run, lease, first_n));
+CREATE TABLE onecall_days (day TEXT NOT NULL, caller TEXT NOT NULL, chain TEXT NOT NULL, fn TEXT NOT NULL,
+	counted BIGINT NOT NULL, failures BIGINT NOT NULL, calls BIGINT NOT NULL, tokens BIGINT NOT NULL, kept BIGINT NOT NULL,
+	times BYTEA NOT NULL, PRIMARY KEY (day, caller, chain, fn)) WITHOUT ROWID;
 CREATE TABLE onecall_holders (id TEXT PRIMARY KEY, live_until TIMESTAMPTZ NOT NULL);
 `}
 
@@ -49,8 +50,8 @@ var (
 		alone:  `SELECT pg_advisory_xact_lock(1869505905)`,
 	}
 	inSQLite = &dialect{
-		words: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", "BIGSERIAL", "INTEGER", "BIGINT", "INTEGER",
-			"BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT"),
+		words: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
+			"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT"),
 		exists: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
 		alone:  `SELECT 1`, // each writing transaction is alone
 	}
@@ -63,6 +64,12 @@ func (d *dialect) sql(query string) string { return d.words.Replace(query) }
 type newerError int
 
 func (e newerError) Error() string { return fmt.Sprintf("its tables are of version %d", int(e)) }
+
+// say is the middle of a sentence.
+func (e newerError) say() string {
+	return fmt.Sprintf("was written by a newer version of onecall (its tables are of version %d, not %d): update onecall",
+		int(e), schemaVersion)
+}
 
 // version gives the version of the tables, 0 if there are none. It fails if this package does not know it.
 func (d *dialect) version(ctx context.Context, db interface {

@@ -63,7 +63,8 @@ func newPostgres() (*postgresServer, error) {
 	if err := os.WriteFile(filepath.Join(folder, "pw"), []byte(password), 0o644); err != nil {
 		return nil, err
 	}
-	out, err := s.command("initdb", "-D", filepath.Join(folder, "data"), "-U", "onecall", "-A", "scram-sha-256", "--pwfile", filepath.Join(folder, "pw")).CombinedOutput()
+	made := s.command("initdb", "-D", filepath.Join(folder, "data"), "-U", "onecall", "-A", "scram-sha-256", "--pwfile", filepath.Join(folder, "pw"))
+	out, err := made.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}

@@ -57,7 +57,8 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 	if !strings.HasPrefix(uri.Path, "/") {
 		uri.Path = "/" + uri.Path // C:/folder
 	}
-	settings := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(%d)", busyTimeout.Milliseconds(), maxLog)
+	settings := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(%d)",
+		busyTimeout.Milliseconds(), maxLog)
 	if db.write, err = sql.Open("sqlite", uri.String()+settings+"&_txlock=immediate"); err != nil {
 		return nil, err
 	}
@@ -179,23 +180,22 @@ func (e *sqliteEngine) again(error) bool { return false }
 
 func (e *sqliteEngine) explain(err error) (message string, v verdict) {
 	var newer newerError
-	code := sqliteCode(err)
+	code, where := sqliteCode(err), "The journal "+e.path+" "
 	switch {
 	case errors.As(err, &newer):
-		return fmt.Sprintf("The journal %s was written by a newer version of onecall (its tables are of version %d, not %d): update onecall, or name another file.",
-			e.path, int(newer), schemaVersion), broken
+		return where + newer.say() + ", or name another file.", broken
 	case errors.Is(err, errNetwork):
-		return fmt.Sprintf("The journal %s is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", e.path), broken
+		return where + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", broken
 	case code == sqlite3.SQLITE_BUSY, code == sqlite3.SQLITE_LOCKED, errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("The journal %s is locked by another program, or its disk is too slow: end that program, or name another file.", e.path), usable
+		return where + "is locked by another program, or its disk is too slow: end that program, or name another file.", usable
 	case code == sqlite3.SQLITE_FULL:
-		return fmt.Sprintf("The journal %s cannot grow, since the disk is full: make room on it, or name a file on another disk.", e.path), usable
+		return where + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", usable
 	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a bound of this process
-		return fmt.Sprintf("The journal %s cannot be written (%v): make room for it, or name a file on another disk.", e.path, err), usable
+		return where + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), usable
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
-		return fmt.Sprintf("The journal %s is damaged, or is no journal: move it away, and a new one is made.", e.path), broken
+		return where + "is damaged, or is no journal: move it away, and a new one is made.", broken
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
-		return fmt.Sprintf("The journal %s cannot be written: see that this user may write to the file and its folder.", e.path), broken
+		return where + "cannot be written: see that this user may write to the file and its folder.", broken
 	}
-	return fmt.Sprintf("The journal %s cannot be used (%v): see to the disk, or name another file.", e.path, err), broken
+	return where + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), broken
 }

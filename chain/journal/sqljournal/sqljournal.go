@@ -39,7 +39,8 @@ type Driver struct {
 func newDriver(e engine, o *Options) (*Driver, error) {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
-	d := &Driver{engine: e, holder: hex.EncodeToString(id[:]), opening: make(chan struct{}, 1), held: map[string]*identity{}, timeout: 10 * time.Second}
+	d := &Driver{engine: e, holder: hex.EncodeToString(id[:]), opening: make(chan struct{}, 1), held: map[string]*identity{},
+		timeout: 10 * time.Second}
 	if o != nil && o.Timeout != 0 {
 		d.timeout = o.Timeout
 	}
@@ -51,6 +52,8 @@ func newDriver(e engine, o *Options) (*Driver, error) {
 
 // Close implements journal.Driver.
 func (d *Driver) Close() error {
+	d.opening <- struct{}{} // nobody opens it meanwhile, or any more
+	defer func() { <-d.opening }()
 	d.mu.Lock()
 	db, closed := d.db, d.closed
 	d.db, d.closed = nil, true
@@ -58,8 +61,6 @@ func (d *Driver) Close() error {
 	if closed {
 		return nil
 	}
-	d.opening <- struct{}{} // nobody opens it any more
-	defer func() { <-d.opening }()
 	d.engine.close(db, d.holder)
 	return nil
 }

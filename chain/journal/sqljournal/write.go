@@ -1,10 +1,8 @@
 package sqljournal
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -67,25 +65,17 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 type batch struct {
 	list       []journal.Write
 	statements []statement
-	first      []int // for each write the statement that changes a row unless the write is refused
-	rows       []*identity
+	first      []int                 // for each write the statement that changes a row unless the write is refused
+	rows       []*identity           // for each what its row says then; nil: as before
 	days       map[int][]journal.Day // by write
 }
 
 func (d *Driver) batch(list []journal.Write) *batch {
 	b := &batch{list: list, first: make([]int, len(list)), rows: make([]*identity, len(list)), days: map[int][]journal.Day{}}
+	known := map[string]*identity{} // what a row says when a write comes to it
 	d.mu.Lock()
-	held := make([]*identity, len(list)) // as it is when the write comes to it
-	latest := map[string]*identity{}
 	for i := range list {
-		w := &list[i]
-		if held[i] = latest[w.ID]; held[i] == nil {
-			held[i] = d.held[w.ID]
-		}
-		if w.Row != nil {
-			b.rows[i] = identityOf(w.Row)
-			latest[w.ID] = b.rows[i]
-		}
+		known[list[i].ID] = d.held[list[i].ID]
 	}
 	d.mu.Unlock()
 	for i := range list {
@@ -94,13 +84,16 @@ func (d *Driver) batch(list []journal.Write) *batch {
 		if len(w.Days) > 0 {
 			b.days[i] = w.Days
 		}
-		switch {
-		case w.New && w.Row != nil:
-			b.insert(w, b.rows[i], d.holder)
-		case w.Row != nil && !w.Late:
-			b.update(w, b.rows[i], held[i])
-		default:
+		if w.Row == nil || w.Late {
 			b.touch(w)
+		} else {
+			id := identityOf(w.Row)
+			if w.New {
+				b.insert(w, id, d.holder)
+			} else {
+				b.update(w, id, known[w.ID])
+			}
+			b.rows[i], known[w.ID] = id, id
 		}
 		b.segment(w)
 	}
@@ -122,10 +115,9 @@ func (d *Driver) learn(b *batch, refused []bool) {
 	defer d.mu.Unlock()
 	for i := range b.list {
 		switch w := &b.list[i]; {
-		case w.Late:
 		case refused[i], w.Release:
 			delete(d.held, w.ID)
-		case w.Row != nil:
+		case b.rows[i] != nil:
 			d.held[w.ID] = b.rows[i]
 		}
 	}
@@ -137,11 +129,13 @@ func (b *batch) add(sql string, args ...any) {
 
 // standing are the columns of a row that change at each write.
 func standing(r *journal.Row) []any {
-	return []any{text(string(r.Status)), text(string(r.Code)), r.Last.UnixMicro(), r.Expires.UnixMicro(), r.Steps, r.Calls, r.Reused, r.Writes, r.Took.Microseconds()}
+	return []any{text(string(r.Status)), text(string(r.Code)), r.Last.UnixMicro(), r.Expires.UnixMicro(),
+		r.Steps, r.Calls, r.Reused, r.Writes, r.Took.Microseconds()}
 }
 
-const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at, expires, steps, calls,
-	reused, writes, took, tokens, kept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (id) DO NOTHING`
+const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at,
+	expires, steps, calls, reused, writes, took, tokens, kept)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (id) DO NOTHING`
 
 func (b *batch) insert(w *journal.Write, id *identity, holder string) {
 	if w.Release {
@@ -160,12 +154,13 @@ func (b *batch) functions(w *journal.Write, id *identity) {
 }
 
 const (
-	forgetFunctions = `DELETE FROM onecall_functions WHERE (fn, began, run) IN (SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f `
-	setIdentity     = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, began = $8 WHERE id = $1 AND lease = $2`
-	setStanding     = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9, writes = $10, took = $11,
-	tokens = tokens + $12, kept = kept + $13`
+	forgetFunctions = `DELETE FROM onecall_functions WHERE (fn, began, run) IN
+	(SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f `
+	setIdentity = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, began = $8`
+	setStanding = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9,
+	writes = $10, took = $11, tokens = tokens + $12, kept = kept + $13`
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
-	andRelease = `, holder = ''`
+	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
 	ofHolder   = ` WHERE id = $1 AND lease = $2`
 	ofAnybody  = ` WHERE id = $1 AND lease >= $2`
 )
@@ -185,7 +180,7 @@ func (b *batch) update(w *journal.Write, id, held *identity) {
 	if functions {
 		b.add(forgetFunctions+`WHERE r.id = $1 AND r.lease = $2)`, w.ID, w.Lease)
 	}
-	b.add(setIdentity, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.began)
+	b.add(setIdentity+ofHolder, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.began)
 	if functions {
 		b.functions(w, id)
 	}
@@ -196,7 +191,8 @@ func (b *batch) touch(w *journal.Write) {
 	query, whose := addCosts, ofHolder
 	if w.Late {
 		whose = ofAnybody
-	} else if w.Release {
+	}
+	if w.Release {
 		query += andRelease
 	}
 	b.add(query+whose, w.ID, w.Lease, w.Tokens, w.Kept)
@@ -217,7 +213,8 @@ func (b *batch) segment(w *journal.Write) {
 			` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), results, s.Kept)
 	}
 	if drop && !w.New {
-		b.add(`UPDATE onecall_segments SET results = NULL WHERE run = (SELECT n FROM onecall_runs`+whose+`) AND results IS NOT NULL`, w.ID, w.Lease)
+		b.add(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,
+			w.ID, w.Lease)
 	}
 }
 
@@ -226,63 +223,4 @@ func notNull(b []byte) []byte {
 		return []byte{}
 	}
 	return b
-}
-
-// sumDays sums up what writes add that were not refused, in an order that all processes share: so none waits for another that
-// waits for it.
-func sumDays(byWrite map[int][]journal.Day, refused []bool) []*journal.Day {
-	type key struct{ day, caller, chain, function string }
-	sums := map[key]*journal.Day{}
-	for i, days := range byWrite {
-		if refused[i] {
-			continue
-		}
-		for j := range days {
-			d := &days[j]
-			k := key{text(d.Day), text(d.Caller), text(d.Chain), text(d.Function)}
-			if sums[k] == nil {
-				sums[k] = &journal.Day{Day: k.day, Caller: k.caller, Chain: k.chain, Function: k.function}
-			}
-			sums[k].Add(d)
-		}
-	}
-	list := make([]*journal.Day, 0, len(sums))
-	for _, d := range sums {
-		list = append(list, d)
-	}
-	slices.SortFunc(list, func(a, b *journal.Day) int {
-		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.Chain, b.Chain), cmp.Compare(a.Function, b.Function))
-	})
-	return list
-}
-
-const ofDay = ` WHERE day = $1 AND caller = $2 AND chain = $3 AND fn = $4`
-
-// addDays adds sums to those in the database, and commits.
-func addDays(ctx context.Context, tx transaction, days []*journal.Day) error {
-	rows := make([]statement, 0, len(days))
-	for _, d := range days {
-		rows = append(rows, statement{`INSERT INTO onecall_days (day, caller, chain, fn, counted, failures, calls, tokens, kept, times)
-	VALUES ($1, $2, $3, $4, 0, 0, 0, 0, 0, '') ON CONFLICT DO NOTHING`, []any{d.Day, d.Caller, d.Chain, d.Function}})
-	}
-	if _, err := tx.exec(ctx, rows, false); err != nil {
-		return err
-	}
-	updates := make([]statement, 0, len(days))
-	for _, d := range days {
-		known, err := tx.query(ctx, statement{`SELECT times FROM onecall_days` + ofDay + ` FOR UPDATE`, []any{d.Day, d.Caller, d.Chain, d.Function}})
-		if err != nil {
-			return err
-		}
-		before, err := decodeTimes(known)
-		if err != nil {
-			return err
-		}
-		times := (&journal.Day{Times: before})
-		times.Add(&journal.Day{Times: d.Times})
-		updates = append(updates, statement{`UPDATE onecall_days SET counted = counted + $5, failures = failures + $6, calls = calls + $7, tokens = tokens + $8,
-	kept = kept + $9, times = $10` + ofDay, []any{d.Day, d.Caller, d.Chain, d.Function, d.Count, d.Failures, d.Calls, d.Tokens, d.Kept, encodeTimes(times.Times)}})
-	}
-	_, err := tx.exec(ctx, updates, true)
-	return err
 }

@@ -33,7 +33,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo || asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
-		return nil
+		return s.claim(r.Key)
 	}
 	record, err := s.o.Journal.Resume(s.taken, start)
 	if err != nil {
@@ -44,6 +44,22 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	s.record, s.taken = record, nil
 	return nil
+}
+
+// claim has the run's key mean this run.
+func (s *exchange) claim(key string) *fault.Error {
+	if key == "" {
+		return nil
+	}
+	err := s.record.Claim()
+	if err == nil {
+		return nil
+	}
+	s.record = nil
+	if errors.Is(err, journal.ErrTaken) {
+		return fault.New(fault.Busy, "a run with this key has begun at the same time: ask again when it has ended").Under("/key")
+	}
+	return unwritten(err, "nothing was run")
 }
 
 // heed takes what the request says of calls of an earlier part of the run.

@@ -81,9 +81,17 @@ func (j *Journal) GiveBack(rec *Record) {
 	}
 }
 
-// Find is Driver.Find for the youngest run of a caller with a key.
+// Find is the id of the run of a caller with a key, unless it has expired.
 func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err error) {
-	return j.driver.Find(ctx, caller, key, "")
+	id, err = j.driver.Find(ctx, caller, key, "")
+	if err != nil {
+		return "", err
+	}
+	if _, err := j.Load(ctx, id, &caller); errors.Is(err, ErrNotFound) {
+		j.forget() // its key may be used again
+		return "", ErrNotFound
+	}
+	return id, nil
 }
 
 func newPast(row Row) *Past {

@@ -81,6 +81,13 @@ func (j *Journal) Begin(s *Start) *Run {
 	return r
 }
 
+// Claim has the run written at once, so that it is the only one of its caller with its key. ErrTaken: there is another.
+func (r *Run) Claim() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.await(r.segment(false))
+}
+
 // ID names the run. Nobody can guess it.
 func (r *Run) ID() string { return r.row.ID }
 
@@ -458,6 +465,7 @@ func (r *Run) Answered(tokens, kept int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil && !r.settled {
+		r.j.late(&write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}}) // whoever goes on with it need not wait
 		return
 	}
 	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}

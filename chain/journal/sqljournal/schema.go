@@ -21,7 +21,7 @@ CREATE TABLE onecall_runs (
 CREATE INDEX onecall_runs_began ON onecall_runs (began, n);
 CREATE INDEX onecall_runs_caller ON onecall_runs (caller, began, n);
 CREATE INDEX onecall_runs_expires ON onecall_runs (expires, n);
-CREATE INDEX onecall_runs_key ON onecall_runs (caller, run_key) WHERE run_key <> '';
+CREATE UNIQUE INDEX onecall_runs_key ON onecall_runs (caller, run_key) WHERE run_key <> '';
 CREATE INDEX onecall_runs_chain ON onecall_runs (chain, began, n) WHERE chain <> '';
 CREATE INDEX onecall_runs_status ON onecall_runs (status, began, n) WHERE status <> 'ok';
 CREATE TABLE onecall_functions (fn TEXT NOT NULL, began BIGINT NOT NULL, run BIGINT NOT NULL, PRIMARY KEY (fn, began, run)) WITHOUT ROWID;

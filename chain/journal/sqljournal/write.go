@@ -135,7 +135,7 @@ func standing(r *journal.Row) []any {
 
 const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at,
 	expires, steps, calls, reused, writes, took, tokens, kept)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT (id) DO NOTHING`
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT DO NOTHING`
 
 func (b *batch) insert(w *journal.Write, id *identity, holder string) {
 	if w.Release {

@@ -202,7 +202,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 		tb.Fatal(err)
 	}
 	server, err := mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, MaxTotalTokens: 10_000,
-		Options: transport.Options{MaxSessions: 100_000, Limits: transport.Limits{Sessions: -1, Calls: -1}}})
+		Options: transport.Options{MaxSessions: 100_000, CallerCalls: -1}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}
-	if s.said.undo {
+	if s.said.undo && s.taken != nil {
 		return s.undoRun(ctx)
 	}
 	s.await(ctx, r)

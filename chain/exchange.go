@@ -51,7 +51,8 @@ type exchange struct {
 	own         *journal.Journal              // of this run alone; nil: it has the engine's, or none
 	taken       *journal.Record               // the run that is resumed, until it has a record
 	resume      string                        // names the run to whoever goes on with it; "": nobody can
-	cost        struct{ tokens, kept int }    // of the answer
+	cost        int                           // tokens of the answer; 0: nobody has counted them
+	ran         *run                          // nil: nothing did
 	approves    string                        // approves the calls that wait for approval; "": none do
 	said        resumption
 	waits       *waiting // of a rehearsal: what waits for approval

@@ -94,6 +94,7 @@ type elementFault struct {
 // execute runs a plan. It ends when all steps that may run have ended.
 func (s *exchange) execute(ctx context.Context, p *plan) *run {
 	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1)}
+	s.ran = r
 	if s.observation != nil {
 		s.observation.run = r
 	}

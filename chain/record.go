@@ -29,11 +29,11 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 		s.own = own
 	}
 	effect, _ := p.effect()
-	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: cmp.Or(r.Name, p.savedAlone()), Hash: p.hash(r), Text: s.effective(p, r), Steps: len(p.steps),
+	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: cmp.Or(r.Name, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes() || asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
-		return nil
+		return s.claim(r.Key)
 	}
 	record, err := s.o.Journal.Resume(s.taken, start)
 	if err != nil {
@@ -44,6 +44,22 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	s.record, s.taken = record, nil
 	return nil
+}
+
+// claim has the run's key mean this run.
+func (s *exchange) claim(key string) *fault.Error {
+	if key == "" {
+		return nil
+	}
+	err := s.record.Claim()
+	if err == nil {
+		return nil
+	}
+	s.record = nil
+	if errors.Is(err, journal.ErrTaken) {
+		return fault.New(fault.Busy, "a run with this key has begun at the same time: ask again when it has ended").Under("/key")
+	}
+	return unwritten(err, "nothing was run")
 }
 
 // heed takes what the request says of calls of an earlier part of the run.
@@ -103,7 +119,7 @@ func unwritten(err error, what string) *fault.Error {
 // look finds what the journal knows of a call, and whether it has been approved if it has to be; known: it is not to be made.
 func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun) (raw []byte, f *fault.Error, known bool) {
 	if s.call == nil {
-		s.call = &journal.Call{Place: placeOf(append(s.within.path(), p.number, s.index)), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
+		s.call = &journal.Call{Place: s.place(p), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
 		if p.effect != steps.Read {
 			s.call.Effect = p.effect.String()
 		}
@@ -121,6 +137,14 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun)
 		}
 	}
 	return r.pending(s)
+}
+
+// place is that of a call, as writes names it.
+func (s *stepRun) place(p *plannedStep) string {
+	if s.within == nil && s.index < 0 {
+		return itoa(p.number)
+	}
+	return placeOf(append(s.within.path(), p.number, s.index))
 }
 
 // send makes a call, its journal told before and after.

@@ -24,6 +24,7 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 		return nil, false
 	}
 	n := d.meter.Settle(text[:number], text[number:])
+	d.cost = n
 	if d.observation != nil {
 		d.observation.told.Tokens = n
 	}

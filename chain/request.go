@@ -49,11 +49,11 @@ type request struct {
 	// With resume: whole steps that take the place of the run's, by their number or id.
 	Replace []byte `json:"replace" kind:"object" validate:"-" tool:""`
 	// With resume: what holds of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
-	Assume []byte `json:"assume" kind:"object" validate:"-" tool:"of writes that a resume_conflict names, by place: applied, not_sent or {\"result\":…}"`
+	Assume []byte `json:"assume" kind:"object" validate:"-"`
 	// With resume: the approve of an answer that had calls wait for approval; they may be made then.
-	Approve string `json:"approve" validate:"-" tool:""`
+	Approve string `json:"approve" validate:"-"`
 	// With resume: what the run has done is taken back.
-	Undo bool `json:"undo" tool:"" validate:"-"`
+	Undo bool `json:"undo" validate:"-"`
 	// The caller's own name for this run. Sent again with it, a chain is not begun anew: it is resumed, or its answer is given again.
 	Key string `json:"key" validate:"max=128"`
 

@@ -33,14 +33,14 @@ func (s *exchange) takeUp(ctx context.Context, root gjson.Result) (gjson.Result,
 	if id == "" || f != nil {
 		return root, f
 	}
+	if f := s.said.read(sent); f != nil {
+		return root, f
+	}
 	past, f := s.take(ctx, id, root.Get("dryRun").Bool() || s.override.DryRun)
 	if f != nil {
 		return root, f
 	}
 	merged, f := overlay(past.Chain, sent)
-	if f == nil {
-		f = s.said.read(sent)
-	}
 	if f != nil {
 		s.giveUp()
 		return root, f
@@ -114,7 +114,7 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	case record.Row.Status == journal.Undone:
 		s.giveUp()
 		return nil, notResumable("this run was undone: send the chain again without resume, under another key")
-	case record.Row.Status == journal.OK && record.Row.Key == "":
+	case record.Row.Status == journal.OK && record.Row.Key == "" && !s.said.undo:
 		s.giveUp()
 		return nil, notResumable("this run has ended well, and what it came to is not kept: send the chain again without resume")
 	}
@@ -222,7 +222,14 @@ func (s *exchange) answered(a *Answer) {
 	if a.Error != nil && s.resume == "" {
 		_ = s.record.Settle(journal.Failed, a.Error.Code) // no answer has told of it, as something broke
 	}
-	s.record.Answered(s.cost.tokens, s.cost.kept)
+	tokens, kept := s.cost, 0
+	if tokens == 0 {
+		tokens = s.roughly(a.JSON)
+	}
+	if s.ran != nil {
+		kept = s.ran.intermediate()
+	}
+	s.record.Answered(tokens, kept)
 	if s.own != nil {
 		_ = s.own.Close() // nothing is lost with it
 	}

@@ -155,7 +155,9 @@ func (c *call) fetch() *sdk.CallToolResult {
 		request = append(append(append(request, marshal(name)...), ':'), value.Raw...)
 		return true
 	})
-	return c.run(append(request, '}'))
+	request = append(request, '}')
+	c.args = request
+	return c.run()
 }
 
 // misplaced says what is wrong with the arguments of a call that hold a continuation token where none is read: it was
@@ -179,7 +181,7 @@ func misplaced(entry *steps.Entry, args []byte) *fault.Error {
 	return wrong
 }
 
-// isFetch tells whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of
+// isFetch reports whether the arguments of a tool ask for an earlier large result, whatever else they hold: a token of
 // onecall stands at the top, or in params. On a tool of onecall's own any continuation token does.
 func isFetch(args []byte, own bool) bool {
 	for _, path := range []string{"continuation_token", "params.continuation_token"} {

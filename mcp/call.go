@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -17,17 +16,18 @@ import (
 
 // call is one call of a tool.
 type call struct {
-	ctx     context.Context
-	toolset *toolset
-	now     *generation // that it is served with
-	view    *steps.View // what the caller may use
-	of      *transport.Request
-	session *session // nil: the client has none
-	request *sdk.CallToolRequest
-	args    []byte // a JSON object where the client keeps to the protocol
-	caller  *chain.Caller
-	told    *reporter // nil: the client wants to be told nothing
-	spends  *spender  // nil: nothing is added up
+	ctx      context.Context
+	toolset  *toolset
+	now      *generation // that it is served with
+	view     *steps.View // what the caller may use
+	of       *transport.Request
+	session  *session // nil: the client has none
+	own      *variant // what the client sees for itself; nil: what all see
+	request  *sdk.CallToolRequest
+	args     []byte // a JSON object if the client keeps to the protocol
+	caller   *chain.Caller
+	reporter *reporter // nil: the client wants to be told nothing
+	spends   *spender  // nil: nothing is added up
 
 	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
@@ -36,52 +36,53 @@ type call struct {
 func (f *toolset) handler(name string) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 		now, of := ctx.Value(generationKey{}).(*generation), transport.RequestIn(ctx)
-		ctx, id := identified(ctx, now.Engine, of)
-		c := &call{ctx: ctx, toolset: f, now: now, of: of, session: sessionOf(of), request: req, args: req.Params.Arguments}
+		ctx, id := now.Engine.Identify(ctx, of.Run)
+		if of.Run != "" {
+			id = "" // the header of the response names it: a failure need not
+		}
+		c := &call{ctx: ctx, toolset: f, now: now, of: of, session: sessionOf(of), own: f.shared, request: req, args: req.Params.Arguments}
+		if c.session != nil && c.session.own != nil {
+			c.own = c.session.own
+		}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
 		}
-		shown := f.scene(now)
-		if c.view = shown.viewIn(ctx); c.own() != nil {
-			c.view = c.own().viewIn(ctx, shown)
+		shown := f.snapshotOf(now)
+		if c.view = shown.viewIn(ctx); c.own != nil {
+			c.view = c.own.viewIn(ctx, shown)
 		}
 		c.caller = &chain.Caller{ID: of.Caller.ID, Run: id, Functions: c.view}
 		if of.Token { // without tokens all callers have the same rights, and what is kept over stdio is for the command line too
 			c.caller.Rights = budget.Rights{Level: int(of.Caller.Tier), Scope: of.Caller.Functions}
 		}
-		defer func() { c.spends.end(ctx, result) }()
+		if c.session != nil && now.SessionTokens > 0 {
+			c.beginSpending()
+			defer func() { c.spends.end(ctx, result) }()
+		}
 		defer func() {
 			if v := recover(); v != nil {
 				now.Log.ErrorContext(ctx, "a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				result, err = c.refuse(fault.New(fault.Internal, "a defect of onecall stopped this call")), nil
 			}
 		}()
-		c.beginSpending()
-		t := c.tool(name)
+		t := f.offerOf(c.own).byName[name]
 		if t == nil {
 			return c.refuse(fault.New(fault.UnknownFunction, "the tool %s is not there any more: list the tools again", name)), nil
 		}
-		running, leave, refused := of.Start(ctx, c.callsEach())
+		running, leave, refused := of.Start(ctx)
 		if refused != nil {
 			return c.refuse(refused), nil
 		}
 		defer leave()
 		c.ctx = c.traced(running)
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
-			return nil, f.server.told(refused)
+			return nil, refused
 		}
-		c.told = c.listen()
-		defer c.told.end()
+		if c.reporter = c.listen(); c.reporter != nil {
+			defer c.reporter.end()
+		}
 		return t.answer(c), nil
 	}
-}
-
-// callsEach is how many calls of the caller may run at once; -1: any number.
-func (c *call) callsEach() int {
-	if !c.of.Token {
-		return cmp.Or(c.now.Limits.Calls, transport.DefaultCalls)
-	}
-	return cmp.Or(c.now.Limits.Calls, transport.DefaultCallerCalls)
 }
 
 // traced gives a call's context what the session keeps, and what traces need: what the message says of its client's trace wins
@@ -105,18 +106,17 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, said("traceparent"), said("tracestate"))
 }
 
-// tool is a tool that the client has, by its name; nil where it is gone.
-func (c *call) tool(name string) *tool { return c.toolset.offerOf(c.own()).byName[name] }
-
 // give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {
-	c.spends.warned(a)
+	if c.spends != nil && a.Warned { // in its lite form an answer does not warn: the next one is to
+		c.spends.warns = true
+	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}, IsError: !a.OK}
 }
 
-// run answers a chain, or a fetch of an earlier large result.
-func (c *call) run(request []byte) *sdk.CallToolResult {
-	return c.give(c.now.Engine.Run(c.context(request), request, c.caller))
+// run answers a chain, or a fetch of an earlier large result, which the arguments are.
+func (c *call) run() *sdk.CallToolResult {
+	return c.give(c.now.Engine.Run(c.context(c.args), c.args, c.caller))
 }
 
 // call calls one function.
@@ -142,8 +142,8 @@ func (c *call) limit(own, asked int) int {
 	return own
 }
 
-// deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe where they do
-// not fit. whole tells whether the client has got all of it.
+// deliver answers a value that onecall has made, such as what a search has found: its bytes alone, a probe if they do
+// not fit. whole reports whether the client has got all of it.
 func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, whole bool) {
 	answer := c.now.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
 	return c.give(answer), answer.OK && len(answer.JSON) == len(value)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -34,15 +33,7 @@ func (c *causes) due(source string) bool {
 	return true
 }
 
-// discreetly gives the context of a request. Why a source is not there is for operators, who are the callers of the highest tier,
-// and for the one user of a server whose callers have no tokens. Others read what they can do about it.
-func (s *Server) discreetly(ctx context.Context, r *transport.Request) context.Context {
-	if !r.Token || r.Caller.Tier >= steps.TierAdmin {
-		return ctx
-	}
-	return steps.WithoutCauses(ctx, s.logCause)
-}
-
+// logCause logs why a source is not there, which callers are not told.
 func (s *Server) logCause(ctx context.Context, source string, cause *fault.Error) {
 	if o := s.o(); s.causes.due(source) {
 		o.Log.WarnContext(ctx, "a call of a source failed", "source", source, "code", string(cause.Code), "error", o.Scrubber.Text(cause.Message))
@@ -50,7 +41,7 @@ func (s *Server) logCause(ctx context.Context, source string, cause *fault.Error
 }
 
 // viewIn is what the caller whose request ctx is of may use, and is told of.
-func (n *scene) viewIn(ctx context.Context) *steps.View {
+func (n *viewSnapshot) viewIn(ctx context.Context) *steps.View {
 	if steps.Discreet(ctx) {
 		return n.discreet
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -199,13 +200,13 @@ func TestMatrixOfCauses(t *testing.T) {
 				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
 					w := newAilingWorld(t)
-					door := &transport.Access{Anyone: test.caller}
+					access := &transport.Access{Anyone: test.caller}
 					token := ""
 					if !test.open {
 						token = "t"
-						door = &transport.Access{Callers: knownCallers{token: test.caller}}
+						access = &transport.Access{Callers: knownCallers{token: test.caller}}
 					}
-					c, hello := newRawClientWith(t, w.behind(t, door), surface, version, token)
+					c, hello := newRawClientWith(t, w.behind(t, access), surface, version, token)
 					told, failed, whole := 0, 0, strings.Builder{}
 					w.each(t, c, func(what, answer string) {
 						whole.WriteString(answer)
@@ -271,21 +272,21 @@ func TestCausesOfAnUpstream(t *testing.T) {
 func TestDiscreetWords(t *testing.T) {
 	t.Parallel()
 	w := newAilingWorld(t)
-	client := as(t, w.behind(t, &transport.Access{Callers: staff}), "ann", statelessVersion)
-	info, _ := ask(t, client, "info", `{}`)
+	client := as(t, w.behind(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
+	info, _ := mcptest.Ask(t, client, "info", `{}`)
 	const inLog = "; the operator's log has the cause"
 	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", goneSource: "retrying"} {
 		want := "the source " + name + " is unavailable" + inLog
 		one := gjson.Get(info, `sources.#(name="`+name+`")`)
 		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
-		if one.Get("error").Str != want || one.Get("state").Str != state || err != nil || time.Since(since).Abs() > patience {
+		if one.Get("error").Str != want || one.Get("state").Str != state || err != nil || time.Since(since).Abs() > mcptest.Patience {
 			t.Errorf("%s: %s", name, one.Raw)
 		}
 	}
 	if one := gjson.Get(info, `sources.#(name="`+sickSource+`")`); one.Get("since").Exists() || one.Get("error").Exists() {
 		t.Errorf("of one that is there: %s", one.Raw)
 	}
-	down, _ := ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
+	down, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
 	message := gjson.Get(down, "error.faults.0.message").Str
 	if message != `the source "never" is failed, its functions are not known`+inLog {
 		t.Errorf("%s", down)
@@ -293,7 +294,7 @@ func TestDiscreetWords(t *testing.T) {
 	gone, sick := sickFunctions()
 	for i, f := range ailments() {
 		for _, m := range []*marked{gone[i], sick[i]} {
-			text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
+			text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
 			message := gjson.Get(text, "error.message").Str
 			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
 				!strings.HasPrefix(message, "the source "+m.Spec.Source()+" ") || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
@@ -338,9 +339,9 @@ func TestAnswersAreNoCauses(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	client := as(t, w.behind(t, &transport.Access{Callers: staff}), "ann", statelessVersion)
+	client := as(t, w.behind(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
 	for _, m := range append(tools, plain) {
-		if text, _ := ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
+		if text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good())); !strings.Contains(text, answerWord) {
 			t.Errorf("%s: %s", m.Spec.Name, text)
 		}
 	}
@@ -356,9 +357,9 @@ func TestCausesOverStdio(t *testing.T) {
 	go func() {
 		done <- w.ServeStdio(t.Context(), here, out, &steps.Caller{Rights: steps.Rights{Tier: steps.TierRead}})
 	}()
-	client := connect(t, &sdk.IOTransport{Reader: back, Writer: there}, nil, statefulVersion)
+	client := mcptest.Connect(t, &sdk.IOTransport{Reader: back, Writer: there}, nil, statefulVersion)
 	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name, w.sick[0].good())} {
-		if text, _ := ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
+		if text, _ := mcptest.Ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
 			t.Errorf("%s", text)
 		}
 	}

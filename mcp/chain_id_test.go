@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -67,10 +69,10 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set(transport.CallHeader, "chosen") // which is not heard
+	r.Header.Set("Onecall-Chain", "chosen") // which is not heard
 	response, err := h.next.RoundTrip(r)
 	if err == nil {
-		if id := response.Header.Get(transport.CallHeader); id != "" || r.Method == http.MethodPost {
+		if id := response.Header.Get("Onecall-Chain"); id != "" || r.Method == http.MethodPost {
 			h.id.Store(id)
 		}
 	}
@@ -83,7 +85,7 @@ func noting(t *testing.T, url, token, version string) (*sdk.ClientSession, *head
 	client := bearing(token)
 	h := &headers{next: client.Transport}
 	client.Transport = h
-	return connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
+	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
 }
 
 // idOf is the id that the response with a result had; "": none. The result says nothing of it.
@@ -110,7 +112,7 @@ func TestChainID(t *testing.T) {
 		steps.Await(t.Context(), o.Catalog, nil)
 		log = observed(t, o)
 	})
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -146,32 +148,35 @@ func TestChainID(t *testing.T) {
 	}
 }
 
-// TestChainIDOfRefusals: what comes too fast, or too often at once, can be named as well.
+// TestChainIDOfRefusals: a call that is one too many can be named as well.
 func TestChainIDOfRefusals(t *testing.T) {
 	t.Parallel()
 	var log *idLog
 	s := serve(t, func(o *Options) {
-		o.Limits = transport.Limits{PerSecond: 0.01, Burst: 4}
+		o.CallerCalls = 1
 		log = observed(t, o)
 	})
-	ann, notes := noting(t, s.behind(t, &transport.Access{Callers: staff}), "ann", "2025-11-25")
-	refused := 0
-	for range 6 {
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	slow := as(t, url, "ann", "2025-11-25")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = slow.CallTool(context.Background(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
+	}()
+	<-s.shop.started
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		ann, notes := noting(t, url, "ann", version)
 		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines := log.of(notes.idOf(t, result))
-		if len(lines) != 1 {
-			t.Fatalf("%d lines for %v", len(lines), notes.id.Load())
-		}
-		if result.IsError && lines[0].Get("code").Str == "busy" {
-			refused++
+		if len(lines) != 1 || !result.IsError || lines[0].Get("code").Str != "busy" {
+			t.Errorf("%s: %s, and the log tells of it: %v", version, mcptest.TextOf(t, result), lines)
 		}
 	}
-	if refused == 0 {
-		t.Error("none was refused")
-	}
+	s.shop.enough <- struct{}{}
+	<-ended
 }
 
 // TestChainIDOverStdio: a success holds no id, and a failure names the line of the log that tells of it.
@@ -193,7 +198,7 @@ func TestChainIDOverStdio(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := textOf(t, result)
+		text := mcptest.TextOf(t, result)
 		run := gjson.Get(text, "run")
 		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 || call.failed && len(log.of(run.Str)) != 1 {
 			t.Errorf("%s %s: %v %s, %d lines", call.tool, call.args, result.Meta, text, len(log.of(run.Str)))

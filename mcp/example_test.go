@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
@@ -45,7 +46,7 @@ func TestToolExample(t *testing.T) {
 	if err := json.Unmarshal([]byte(example), &request); err != nil {
 		t.Fatalf("the example %q: %v", example, err)
 	}
-	text, failed := ask(t, client, "chain", example)
+	text, failed := mcptest.Ask(t, client, "chain", example)
 	if failed || gjson.Get(text, "result").Raw != `["one\ntwo\nthree\n","five\n"]` {
 		t.Errorf("the example gives %s", text)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -119,16 +120,16 @@ func TestReadTool(t *testing.T) {
 	if schema(readTool.name) != schema("chain") {
 		t.Error("the arguments are others")
 	}
-	if text, failed := ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
+	if text, failed := mcptest.Ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}}],"return":"$0.said","lite":true}`); failed || text != `"a"` {
 		t.Errorf("a chain that reads: %s", text)
 	}
 	for _, steps := range []string{`{"fn":"shop.item.create","args":{"count":1}}`, `{"chain":{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}}`} {
-		text, failed := ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
+		text, failed := mcptest.Ask(t, c, readTool.name, `{"steps":[{"fn":"shop.echo","args":{"text":"a"}},`+steps+`]}`)
 		if fault := gjson.Get(text, "error.faults.0"); !failed || fault.Get("code").Str != "denied" || !strings.Contains(fault.Get("message").Str, "the tool chain") {
 			t.Errorf("a chain that writes: %s", text)
 		}
 	}
-	if text, failed := ask(t, c, "chain", `{"steps":[{"fn":"shop.item.create","args":{"count":1}}],"lite":true}`); failed {
+	if text, failed := mcptest.Ask(t, c, "chain", `{"steps":[{"fn":"shop.item.create","args":{"count":1}}],"lite":true}`); failed {
 		t.Errorf("the same by chain: %s", text)
 	}
 	if without, err := serve(t, nil).stdio(t, writer, nil).ListTools(t.Context(), nil); err != nil || len(without.Tools) != 3 {
@@ -206,7 +207,7 @@ func TestFetchFields(t *testing.T) {
 	if !strings.Contains(keys("chain"), "page_size") {
 		t.Errorf("chain: %s", keys("chain"))
 	}
-	probe, _ := ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
+	probe, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
 	if token := gjson.Get(probe, "continuation_token").Str; token == "" {
 		t.Errorf("no probe: %s", probe)
 	}
@@ -226,7 +227,7 @@ func TestForeignTokens(t *testing.T) {
 		{"items", `{"action":"create","continuation_token":"abc","count":1}`, "/continuation_token"},
 		{"items", `{"action":"create","params":{"continuation_token":"abc","count":1}}`, "/params/continuation_token"},
 	} {
-		text, failed := ask(t, c, one.tool, one.args)
+		text, failed := mcptest.Ask(t, c, one.tool, one.args)
 		if e := gjson.Get(text, "error"); !failed || e.Get("code").Str != "token_expired" || e.Get("message").Str != budget.Expired || e.Get("at").Str != one.at {
 			t.Errorf("%s %s: %s", one.tool, one.args, text)
 		}

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
@@ -250,7 +251,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 // awaitMore waits until a client was told of something once more.
 func (h *heard) awaitMore(t testing.TB, what string, before int) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(mcptest.Patience)
 	for h.count(what) <= before {
 		select {
 		case <-h.news:
@@ -265,7 +266,7 @@ func listening(t *testing.T, url, token, version string) (*heard, *recordedTrans
 	t.Helper()
 	h, o := able("listener")
 	recorded := &recordedTransport{token: token}
-	c := connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat", HTTPClient: &http.Client{Transport: recorded}}, o, version)
+	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat", HTTPClient: &http.Client{Transport: recorded}}, o, version)
 	if _, err := c.ListTools(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // rawClient speaks MCP over HTTP byte by byte, and keeps nothing of an answer back.
@@ -39,7 +40,7 @@ func newRawClientWith(t testing.TB, url, surface, version, token string) (c *raw
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c = &rawClient{url: url, query: "?surface=" + surface, token: token, http: &http.Client{Transport: transport, Timeout: patience}}
+	c = &rawClient{url: url, query: "?surface=" + surface, token: token, http: &http.Client{Transport: transport, Timeout: mcptest.Patience}}
 	if version >= statelessVersion {
 		c.version = version
 		return c, c.message(t, "server/discover", `{}`)
@@ -98,7 +99,7 @@ func (c *rawClient) withMeta(t testing.TB, params string) string {
 // send makes a request, and gives the answer's status, headers and body.
 func (c *rawClient) send(t testing.TB, method, url string, header http.Header, body []byte) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), mcptest.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *rawClient) end(t testing.TB) {
 }
 
 // What is never the same twice: times, tokens, ids, and sizes that depend on them.
-var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
+var fleeting = regexp.MustCompile(`(?m)^Date: .*$|^Content-Length: .*$|^Mcp-Session-Id: .*$|^id: .*$|\\?"ms\\?":\d+|oc1_[\w-]+|run_[a-z2-7]{26}|oca_[\w-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\\?"(usage|session)\\?":\{\\?"tokens\\?":\d+`)
 
 // lasting is an answer without that.
 func lasting(answer string) string { return fleeting.ReplaceAllString(answer, "~") }

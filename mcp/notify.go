@@ -40,10 +40,11 @@ const (
 	tellTime = time.Second
 )
 
-// listen has the caller's progress and log told to the client, where the client has asked for them.
+// listen has the caller's progress and log told to the client, if the client has asked for them.
 func (c *call) listen() *reporter {
 	token := c.request.Params.GetProgressToken()
-	logs := c.logs()
+	_, logs := c.request.Params.GetMeta()[metaLogLevel]
+	logs = logs || c.session != nil && c.session.wantsLogs()
 	if token == nil && !logs {
 		return nil
 	}
@@ -56,14 +57,6 @@ func (c *call) listen() *reporter {
 	}
 	go t.work()
 	return t
-}
-
-// logs tells whether the client has asked for log messages.
-func (c *call) logs() bool {
-	if _, asked := c.request.Params.GetMeta()[metaLogLevel]; asked {
-		return true
-	}
-	return c.session.wantsLogs()
 }
 
 // metaLogLevel is where a request of a client without a session says which log messages it wants (MCP 2026-07-28).
@@ -115,9 +108,6 @@ func (t *reporter) signal() {
 
 // end waits until all is told, for a moment. What the client has not taken then is dropped: nothing may follow the answer.
 func (t *reporter) end() {
-	if t == nil {
-		return
-	}
 	t.mu.Lock()
 	t.ended = true
 	t.mu.Unlock()
@@ -175,7 +165,7 @@ func (t *reporter) progress(p chain.Progress) {
 // maxProgress is how many characters of a progress message hosts show.
 const maxProgress = 200
 
-// stepText names a step of a chain, and its function where it calls one.
+// stepText names a step of a chain, and its function if it calls one.
 func stepText(p chain.Progress) string {
 	text := "step " + itoa(p.Step)
 	if p.ID != "" {
@@ -189,9 +179,6 @@ func stepText(p chain.Progress) string {
 
 // attend has a function that is called without a chain tell what it has to tell. It may do so at any time.
 func (t *reporter) attend(a *steps.Callbacks) {
-	if t == nil {
-		return
-	}
 	var mu sync.Mutex
 	if t.token != nil {
 		a.Progress = func(_ context.Context, done, total float64, message string) {
@@ -238,9 +225,6 @@ func (n *session) setLevel(level sdk.LoggingLevel) {
 }
 
 func (n *session) wantsLogs() bool {
-	if n == nil {
-		return false
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.level != ""

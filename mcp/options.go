@@ -24,7 +24,7 @@ type Options struct {
 	Dispatch       *groups.Dispatch // the dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
 	Hoist          []string         // names that a chain and a dispatcher's call take beside their fields
 	ReadTool       bool             // adds chain_read: a chain whose steps only read
-	Lite           bool             // the form of answers where a call does not say it
+	Lite           bool             // the form of answers if a call does not say it
 	MaxTotalTokens int              // of any answer; 0: no bound
 	// SessionTokens is how many tokens the answers to one session may have together: past them only fetches, and answers of
 	// twice budget.Least at most, are given. Clients without sessions have no such bound. 0: nothing is added up; below it is

@@ -75,18 +75,18 @@ func (v *variant) list(ctx context.Context, f *toolset, ss *sdk.ServerSession, r
 	return raw.Page(raw.Version(ss, req), "tools", json.RawMessage("{}"), items, nil)
 }
 
-// handed is what an upstream answered to the call of a tool, without secrets, if it is to be given as it is.
-type handed struct {
+// verbatimResult is what an upstream answered to the call of a tool, without secrets, if it is to be given as it is.
+type verbatimResult struct {
 	result json.RawMessage
 	err    *jsonrpc.Error
 }
 
-type handedKey struct{}
+type verbatimKey struct{}
 
-// handOver puts down what an upstream answered to the call of a tool, and reports whether the client gets it as it is: raw is
+// giveVerbatim puts down what an upstream answered to the call of a tool, and reports whether the client gets it as it is: raw is
 // its result, nil if there is none, and err what the call came to. ctx is that of the client's request.
-func handOver(ctx context.Context, raw []byte, err error) bool {
-	h, ok := ctx.Value(handedKey{}).(*handed)
+func giveVerbatim(ctx context.Context, raw []byte, err error) bool {
+	h, ok := ctx.Value(verbatimKey{}).(*verbatimResult)
 	if !ok {
 		return false
 	}
@@ -100,8 +100,8 @@ func handOver(ctx context.Context, raw []byte, err error) bool {
 
 // callTool gives what an upstream answered in place of what was made of it.
 func (f *toolset) callTool(ctx context.Context, v *variant, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	h := &handed{}
-	ctx = context.WithValue(ctx, handedKey{}, h)
+	h := &verbatimResult{}
+	ctx = context.WithValue(ctx, verbatimKey{}, h)
 	if v != nil {
 		var err error
 		if next, err = v.callOf(ctx, req, next); err != nil {
@@ -114,7 +114,7 @@ func (f *toolset) callTool(ctx context.Context, v *variant, ss *sdk.ServerSessio
 	case err != nil:
 		return result, err
 	case h.err != nil:
-		return nil, f.server.told(h.err)
+		return nil, f.server.wireError(h.err)
 	case h.result != nil:
 		return raw.Result(raw.Version(ss, req), "tools/call", h.result)
 	}
@@ -166,8 +166,8 @@ func logsOnly(req sdk.Request) json.RawMessage {
 	return raw.With(nil, "_meta", raw.With(nil, metaLogLevel, marshal(level)))
 }
 
-// told is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
-func (s *Server) told(err error) *jsonrpc.Error {
+// wireError is an error as a client is told it: what an upstream answers stays what it is, but for the secrets.
+func (s *Server) wireError(err error) *jsonrpc.Error {
 	scrubber := s.o().Scrubber
 	coded, ok := fault.As(err)
 	var wire *jsonrpc.Error

@@ -113,7 +113,7 @@ func (c *client) Settle(ctx context.Context) { c.settle(ctx) }
 func (c *client) Changed() <-chan struct{} { return c.server.o().Catalog.Changed() }
 
 // Told implements Client.
-func (c *client) Told(err error) *jsonrpc.Error { return c.server.told(err) }
+func (c *client) Told(err error) *jsonrpc.Error { return c.server.wireError(err) }
 
 // Scrubber implements Client.
 func (c *client) Scrubber() steps.Scrubber { return c.server.o().Scrubber }

@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
@@ -17,16 +18,16 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	s := serve(t, func(o *Options) {
 		o.Trace = func(ctx context.Context, _, _, _ string) context.Context { meanwhile(); return ctx }
 	})
-	url := s.behind(t, &transport.Access{Callers: staff})
-	headers := header{"Authorization": "Bearer ann"}
-	r, _ := sendTo(t, "POST", url, hello, headers)
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	headers := mcptest.Header{"Authorization": "Bearer ann"}
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
 	const write = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo"}]}}}`
-	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
+	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
 		t.Fatal(body)
 	}
-	meanwhile = func() { s.SetAccess(&transport.Access{Callers: badges{}}) }
-	if _, body := sendTo(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
+	meanwhile = func() { s.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }
+	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights are not what they were") || s.shop.calls.Load() != 1 {
 		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
 	}
 }
@@ -49,13 +50,13 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	url := s.behind(t, &transport.Access{Callers: staff})
-	headers := header{"Authorization": "Bearer ann"}
-	r, _ := sendTo(t, "POST", url, hello, headers)
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	headers := mcptest.Header{"Authorization": "Bearer ann"}
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
 	answered := make(chan string, 1)
 	go func() {
-		_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"waits"}}`, headers)
+		_, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"waits"}}`, headers)
 		answered <- body
 	}()
 	select {
@@ -63,7 +64,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	case body := <-answered:
 		t.Fatal(body)
 	}
-	s.SetAccess(&transport.Access{Callers: badges{}})
+	s.SetAccess(&transport.Access{Callers: mcptest.Callers{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
 		t.Error(body)
 	}

@@ -18,12 +18,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
-
-// patience is against hangs: nothing that is right comes near to it.
-const patience = 30 * time.Second
 
 // behind is an upstream that tests put behind a server: the SDK's server over HTTP.
 type behind struct {
@@ -232,7 +230,7 @@ func (h *heard) count(what string) (n int) {
 
 func (h *heard) await(t testing.TB, what string) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(mcptest.Patience)
 	for h.count(what) == 0 {
 		select {
 		case <-h.news:
@@ -276,7 +274,7 @@ func able(name string) (*heard, *sdk.ClientOptions) {
 // over connects a client over HTTP in a version of MCP.
 func over(t testing.TB, url, version string, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
-	return connect(t, &sdk.StreamableClientTransport{Endpoint: url}, o, version)
+	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, o, version)
 }
 
 func codeOf(err error) int64 {
@@ -295,7 +293,7 @@ func legacyStdio(t testing.TB, s *served, o *sdk.ClientOptions) *sdk.ClientSessi
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStdio(ctx, fromClient, toClient, reader) }()
-	session := connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "2025-11-25")
+	session := mcptest.Connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "2025-11-25")
 	t.Cleanup(func() {
 		session.Close()
 		cancel()

@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -35,17 +36,17 @@ func TestPassAsks(t *testing.T) {
 		c := open(o)
 		all.Go(func() {
 			for i := range 5 {
-				if text, _ := ask(t, c, "a_ask", fmt.Sprintf(`{"by":"%s%d"}`, name, i)); text != "accept "+name {
+				if text, _ := mcptest.Ask(t, c, "a_ask", fmt.Sprintf(`{"by":"%s%d"}`, name, i)); text != "accept "+name {
 					t.Errorf("%s: asked: %s", name, text)
 				}
-				if text, _ := ask(t, c, "a_sample", `{}`); text != name {
+				if text, _ := mcptest.Ask(t, c, "a_sample", `{}`); text != name {
 					t.Errorf("%s: sampled: %s", name, text)
 				}
-				if text, _ := ask(t, c, "a_roots", `{}`); text != "0 roots" {
+				if text, _ := mcptest.Ask(t, c, "a_roots", `{}`); text != "0 roots" {
 					t.Errorf("%s: roots: %s", name, text)
 				}
 			}
-			if text, _ := ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_ask","args":{"by":"`+name+`"}}]}`); text != `"accept `+name+`"` {
+			if text, _ := mcptest.Ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_ask","args":{"by":"`+name+`"}}]}`); text != `"accept `+name+`"` {
 				t.Errorf("%s: asked in a chain: %s", name, text)
 			}
 			for _, what := range h.all() {
@@ -60,7 +61,7 @@ func TestPassAsks(t *testing.T) {
 	}
 	all.Wait()
 	plain := legacyStdio(t, s, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
-	if text, _ := ask(t, plain, "a_ask", `{}`); !strings.HasPrefix(text, "refused: ") {
+	if text, _ := mcptest.Ask(t, plain, "a_ask", `{}`); !strings.HasPrefix(text, "refused: ") {
 		t.Errorf("a client that cannot: %s", text)
 	}
 }
@@ -74,7 +75,7 @@ func TestPassTells(t *testing.T) {
 	c := over(t, url, "2025-11-25", o)
 	silent, o2 := able("bob")
 	other := over(t, url, "2025-11-25", o2)
-	if text, _ := ask(t, other, "a_touch", `{"uri":"only://a"}`); text != "touched" {
+	if text, _ := mcptest.Ask(t, other, "a_touch", `{"uri":"only://a"}`); text != "touched" {
 		t.Errorf("touch: %s", text)
 	}
 	if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // clients still do
@@ -99,7 +100,7 @@ func TestPassTells(t *testing.T) {
 		if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
 			t.Fatal(err)
 		}
-		if text, _ := ask(t, other, "b_touch", `{"uri":"`+uri+`"}`); text != "touched" {
+		if text, _ := mcptest.Ask(t, other, "b_touch", `{"uri":"`+uri+`"}`); text != "touched" {
 			t.Errorf("touch: %s", text)
 		}
 		h.await(t, "updated "+uri)
@@ -133,10 +134,10 @@ func TestPassWithoutSessions(t *testing.T) {
 			h, o := able("ann")
 			c := over(t, url, "2026-07-28", o)
 			if stateless {
-				if text, _ := ask(t, c, "a_input", `{}`); text != "s1 ann" {
+				if text, _ := mcptest.Ask(t, c, "a_input", `{}`); text != "s1 ann" {
 					t.Errorf("input: %s", text)
 				}
-			} else if text, failed := ask(t, c, "a_ask", `{}`); failed || !strings.HasPrefix(text, "refused: ") {
+			} else if text, failed := mcptest.Ask(t, c, "a_ask", `{}`); failed || !strings.HasPrefix(text, "refused: ") {
 				t.Errorf("an older upstream that asks: %s", text)
 			}
 			if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "only://b"}); err != nil {
@@ -147,9 +148,9 @@ func TestPassWithoutSessions(t *testing.T) {
 			if err := other.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "more://b"}); err != nil {
 				t.Fatal(err)
 			}
-			for late := time.Now().Add(patience); h.count("updated")*h2.count("updated") == 0 && time.Now().Before(late); {
-				ask(t, c, "b_touch", `{"uri":"only://b"}`)
-				ask(t, c, "b_touch", `{"uri":"more://b"}`)
+			for late := time.Now().Add(mcptest.Patience); h.count("updated")*h2.count("updated") == 0 && time.Now().Before(late); {
+				mcptest.Ask(t, c, "b_touch", `{"uri":"only://b"}`)
+				mcptest.Ask(t, c, "b_touch", `{"uri":"more://b"}`)
 				time.Sleep(5 * time.Millisecond)
 			}
 			b.server.AddPrompt(&sdk.Prompt{Name: "new"}, nil)
@@ -160,7 +161,7 @@ func TestPassWithoutSessions(t *testing.T) {
 			if h.count("updated more://b")+h2.count("updated only://b") > 0 {
 				t.Errorf("they hear of what they have not subscribed to: %q, %q", h.all(), h2.all())
 			}
-			if text, _ := ask(t, c, "a_tell", `{}`); text != "told" {
+			if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
 				t.Errorf("tell: %s", text)
 			}
 		})
@@ -255,7 +256,7 @@ func TestPassWithoutUpstream(t *testing.T) {
 		t.Errorf("%d sessions while the client is there", n)
 	}
 	c.Close()
-	late := time.Now().Add(patience)
+	late := time.Now().Add(mcptest.Patience)
 	for len(slices.Collect(a.server.Sessions())) > 1 && time.Now().Before(late) {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -289,7 +290,7 @@ func TestPassAsksWhoIsGone(t *testing.T) {
 		t.Error("the call was answered")
 	}
 	close(gone)
-	if text, _ := ask(t, c, "a_tell", `{}`); text != "told" {
+	if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
 		t.Errorf("afterwards: %s", text)
 	}
 }
@@ -303,8 +304,8 @@ func TestPassInOneSession(t *testing.T) {
 	others := map[string]bool{}
 	for range 2 {
 		c := over(t, url, "2025-11-25", nil)
-		first, failed := ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_session"}]}`)
-		if second, _ := ask(t, c, "a_session", `{}`); failed || first != `"`+second+`"` || others[first] {
+		first, failed := mcptest.Ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_session"}]}`)
+		if second, _ := mcptest.Ask(t, c, "a_session", `{}`); failed || first != `"`+second+`"` || others[first] {
 			t.Errorf("a chain is in session %s, a tool in %s", first, second)
 		}
 		others[first] = true
@@ -336,7 +337,7 @@ func TestPassAnnounces(t *testing.T) {
 	if list, err := c.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if took := time.Since(begun); took > patience/2 {
+	if took := time.Since(begun); took > mcptest.Patience/2 {
 		t.Errorf("it is held up for %v", took)
 	}
 	close(b.open)

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -82,33 +83,33 @@ func TestPassToolsOfSession(t *testing.T) {
 	if _, err := other.CallTool(t.Context(), &sdk.CallToolParams{Name: "sampler"}); err == nil || !strings.Contains(err.Error(), `unknown tool "sampler"`) {
 		t.Errorf("a call of what is not in the list: %v", err)
 	}
-	if text, failed := ask(t, c, "grow", `{"word":"tall"}`); failed {
+	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"tall"}`); failed {
 		t.Fatal(text)
 	}
 	h.await(t, "tools")
 	if got, want := toolsOf(t, c), "grow grown_tall sampler"; got != want {
 		t.Errorf("after it has grown the client sees %s, not %s", got, want)
 	}
-	if text, _ := ask(t, c, "grown_tall", `{}`); text != "I am tall" {
+	if text, _ := mcptest.Ask(t, c, "grown_tall", `{}`); text != "I am tall" {
 		t.Errorf("the new tool: %s", text)
 	}
-	if text, _ := ask(t, c, "chain", `{"steps":[{"fn":"grown_tall"}],"lite":true}`); text != `"I am tall"` {
+	if text, _ := mcptest.Ask(t, c, "chain", `{"steps":[{"fn":"grown_tall"}],"lite":true}`); text != `"I am tall"` {
 		t.Errorf("the new tool in a chain: %s", text)
 	}
-	if text, _ := ask(t, c, "search", `{"query":"grown tall"}`); !strings.Contains(text, "g.grown_tall") {
+	if text, _ := mcptest.Ask(t, c, "search", `{"query":"grown tall"}`); !strings.Contains(text, "g.grown_tall") {
 		t.Errorf("search: %s", text)
 	}
 	if got := toolsOf(t, other); got != "grow" {
 		t.Errorf("another client sees %s", got)
 	}
-	if text, _ := ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") || strings.Contains(text, `"nearest":["g.grown_tall"`) {
+	if text, _ := mcptest.Ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") || strings.Contains(text, `"nearest":["g.grown_tall"`) {
 		t.Errorf("another client's chain: %s", text)
 	}
 	told := h.count("tools")
-	if text, failed := ask(t, c, "grow", `{"word":"written"}`); failed {
+	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"written"}`); failed {
 		t.Fatal(text)
 	}
-	if text, _ := ask(t, c, "grow", `{"word":"wide"}`); !strings.Contains(text, "grows") {
+	if text, _ := mcptest.Ask(t, c, "grow", `{"word":"wide"}`); !strings.Contains(text, "grows") {
 		t.Fatal(text)
 	}
 	for h.count("tools") == told {
@@ -195,15 +196,15 @@ func TestFlatArguments(t *testing.T) {
 		`{"lite":"mine","verify":true,"n":1}`: `{"lite":"mine","n":1}`,
 		`{"n":2,"verify":false}`:              `{"n":2}`,
 	} {
-		if text, _ := ask(t, c, "show", args); text != want {
+		if text, _ := mcptest.Ask(t, c, "show", args); text != want {
 			t.Errorf("%s: %s", args, text)
 		}
 	}
-	text, failed := ask(t, c, "show", `{"n":"many"}`)
+	text, failed := mcptest.Ask(t, c, "show", `{"n":"many"}`)
 	if !failed || gjson.Get(text, "error.code").Str != "bad_arguments" || gjson.Get(text, "error.at").Str != "/n" || !gjson.Get(text, "error.inputSchema.properties.n").Exists() {
 		t.Errorf("arguments that do not fit: %s", text)
 	}
-	if text, failed := ask(t, c, "show", `{"fail":true}`); !failed || !strings.HasPrefix(gjson.Get(text, "error.signature").Str, "s.show(") {
+	if text, failed := mcptest.Ask(t, c, "show", `{"fail":true}`); !failed || !strings.HasPrefix(gjson.Get(text, "error.signature").Str, "s.show(") {
 		t.Errorf("a function that fails: %s", text)
 	}
 }

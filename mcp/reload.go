@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"sync"
-
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -11,48 +9,18 @@ import (
 type generation struct {
 	Options
 
-	mu      sync.Mutex
-	running int
-	retired bool
+	number  int           // of reloads before it
+	running int           // calls; guarded by Server.mu
 	drained chan struct{} // closed once nothing runs of what is not served any more
 }
 
-// newGeneration fails with bad_request where something that is required is missing.
+// newGeneration fails with bad_request if something that is required is missing.
 func newGeneration(o *Options) (*generation, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	g := &generation{Options: *o, drained: make(chan struct{})}
 	return g, g.settle()
-}
-
-// begin counts a call; false where the generation is no more.
-func (g *generation) begin() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.retired {
-		return false
-	}
-	g.running++
-	return true
-}
-
-func (g *generation) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.running--; g.running == 0 && g.retired {
-		close(g.drained)
-	}
-}
-
-// retire has no call begin any more.
-func (g *generation) retire() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.retired = true
-	if g.running == 0 {
-		close(g.drained)
-	}
 }
 
 // Reload serves something else from now on, to the clients that there are and those to come, and replaces who is served over HTTP
@@ -73,9 +41,14 @@ func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{
 	if a != nil {
 		s.transport.SetAccess(a) // before: whoever begins on what comes next is checked by the new access
 	}
+	next.number = old.number + 1
+	s.mu.Lock()
 	s.now.Store(next)
+	if old.running == 0 {
+		close(old.drained)
+	}
+	s.mu.Unlock()
 	s.transport.Configure(&next.Options.Options)
-	old.retire()
 	select {
 	case s.swapped <- struct{}{}:
 	default: // it is looked at anyway
@@ -100,7 +73,7 @@ func (s *Server) dropToolsets(old *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, f := range s.toolsets {
-		if seen[f] || f.running.Load() > 0 || f.used == old || f.used == s.now.Load() {
+		if seen[f] || f.running.Load() > 0 || f.used >= old.number {
 			continue
 		}
 		delete(s.toolsets, key)
@@ -131,26 +104,26 @@ func (s *Server) allVariants() (all []*variant) {
 	return all
 }
 
-// scene is what a toolset shows of one generation.
-type scene struct {
+// viewSnapshot is what a toolset shows of one generation.
+type viewSnapshot struct {
 	*generation
 	view     *steps.View // what the caller may use, and know of
 	discreet *steps.View // the same for callers who are not told why sources are not there
 }
 
-// scene gives what the toolset shows of a generation.
-func (f *toolset) scene(g *generation) *scene {
-	f.staging.Lock()
-	defer f.staging.Unlock()
-	if f.staged == nil || f.staged.generation != g {
+// snapshotOf gives what the toolset shows of a generation.
+func (f *toolset) snapshotOf(g *generation) *viewSnapshot {
+	f.snapshotMu.Lock()
+	defer f.snapshotMu.Unlock()
+	if f.snapshot == nil || f.snapshot.generation != g {
 		view := steps.Narrow(g.Catalog, f.rights.Allows)
-		if f.staged != nil && g != f.server.now.Load() {
-			return &scene{g, view, view.Discreet()} // of a call that began before a reload
+		if f.snapshot != nil && g != f.server.now.Load() {
+			return &viewSnapshot{g, view, view.Discreet()} // of a call that began before a reload
 		}
-		f.staged = &scene{g, view, view.Discreet()}
+		f.snapshot = &viewSnapshot{g, view, view.Discreet()}
 	}
-	return f.staged
+	return f.snapshot
 }
 
 // view is what callers of the toolset may use now.
-func (f *toolset) view() *steps.View { return f.scene(f.server.now.Load()).view }
+func (f *toolset) view() *steps.View { return f.snapshotOf(f.server.now.Load()).view }

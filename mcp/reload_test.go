@@ -3,15 +3,18 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -77,10 +80,10 @@ func TestReload(t *testing.T) {
 	}
 	s.shop.enough <- struct{}{}
 	<-changed
-	if text, failed := ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
+	if text, failed := mcptest.Ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
 		t.Errorf("the new function: %s", text)
 	}
-	text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"new"}}]}`)
+	text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"new"}}]}`)
 	if failed || gjson.Get(text, "usage.limit").Int() != 5000 || shop.calls.Load() != 1 {
 		t.Errorf("a chain: %s", text)
 	}
@@ -92,7 +95,7 @@ func TestReload(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Error("never drained")
 	}
-	if info, _ := ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
+	if info, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
 		t.Errorf("what was added up is gone: %s", info)
 	}
 	if s.shop.calls.Load() != 1 {
@@ -110,7 +113,7 @@ func TestReloadRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	if text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
+	if text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
 		t.Errorf("after it: %s", text)
 	}
 }
@@ -135,7 +138,7 @@ func TestManyReloads(t *testing.T) {
 				if n == 1 {
 					called <- struct{}{}
 				}
-				if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
+				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
 					t.Errorf("a call: %s", text)
 				}
 			}
@@ -155,5 +158,28 @@ func TestManyReloads(t *testing.T) {
 	close(stop)
 	for range cap(ended) {
 		<-ended
+	}
+}
+
+// TestReloadLetsGo: nothing keeps what is not served any more, whatever clients stay connected.
+func TestReloadLetsGo(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	clients := []*sdk.ClientSession{s.stdio(t, writer, nil), mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader)}, nil, "2025-11-25")}
+	o, _ := s.another(t, nil)
+	old := weak.Make(s.now.Load())
+	drained, err := s.Reload(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-drained
+	mcptest.Until(func() bool {
+		runtime.GC()
+		return old.Value() == nil
+	})
+	for _, client := range clients {
+		if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.fresh"}]}`); failed || text != `"fresh"` {
+			t.Errorf("after the reload: %s", text)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -23,7 +24,7 @@ func TestResultsOfFormerRights(t *testing.T) {
 		"read": "read default", "default": "read default", "write": "read default write some other", "admin": "read default write admin some other", "some": "some", "other": "other",
 	}
 	s := serve(t, nil)
-	callers := badges{}
+	callers := mcptest.Callers{}
 	for token, r := range all {
 		callers[token] = &steps.Caller{ID: "jwt:one", Rights: r}
 	}
@@ -31,7 +32,7 @@ func TestResultsOfFormerRights(t *testing.T) {
 	url := s.behind(t, &transport.Access{Callers: callers})
 	tokens := map[string]string{}
 	for had := range all {
-		text, _ := ask(t, as(t, url, had, statefulVersion), "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
+		text, _ := mcptest.Ask(t, as(t, url, had, statefulVersion), "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 		if tokens[had] = gjson.Get(text, "continuation_token").Str; tokens[had] == "" {
 			t.Fatalf("%s: %s", had, text)
 		}
@@ -42,7 +43,7 @@ func TestResultsOfFormerRights(t *testing.T) {
 			client := as(t, url, has, version)
 			for had, token := range tokens {
 				tries++
-				text, failed := ask(t, client, "chain", fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"$result.said","budget":{"maxTotalTokens":5000}}`, token))
+				text, failed := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"$result.said","budget":{"maxTotalTokens":5000}}`, token))
 				want := strings.Contains(" "+mayHave[has]+" ", " "+had+" ")
 				if want && failed || !want && gjson.Get(text, "error.code").Str != "token_expired" {
 					t.Errorf("kept with %s, fetched with %s in %s: want %v: %.300s", had, has, version, want, text)
@@ -59,12 +60,12 @@ func TestResultsOfFormerRights(t *testing.T) {
 func TestResultsAfterAChangeOfRights(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	door := func(r steps.Rights) *transport.Access {
-		return &transport.Access{Callers: badges{"ann": {ID: "token:ann", Rights: r}}}
+	access := func(r steps.Rights) *transport.Access {
+		return &transport.Access{Callers: mcptest.Callers{"ann": {ID: "token:ann", Rights: r}}}
 	}
-	url := s.behind(t, door(steps.Rights{Tier: steps.TierReadWrite}))
+	url := s.behind(t, access(steps.Rights{Tier: steps.TierReadWrite}))
 	client := as(t, url, "ann", statelessVersion)
-	text, _ := ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
+	text, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 	fetch := `{"continuation_token":"` + gjson.Get(text, "continuation_token").Str + `","mode":"full","budget":{"maxTotalTokens":5000}}`
 	for i, change := range []struct {
 		to   steps.Rights
@@ -76,9 +77,9 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		{steps.Rights{Tier: steps.TierReadWrite, Functions: "shop.*"}, "token_expired"},
 		{steps.Rights{Tier: steps.TierReadWrite}, ""},
 	} {
-		s.SetAccess(door(change.to))
+		s.SetAccess(access(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {
-			if text, _ := ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
+			if text, _ := mcptest.Ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
 				t.Errorf("%d, by %s: %.300s", i, tool, text)
 			}
 		}

@@ -14,123 +14,58 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// badges knows callers by the names that they give for tokens.
-type badges map[string]*steps.Caller
-
-func (b badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
-	switch caller := b[token]; {
-	case token == "scopeless":
-		f := fault.New(fault.Denied, "no scope")
-		f.Err = steps.ErrScope
-		return nil, f
-	case token == "unknowable":
-		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
-	case caller == nil:
-		return nil, fault.New(fault.Denied, "unknown")
-	default:
-		return caller, nil
-	}
-}
-
-var staff = badges{
-	"ann": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}},
-	"bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "shop.item.* shop.slow"}},
-	"eve": {ID: "token:eve", Rights: steps.Rights{Tier: steps.TierReadWrite}},
-}
-
 // bearing is an HTTP client with a token, which counts nothing and follows nothing.
 func bearing(token string) *http.Client {
-	return &http.Client{Transport: header{"Authorization": "Bearer " + token}}
-}
-
-type header map[string]string
-
-func (h header) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	for name, value := range h {
-		if value != "" {
-			r.Header.Set(name, value)
-		}
-	}
-	return http.DefaultTransport.RoundTrip(r)
+	return &http.Client{Transport: mcptest.Header{"Authorization": "Bearer " + token}}
 }
 
 // as connects a client with a token.
 func as(t testing.TB, url, token, version string) *sdk.ClientSession {
 	t.Helper()
-	return connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, nil, version)
+	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, nil, version)
 }
 
-const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-
-// send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
-func sendTo(t testing.TB, method, url, body string, headers header) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	for name, value := range headers {
-		if name == "Host" {
-			r.Host = value
-			continue
-		}
-		r.Header.Set(name, value)
-	}
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response, string(text)
-}
-
-// TestDoor: who gets in by what, and what those are told who do not.
-func TestDoor(t *testing.T) {
+// TestAccess: who gets in by what, and what those are told who do not.
+func TestAccess(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Value
 	s := serve(t, func(o *Options) { o.Refused = func(why string) { refused.Store(why) } })
-	url := s.behind(t, &transport.Access{Callers: staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/mcp", Hosts: []string{"onecall.internal:8080"},
 		Issuers: []string{"https://id.example.com"}, Scopes: []string{"onecall.read", "onecall.write"}})
 	const challenge = `Bearer realm="onecall", resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp", scope="onecall.read onecall.write"`
 	withError := func(e string) string { return strings.Replace(challenge, ", res", `, error="`+e+`", res`, 1) }
 	for name, test := range map[string]struct {
 		query     string
-		headers   header
+		headers   mcptest.Header
 		status    int
 		challenge string
 		why       string
 	}{
-		"good":              {"", header{"Authorization": "Bearer ann"}, 200, "", ""},
-		"scheme in capital": {"", header{"Authorization": "BEARER  ann"}, 200, "", ""},
-		"public host":       {"", header{"Authorization": "Bearer ann", "Host": "Tools.example.com"}, 200, "", ""},
-		"with its port":     {"", header{"Authorization": "Bearer ann", "Host": "tools.example.com:443", "Origin": "https://tools.example.com"}, 200, "", ""},
-		"listed host":       {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8080"}, 200, "", ""},
-		"other port":        {"", header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", transport.RefusedHost},
-		"other host":        {"", header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", transport.RefusedHost},
-		"other site":        {"", header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", transport.RefusedHost},
-		"null origin":       {"", header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", transport.RefusedHost},
-		"none":              {"", nil, 401, challenge, transport.RefusedToken},
-		"unknown":           {"", header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), transport.RefusedToken},
-		"another scheme":    {"", header{"Authorization": "Basic YW5uOg=="}, 401, challenge, transport.RefusedToken},
-		"two words":         {"", header{"Authorization": "Bearer ann ann"}, 401, challenge, transport.RefusedToken},
-		"no scope":          {"", header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), transport.RefusedScope},
-		"no keys":           {"", header{"Authorization": "Bearer unknowable"}, 503, "", transport.RefusedKeys},
-		"in the query":      {"?access_token=ann", header{"Authorization": "Bearer ann"}, 400, "", transport.RefusedRequest},
-		"surface":           {"?surface=flt", header{"Authorization": "Bearer ann"}, 400, "", transport.RefusedRequest},
+		"good":              {"", mcptest.Header{"Authorization": "Bearer ann"}, 200, "", ""},
+		"scheme in capital": {"", mcptest.Header{"Authorization": "BEARER  ann"}, 200, "", ""},
+		"public host":       {"", mcptest.Header{"Authorization": "Bearer ann", "Host": "Tools.example.com"}, 200, "", ""},
+		"with its port":     {"", mcptest.Header{"Authorization": "Bearer ann", "Host": "tools.example.com:443", "Origin": "https://tools.example.com"}, 200, "", ""},
+		"listed host":       {"", mcptest.Header{"Authorization": "Bearer ann", "Host": "onecall.internal:8080"}, 200, "", ""},
+		"other port":        {"", mcptest.Header{"Authorization": "Bearer ann", "Host": "onecall.internal:8081"}, 403, "", "host"},
+		"other host":        {"", mcptest.Header{"Authorization": "Bearer ann", "Host": "evil.example.com"}, 403, "", "host"},
+		"other site":        {"", mcptest.Header{"Authorization": "Bearer ann", "Origin": "https://evil.example.com"}, 403, "", "host"},
+		"null origin":       {"", mcptest.Header{"Authorization": "Bearer ann", "Origin": "null"}, 403, "", "host"},
+		"none":              {"", nil, 401, challenge, "token"},
+		"unknown":           {"", mcptest.Header{"Authorization": "Bearer mallory"}, 401, withError("invalid_token"), "token"},
+		"another scheme":    {"", mcptest.Header{"Authorization": "Basic YW5uOg=="}, 401, challenge, "token"},
+		"two words":         {"", mcptest.Header{"Authorization": "Bearer ann ann"}, 401, challenge, "token"},
+		"no scope":          {"", mcptest.Header{"Authorization": "Bearer scopeless"}, 403, withError("insufficient_scope"), "scope"},
+		"no keys":           {"", mcptest.Header{"Authorization": "Bearer unknowable"}, 503, "", "keys"},
+		"in the query":      {"?access_token=ann", mcptest.Header{"Authorization": "Bearer ann"}, 400, "", "request"},
+		"surface":           {"?surface=flt", mcptest.Header{"Authorization": "Bearer ann"}, 400, "", "request"},
 	} {
 		refused.Store("")
-		r, body := sendTo(t, "POST", url+test.query, hello, test.headers)
+		r, body := mcptest.Send(t, "POST", url+test.query, mcptest.Hello, test.headers)
 		if r.StatusCode != test.status || r.Header.Get("WWW-Authenticate") != test.challenge || refused.Load() != test.why {
 			t.Errorf("%s: %d, %q, refused for %q: %.200s", name, r.StatusCode, r.Header.Get("WWW-Authenticate"), refused.Load(), body)
 		}
@@ -140,13 +75,13 @@ func TestDoor(t *testing.T) {
 	}
 	base := strings.TrimSuffix(url, transport.Path)
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
-		r, body := sendTo(t, "GET", base+path, "", nil)
+		r, body := mcptest.Send(t, "GET", base+path, "", nil)
 		if got := gjson.GetMany(body, "resource", "authorization_servers.0", "scopes_supported.1", "bearer_methods_supported.0"); r.StatusCode != 200 ||
 			got[0].Str != "https://tools.example.com/mcp" || got[1].Str != "https://id.example.com" || got[2].Str != "onecall.write" || got[3].Str != "header" {
 			t.Errorf("%s: %d %s", path, r.StatusCode, body)
 		}
 	}
-	if r, body := sendTo(t, "GET", base+"/healthz", "", header{"Host": "10.1.2.3:8080"}); r.StatusCode != 200 || body != "ok\n" {
+	if r, body := mcptest.Send(t, "GET", base+"/healthz", "", mcptest.Header{"Host": "10.1.2.3:8080"}); r.StatusCode != 200 || body != "ok\n" {
 		t.Errorf("/healthz: %d %s", r.StatusCode, body)
 	}
 }
@@ -163,7 +98,7 @@ func TestReady(t *testing.T) {
 	}})
 	for _, lacks := range []bool{false, true} {
 		missing.Store(lacks)
-		r, body := sendTo(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "", nil)
+		r, body := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "", nil)
 		if (r.StatusCode == 503) != lacks || strings.Contains(body, "vault") {
 			t.Errorf("missing %v: %d %s", lacks, r.StatusCode, body)
 		}
@@ -174,12 +109,12 @@ func TestReady(t *testing.T) {
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.MaxTotalTokens = 400 })
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	ann, eve := as(t, url, "ann", "2025-11-25"), as(t, url, "eve", "2025-11-25")
 	list := `{"method":"tools/list","jsonrpc":"2.0","id":2}`
 	for _, method := range []string{"POST", "GET", "DELETE"} {
-		foreign, one := sendTo(t, method, url, list, header{"Authorization": "Bearer eve", "Mcp-Session-Id": ann.ID()})
-		unknown, two := sendTo(t, method, url, list, header{"Authorization": "Bearer eve", "Mcp-Session-Id": "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
+		foreign, one := mcptest.Send(t, method, url, list, mcptest.Header{"Authorization": "Bearer eve", "Mcp-Session-Id": ann.ID()})
+		unknown, two := mcptest.Send(t, method, url, list, mcptest.Header{"Authorization": "Bearer eve", "Mcp-Session-Id": "ABCDEFGHIJKLMNOPQRSTUVWXYZ"})
 		if foreign.StatusCode != 404 || unknown.StatusCode != 404 || one != two {
 			t.Errorf("%s: a foreign session %d %q, an unknown one %d %q", method, foreign.StatusCode, one, unknown.StatusCode, two)
 		}
@@ -187,19 +122,19 @@ func TestForeign(t *testing.T) {
 	if names(t, ann) == "" {
 		t.Error("the session has ended")
 	}
-	probe, _ := ask(t, ann, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":50}}]}`)
+	probe, _ := mcptest.Ask(t, ann, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":50}}]}`)
 	token := gjson.Get(probe, "continuation_token").Str
 	if token == "" {
 		t.Fatalf("no probe: %s", probe)
 	}
 	made := token[:len(token)-4] + "AAAA"
-	foreign, _ := ask(t, eve, "chain", `{"continuation_token":"`+token+`"}`)
-	unknown, _ := ask(t, eve, "chain", `{"continuation_token":"`+made+`"}`)
+	foreign, _ := mcptest.Ask(t, eve, "chain", `{"continuation_token":"`+token+`"}`)
+	unknown, _ := mcptest.Ask(t, eve, "chain", `{"continuation_token":"`+made+`"}`)
 	foreign, unknown = fleeting.ReplaceAllString(foreign, ""), fleeting.ReplaceAllString(unknown, "")
 	if foreign != unknown || !strings.Contains(foreign, "token_expired") {
 		t.Errorf("foreign: %s\nunknown: %s", foreign, unknown)
 	}
-	if own, failed := ask(t, as(t, url, "ann", ""), "chain", `{"continuation_token":"`+token+`","mode":"summary"}`); failed {
+	if own, failed := mcptest.Ask(t, as(t, url, "ann", ""), "chain", `{"continuation_token":"`+token+`","mode":"summary"}`); failed {
 		t.Errorf("the caller's other client: %s", own)
 	}
 }
@@ -208,18 +143,18 @@ func TestForeign(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		bob := as(t, url+"?surface=flat", "bob", version)
 		if got := names(t, bob); got != "chain info search shop_item_get shop_item_list shop_slow" {
 			t.Errorf("bob sees %s", got)
 		}
-		hidden, _ := ask(t, bob, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
-		missing, _ := ask(t, bob, "chain", `{"steps":[{"fn":"shop.ecko"}]}`)
+		hidden, _ := mcptest.Ask(t, bob, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
+		missing, _ := mcptest.Ask(t, bob, "chain", `{"steps":[{"fn":"shop.ecko"}]}`)
 		if gjson.Get(hidden, "error").Raw != strings.ReplaceAll(gjson.Get(missing, "error").Raw, "ecko", "echo") {
 			t.Errorf("a hidden function: %s\none that there is not: %s", hidden, missing)
 		}
-		if info, _ := ask(t, bob, "info", `{}`); gjson.Get(info, "tier").Str != "read" || gjson.Get(info, "caller").Str != "token:bob" || gjson.Get(info, "functions").Int() != 3 {
+		if info, _ := mcptest.Ask(t, bob, "info", `{}`); gjson.Get(info, "tier").Str != "read" || gjson.Get(info, "caller").Str != "token:bob" || gjson.Get(info, "functions").Int() != 3 {
 			t.Errorf("info: %s", info)
 		}
 	}
@@ -228,8 +163,8 @@ func TestAllowed(t *testing.T) {
 // TestCallerLimits: what is one too many is answered with what to do, and what came before goes on.
 func TestCallerLimits(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Limits = transport.Limits{Sessions: 2, Calls: 1} })
-	url := s.behind(t, &transport.Access{Callers: staff})
+	s := serve(t, func(o *Options) { o.MaxSessions, o.CallerCalls = 8, 1 })
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	ctx, stop := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
@@ -238,47 +173,21 @@ func TestCallerLimits(t *testing.T) {
 		slow <- err
 	}()
 	<-s.shop.started
-	if text, failed := ask(t, ann, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "busy" {
+	if text, failed := mcptest.Ask(t, ann, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "busy" {
 		t.Errorf("a second call: %s", text)
 	}
-	if text, failed := ask(t, as(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
+	if text, failed := mcptest.Ask(t, as(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
 		t.Errorf("another caller: %s", text)
 	}
 	stop()
 	<-slow
 	<-s.shop.ended
 	as(t, url, "ann", "2025-11-25")
-	if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"}); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
 		t.Errorf("a third session: %d %s", r.StatusCode, body)
 	}
-	if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer bob"}); r.StatusCode != 200 {
+	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer bob"}); r.StatusCode != 200 {
 		t.Errorf("another caller's first: %d %s", r.StatusCode, body)
-	}
-}
-
-func TestCallerRate(t *testing.T) {
-	t.Parallel()
-	s := serve(t, func(o *Options) { o.Limits = transport.Limits{PerSecond: 0.01, Burst: 4} })
-	url := s.behind(t, &transport.Access{Callers: staff})
-	ann := as(t, url, "ann", "2025-11-25") // its greeting is one
-	refused := 0
-	for range 5 {
-		text, failed := ask(t, ann, "info", `{}`)
-		if failed && gjson.Get(text, "error.code").Str == "busy" && strings.Contains(text, "again in ") {
-			refused++
-		}
-	}
-	if refused != 2 {
-		t.Errorf("of 6 requests, where 4 may come at once, %d were refused", refused)
-	}
-	if _, err := ann.ListTools(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "requests a second") {
-		t.Errorf("a list: %v", err)
-	}
-	if err := ann.Ping(t.Context(), nil); err != nil {
-		t.Errorf("a ping: %v", err)
-	}
-	if text, failed := ask(t, as(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
-		t.Errorf("another caller: %s", text)
 	}
 }
 
@@ -287,7 +196,7 @@ func TestCallerRate(t *testing.T) {
 func TestRightsChange(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	stream := func(token, id string) chan error {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
 		if err != nil {
@@ -309,7 +218,7 @@ func TestRightsChange(t *testing.T) {
 		return ended
 	}
 	begin := func(token string) string {
-		r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token})
+		r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token})
 		return r.Header.Get("Mcp-Session-Id")
 	}
 	ids, ended := map[string]string{}, map[string]chan error{}
@@ -317,7 +226,7 @@ func TestRightsChange(t *testing.T) {
 		ids[token] = begin(token)
 		ended[token] = stream(token, ids[token])
 	}
-	s.SetAccess(&transport.Access{Callers: badges{"ann": staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
+	s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"], "bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierAdmin}}}})
 	<-ended["bob"]
 	<-ended["eve"]
 	select {
@@ -326,7 +235,7 @@ func TestRightsChange(t *testing.T) {
 	default:
 	}
 	for token, status := range map[string]int{"ann": 200, "bob": 404, "eve": 401} {
-		r, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, header{"Authorization": "Bearer " + token, "Mcp-Session-Id": ids[token]})
+		r, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": ids[token]})
 		if r.StatusCode != status {
 			t.Errorf("%s: %d %s", token, r.StatusCode, body)
 		}
@@ -338,18 +247,18 @@ func TestRightsChange(t *testing.T) {
 func TestStreamExpires(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	callers := badges{"ann": staff["ann"]}
+	callers := mcptest.Callers{"ann": mcptest.Staff["ann"]}
 	url := s.behind(t, &transport.Access{Callers: callers})
-	r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
-	soon := *staff["ann"]
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
+	soon := *mcptest.Staff["ann"]
 	soon.Expires = time.Now().Add(time.Second)
-	s.SetAccess(&transport.Access{Callers: badges{"ann": &soon}})
+	s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": &soon}})
 	// It is read to its end, which is that of the token: on a very slow machine that has come before.
-	r, body := sendTo(t, "GET", url, "", header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
+	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
 		t.Errorf("%d %s, %v after the end", r.StatusCode, body, late)
 	}
-	if r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"}); r.StatusCode != 401 {
+	if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 401 {
 		t.Errorf("after its end: %d", r.StatusCode)
 	}
 }
@@ -358,15 +267,15 @@ func TestStreamExpires(t *testing.T) {
 func TestMetadataPath(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &transport.Access{Callers: staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
-	r, _ := sendTo(t, "POST", url, hello, nil)
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff, URL: "https://tools.example.com/team/mcp", Issuers: []string{"https://id.example.com"}})
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 	challenge := r.Header.Get("WWW-Authenticate")
 	if !strings.Contains(challenge, `resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/team/mcp"`) {
 		t.Fatal(challenge)
 	}
 	base := strings.TrimSuffix(url, transport.Path)
 	for path, status := range map[string]int{"/team/mcp": 200, "": 200, "/mcp": 404, "/team": 404, "/../../mcp": 404} {
-		r, body := sendTo(t, "GET", base+"/.well-known/oauth-protected-resource"+path, "", header{"Host": "tools.example.com"})
+		r, body := mcptest.Send(t, "GET", base+"/.well-known/oauth-protected-resource"+path, "", mcptest.Header{"Host": "tools.example.com"})
 		if r.StatusCode != status && r.StatusCode/100 != 3 || status == 200 && gjson.Get(body, "resource").Str != "https://tools.example.com/team/mcp" {
 			t.Errorf("%s: %d %s", path, r.StatusCode, body)
 		}

@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -20,7 +19,7 @@ import (
 // Server serves one engine and its functions to MCP clients: over at most one HTTP listener, and any number over stdio.
 type Server struct {
 	transport *transport.Server
-	now       atomic.Pointer[generation] // what is served
+	now       atomic.Pointer[generation] // what is served; replaced under mu
 
 	mu       sync.Mutex
 	toolsets map[toolsetKey]*toolset
@@ -34,7 +33,7 @@ type Server struct {
 	watching sync.WaitGroup
 }
 
-// New makes a server. It fails with bad_request where something that is required is missing. The caller closes it.
+// New makes a server. It fails with bad_request if something that is required is missing. The caller closes it.
 func New(o *Options) (*Server, error) {
 	g, err := newGeneration(o)
 	if err != nil {
@@ -60,9 +59,6 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *transport.Acc
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
 	return s.transport.ServeStdio(ctx, in, out, caller)
 }
-
-// SetAccess replaces who is served over HTTP, as transport.Server does.
-func (s *Server) SetAccess(a *transport.Access) { s.transport.SetAccess(a) }
 
 // LookAgain reads the keys of tokens again now, as transport.Server does.
 func (s *Server) LookAgain() { s.transport.LookAgain() }
@@ -132,7 +128,7 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 		f = s.newToolset(r, surface)
 		s.toolsets[key] = f
 	}
-	f.used = s.now.Load() // before anybody can find it unused
+	f.used = s.now.Load().number // before anybody can find it unused
 	s.mu.Unlock()
 	f.begun.Do(f.refresh) // nobody looks at it before
 	return f
@@ -141,38 +137,29 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 // handler answers what the transport has admitted.
 type handler struct{ s *Server }
 
-// Serves implements transport.Handler.
-func (handler) Serves(query url.Values) *fault.Error {
-	if word := query.Get("surface"); word != "" {
-		_, err := ParseSurface(word)
-		f, _ := fault.As(err)
-		return f
+// Target implements transport.Handler: it is the surface that a query asks for, else the server's.
+func (h handler) Target(query url.Values) (any, *fault.Error) {
+	word := query.Get("surface")
+	if word == "" {
+		return h.s.o().Surface, nil
 	}
-	return nil
+	surface, err := ParseSurface(word)
+	f, _ := fault.As(err)
+	return surface, f
 }
 
 // Server implements transport.Handler.
-func (h handler) Server(caller *steps.Caller, query url.Values, sessions bool) *sdk.Server {
-	f := h.s.toolset(caller.Rights, h.surface(query))
+func (h handler) Server(caller *steps.Caller, target any, sessions bool) *sdk.Server {
+	f := h.s.toolset(caller.Rights, target.(Surface))
 	if sessions {
 		return f.stateful
 	}
 	return f.stateless
 }
 
-// surface is the one that a query asks for, else the server's.
-func (h handler) surface(query url.Values) Surface {
-	if word := query.Get("surface"); word != "" {
-		if surface, err := ParseSurface(word); err == nil {
-			return surface
-		}
-	}
-	return h.s.o().Surface
-}
-
 // Opened implements transport.Handler.
 func (h handler) Opened(n *transport.Session) (ended func()) {
-	own := newSession(h.s.toolset(n.Caller.Rights, h.surface(n.Query)), n)
+	own := newSession(h.s.toolset(n.Caller.Rights, n.Target.(Surface)), n)
 	n.Kept = own
 	return own.own.close
 }
@@ -181,22 +168,18 @@ type generationKey struct{}
 
 // Begin implements transport.Handler.
 func (h handler) Begin(ctx context.Context) (context.Context, func()) {
-	for {
-		if g := h.s.now.Load(); g.begin() {
-			return context.WithValue(ctx, generationKey{}, g), g.end
+	s := h.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.now.Load()
+	g.running++
+	return context.WithValue(ctx, generationKey{}, g), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if g.running--; g.running == 0 && g != s.now.Load() {
+			close(g.drained)
 		}
 	}
-}
-
-// Refuse implements transport.Handler. A call of a tool that is one too many is answered by a result, which a model reads.
-func (h handler) Refuse(ctx context.Context, method string, r *transport.Request, why *fault.Error) (sdk.Result, error) {
-	if method != "tools/call" || why.Code != fault.Busy {
-		return nil, h.s.told(why)
-	}
-	engine := h.s.o().Engine
-	ctx, id := identified(ctx, engine, r)
-	answer := engine.Refuse(ctx, []*fault.Error{why}, &chain.Caller{ID: r.Caller.ID, Run: id})
-	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: string(answer.JSON)}}}, nil
 }
 
 // CallID implements transport.Handler.
@@ -208,14 +191,4 @@ func (h handler) CallID(ctx context.Context) string {
 // Acquire implements transport.Handler.
 func (h handler) Acquire(ctx context.Context, caller string) (release func(), err error) {
 	return h.s.o().Engine.Acquire(ctx, caller)
-}
-
-// identified gives the context of a call of a tool, in which logs know it by its id, and the id that a failure of it has to
-// name: "" if the header of the response does, or nobody gives ids.
-func identified(ctx context.Context, engine *chain.Engine, r *transport.Request) (own context.Context, run string) {
-	own, run = engine.Identify(ctx, r.Run)
-	if r.Run != "" {
-		run = ""
-	}
-	return own, run
 }

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -21,22 +22,22 @@ func TestChainOverStdio(t *testing.T) {
 	if got := names(t, client); got != "chain info search" {
 		t.Errorf("tools: %s", got)
 	}
-	text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":3}},{"fn":"shop.echo","args":{"text":"$0.items[2].name"}}]}`)
+	text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":3}},{"fn":"shop.echo","args":{"text":"$0.items[2].name"}}]}`)
 	if failed || text != `{"said":"item 2","big":12345678901234567890,"exact":1.10}` {
 		t.Errorf("lite: %s", text)
 	}
-	text, failed = ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"$0.x"}}]}`)
+	text, failed = mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"$0.x"}}]}`)
 	if !failed || gjson.Get(text, "error.code").Str != "compile" {
 		t.Errorf("a fault: %s", text)
 	}
-	text, failed = ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":400}}]}`)
+	text, failed = mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":400}}]}`)
 	token := gjson.Get(text, "result.continuation_token").Str
 	if failed || token == "" {
 		t.Fatalf("no probe: %s", text)
 	}
 	calls := s.shop.calls.Load()
 	for _, tool := range []string{"chain", "search", "info"} {
-		text, failed = ask(t, client, tool, `{"lite":true,"continuation_token":"`+token+`","mode":"query","query":"$result.items[399].id"}`)
+		text, failed = mcptest.Ask(t, client, tool, `{"lite":true,"continuation_token":"`+token+`","mode":"query","query":"$result.items[399].id"}`)
 		if failed || text != "399" {
 			t.Errorf("fetch by %s: %s", tool, text)
 		}
@@ -63,7 +64,7 @@ func TestHiddenStaysHidden(t *testing.T) {
 		{"search", `{}`},
 		{"info", `{}`},
 	} {
-		text, _ := ask(t, client, one.tool, one.args)
+		text, _ := mcptest.Ask(t, client, one.tool, one.args)
 		asked := strings.ToLower(one.args)
 		for _, word := range []string{"vault.purge", "vaultkey", "secret things"} {
 			if strings.Contains(strings.ToLower(text), word) && !strings.Contains(asked, word) {
@@ -71,11 +72,11 @@ func TestHiddenStaysHidden(t *testing.T) {
 			}
 		}
 	}
-	if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "functions").Int() != 5 {
+	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "functions").Int() != 5 {
 		t.Errorf("info counts what is hidden: %s", text)
 	}
-	admin := s.stdio(t, caller("admin", steps.TierAdmin), nil)
-	if text, failed := ask(t, admin, "chain", `{"lite":true,"steps":[{"fn":"shop.vault.purge"}]}`); failed || text != `"purged"` {
+	admin := s.stdio(t, mcptest.Caller("admin", steps.TierAdmin), nil)
+	if text, failed := mcptest.Ask(t, admin, "chain", `{"lite":true,"steps":[{"fn":"shop.vault.purge"}]}`); failed || text != `"purged"` {
 		t.Errorf("the admin: %s", text)
 	}
 	if s.shop.calls.Load() != 1 {
@@ -87,28 +88,28 @@ func TestSearchTeachesOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	client := s.stdio(t, writer, nil)
-	first, _ := ask(t, client, "search", `{"query":"get one item"}`)
+	first, _ := mcptest.Ask(t, client, "search", `{"query":"get one item"}`)
 	if !strings.HasPrefix(gjson.Get(first, "functions.0").Str, "shop.item.get(id: integer)") {
 		t.Fatalf("first: %s", first)
 	}
-	second, _ := ask(t, client, "search", `{"query":"get one item"}`)
+	second, _ := mcptest.Ask(t, client, "search", `{"query":"get one item"}`)
 	if strings.Contains(second, "(id: integer)") || !strings.Contains(second, `"known":["shop.item.get"`) || len(second) > len(first) {
 		t.Errorf("second: %s", second)
 	}
-	if named, _ := ask(t, client, "search", `{"names":["itemGet"]}`); strings.Contains(named, "(id: integer)") {
+	if named, _ := mcptest.Ask(t, client, "search", `{"names":["itemGet"]}`); strings.Contains(named, "(id: integer)") {
 		t.Errorf("named: %s", named)
 	}
-	if again, _ := ask(t, client, "search", `{"query":"get one item","again":true}`); again != first {
+	if again, _ := mcptest.Ask(t, client, "search", `{"query":"get one item","again":true}`); again != first {
 		t.Errorf("again: %s\nfirst: %s", again, first)
 	}
 	other := s.stdio(t, writer, nil)
-	if text, _ := ask(t, other, "search", `{"query":"get one item"}`); text != first {
+	if text, _ := mcptest.Ask(t, other, "search", `{"query":"get one item"}`); text != first {
 		t.Errorf("another session: %s", text)
 	}
-	if lite, _ := ask(t, client, "search", `{"query":"get one item","lite":true}`); !strings.HasPrefix(lite, `{"functions":["shop.item.get"`) {
+	if lite, _ := mcptest.Ask(t, client, "search", `{"query":"get one item","lite":true}`); !strings.HasPrefix(lite, `{"functions":["shop.item.get"`) {
 		t.Errorf("lite: %s", lite)
 	}
-	schema, _ := ask(t, client, "search", `{"names":["shop.item.get"],"schema":true}`)
+	schema, _ := mcptest.Ask(t, client, "search", `{"names":["shop.item.get"],"schema":true}`)
 	if got := gjson.Get(schema, "functions.0.inputSchema").Raw; got != `{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}` {
 		t.Errorf("schema: %s", schema)
 	}
@@ -132,7 +133,7 @@ func TestSearchAnswers(t *testing.T) {
 		`{"query":"item","page":9}`:           `past the end`,
 		`{"query":"item","lite":"false"}`:     `"at":"/lite"`,
 	} {
-		if text, _ := ask(t, client, "search", args); !strings.Contains(text, want) {
+		if text, _ := mcptest.Ask(t, client, "search", args); !strings.Contains(text, want) {
 			t.Errorf("search %s: %s\nlacks %s", args, text, want)
 		}
 	}
@@ -141,7 +142,7 @@ func TestSearchAnswers(t *testing.T) {
 		`{}`:            `"surface":"chain","caller":"reader","tier":"read","functions":4,"sources":[{"name":"shop","functions":4}]`,
 		`{"x":1}`:       `"code":"unknown_field"`,
 	} {
-		if text, _ := ask(t, client, "info", args); !strings.Contains(text, want) {
+		if text, _ := mcptest.Ask(t, client, "info", args); !strings.Contains(text, want) {
 			t.Errorf("info %s: %s\nlacks %s", args, text, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -18,20 +19,20 @@ import (
 func TestToolsetsGo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.Surface = SurfaceFlat })
-	url := s.behind(t, &transport.Access{Callers: staff})
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
 	ann := as(t, url, "ann", "2025-11-25")
 	for i := range 20 {
-		with := badges{"ann": staff["ann"], "new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}}}
+		with := mcptest.Callers{"ann": mcptest.Staff["ann"], "new": {ID: "token:new", Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("shop.item.* n%d", i)}}}
 		o, _ := s.another(t, nil)
 		if _, err := s.Reload(o, &transport.Access{Callers: with}); err != nil {
 			t.Fatal(err)
 		}
-		ask(t, as(t, url, "new", "2026-07-28"), "info", `{}`)
+		mcptest.Ask(t, as(t, url, "new", "2026-07-28"), "info", `{}`)
 	}
 	if n := len(s.allToolsets()); n > 4 {
 		t.Errorf("%d toolsets", n)
 	}
-	if text, failed := ask(t, ann, "info", `{}`); failed {
+	if text, failed := mcptest.Ask(t, ann, "info", `{}`); failed {
 		t.Errorf("a session that stays: %s", text)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -49,9 +48,6 @@ func (o *Options) small() int { return 2 * budget.Least(o.Counter) }
 // beginSpending looks at what was spent before this call: what it may answer, and what it is to warn of. Calls that run at
 // the same time are not known to one another.
 func (c *call) beginSpending() {
-	if c.session == nil || c.now.SessionTokens == 0 {
-		return
-	}
 	s := &spender{of: c.session, o: &c.now.Options}
 	s.tokens, s.told = c.session.spent.soFar()
 	c.spends = s
@@ -71,7 +67,7 @@ func (c *call) beginSpending() {
 	c.caller.Warnings = []*fault.Error{s.warning()}
 }
 
-// tell tells whether a call is to carry a warning: not while another does.
+// tell reports whether a call is to carry a warning: not while another does.
 func (s *spending) tell() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,14 +86,6 @@ func (s *spender) warning() *fault.Error {
 		"fetches excepted", s.tokens, s.o.SessionTokens, s.o.small())
 }
 
-// warned takes note of whether an answer carries the call's warning: one in its lite form does not, and the next answer
-// is to.
-func (s *spender) warned(a *chain.Answer) {
-	if s != nil && a.Warned {
-		s.warns = true
-	}
-}
-
 // passOn takes note of an upstream's answer that the client is given in the place of the call's result.
 func (c *call) passOn(raw []byte, err error) {
 	if c.spends == nil {
@@ -105,16 +93,13 @@ func (c *call) passOn(raw []byte, err error) {
 	}
 	c.spends.passed = textsOf(raw, c.now.Counter)
 	if wire := wireErrorOf(err); wire != nil && len(raw) == 0 {
-		c.spends.passed = []string{c.toolset.server.told(wire).Message}
+		c.spends.passed = []string{c.toolset.server.wireError(wire).Message}
 	}
 }
 
 // end adds the tokens of the call's answer to those of its session. A client that has given up the request, whose context
 // ctx is, does not read its warning.
 func (s *spender) end(ctx context.Context, result *sdk.CallToolResult) {
-	if s == nil {
-		return
-	}
 	n := s.o.count(result)
 	for _, text := range s.passed {
 		n += s.o.Counter.Count([]byte(text), -1)
@@ -151,7 +136,7 @@ func (o *Options) count(result *sdk.CallToolResult) (tokens int) {
 	return tokens
 }
 
-// textsOf are the texts in a result as its upstream wrote it: those of its content, or its structuredContent where that costs
+// textsOf are the texts in a result as its upstream wrote it: those of its content, or its structuredContent if that costs
 // more, since which of the two a client reads is not known. What images and sound cost is not known either.
 func textsOf(raw []byte, counter budget.Counter) (texts []string) {
 	result, tokens := gjson.ParseBytes(raw), 0
@@ -185,7 +170,7 @@ func wireErrorOf(err error) *jsonrpc.Error {
 	return wire
 }
 
-// mayPass tells whether an upstream's answer may be passed on as it is: where the session's tokens are used up, only a small
+// mayPass reports whether an upstream's answer may be passed on as it is: if the session's tokens are used up, only a small
 // one, all that is in it counted, and one that asks the client for more.
 func (c *call) mayPass(raw []byte, err error) bool {
 	most := c.caller.MaxTotalTokens
@@ -201,8 +186,8 @@ func (c *call) mayPass(raw []byte, err error) bool {
 	return c.now.Counter.Count(raw, most) <= most
 }
 
-// reduced gives the result of a flat tool within what the session has left: as it is where that suffices, else by what it
-// can be fetched with. raw is an upstream's result, nil where there is none, and value what was made of it.
+// reduced gives the result of a flat tool within what the session has left: as it is if that suffices, else by what it
+// can be fetched with. raw is an upstream's result, nil if there is none, and value what was made of it.
 func (c *call) reduced(result *sdk.CallToolResult, raw, value []byte) *sdk.CallToolResult {
 	most := c.caller.MaxTotalTokens
 	if most == 0 || len(raw) == 0 && c.now.count(result) <= most {
@@ -226,7 +211,7 @@ type sessionShown struct {
 	Note      string `json:"note,omitempty"`
 }
 
-// spentShown is what the session has spent; nil where nothing is added up.
+// spentShown is what the session has spent; nil if nothing is added up.
 func (c *call) spentShown() *sessionShown {
 	most := c.now.SessionTokens
 	if most == 0 {

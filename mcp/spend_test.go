@@ -15,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -109,7 +110,7 @@ func TestSessionSpending(t *testing.T) {
 		client := s.stdio(t, writer, nil)
 		defer client.Close()
 		m := newSpend(t, most)
-		kept, _ := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":80}}],"budget":{"maxTotalTokens":200}}`)
+		kept, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.item.list","args":{"limit":80}}],"budget":{"maxTotalTokens":200}}`)
 		m.tokens += m.counter.Count([]byte(kept), -1)
 		token := gjson.Get(kept, "continuation_token").Str
 		if token == "" {
@@ -126,7 +127,7 @@ func TestSessionSpending(t *testing.T) {
 			default:
 				args = one.args
 			}
-			text, _ := ask(t, client, one.tool, args)
+			text, _ := mcptest.Ask(t, client, one.tool, args)
 			n := m.counter.Count([]byte(text), -1)
 			if m.tokens >= most && !fetches && n > smallAnswer {
 				r.Errorf("%s %s: %d tokens after %d of %d: %s", one.tool, args, n, m.tokens, most, text)
@@ -156,7 +157,7 @@ func TestSessionSpending(t *testing.T) {
 			}
 			m.tokens += n
 		}
-		if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
+		if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
 			r.Errorf("counted %d: %s", m.tokens, text)
 		}
 	})
@@ -190,7 +191,7 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 			for j := range 6 {
 				calls.Go(func() {
 					for k := range 14 {
-						text, _ := ask(t, client, "chain", fmt.Sprintf(`{"lite":%v,"steps":[{"fn":"shop.item.list","args":{"limit":%d}}]}`, (j+k)%3 == 0, 5+i+j))
+						text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"lite":%v,"steps":[{"fn":"shop.item.list","args":{"limit":%d}}]}`, (j+k)%3 == 0, 5+i+j))
 						note(text)
 					}
 				})
@@ -200,13 +201,13 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 				t.Errorf("%d tokens are too few for this test", m.tokens)
 			}
 			for range 2 {
-				text, _ := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
+				text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
 				note(text)
 			}
 			if times["used up"] != 1 || times["near"] > 2 {
 				t.Errorf("warned of %v", times)
 			}
-			if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
+			if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
 				t.Errorf("counted %d: %s", m.tokens, text)
 			}
 		})
@@ -214,11 +215,11 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 	all.Wait()
 	none := over(t, url, "2026-07-28", nil)
 	for range 40 {
-		if text, _ := ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "result.items.#").Int() != 40 {
+		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "result.items.#").Int() != 40 {
 			t.Fatalf("a client without a session: %.300s", text)
 		}
 	}
-	if text, _ := ask(t, none, "info", `{}`); gjson.Get(text, "session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session: nothing is added up"}` {
+	if text, _ := mcptest.Ask(t, none, "info", `{}`); gjson.Get(text, "session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session: nothing is added up"}` {
 		t.Errorf("a client without a session: %s", text)
 	}
 }
@@ -228,7 +229,7 @@ func TestSessionWarningHeld(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.SessionTokens = 4500 })
 	client := s.stdio(t, writer, nil)
-	if text, _ := ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "usage.tokens").Int() < 3375 {
+	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil || gjson.Get(text, "usage.tokens").Int() < 3375 {
 		t.Fatalf("the first: %s", text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -238,7 +239,7 @@ func TestSessionWarningHeld(t *testing.T) {
 		given <- err
 	}()
 	<-s.shop.started
-	if text, _ := ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); sessionWarnings(text) != nil {
+	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); sessionWarnings(text) != nil {
 		t.Errorf("told by two: %s", text)
 	}
 	cancel()
@@ -247,7 +248,7 @@ func TestSessionWarningHeld(t *testing.T) {
 	}
 	<-s.shop.ended
 	told := func() int {
-		text, _ := ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
+		text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.get","args":{}}]}`)
 		return len(sessionWarnings(text))
 	}
 	for deadline := time.Now().Add(2 * time.Minute); s.telling(); time.Sleep(time.Millisecond) {
@@ -258,7 +259,7 @@ func TestSessionWarningHeld(t *testing.T) {
 	if first, second := told(), told(); first != 1 || second != 0 {
 		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
 	}
-	if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
+	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
 		t.Errorf("another warning was due: %s", text)
 	}
 }
@@ -283,11 +284,11 @@ func TestSessionSpendingOff(t *testing.T) {
 	s := serve(t, nil)
 	client := s.stdio(t, writer, nil)
 	for range 8 {
-		if text, _ := ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":100}}]}`); strings.Contains(text, "warnings") || gjson.Get(text, "usage.limit").Int() != 10_000 {
+		if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":100}}]}`); strings.Contains(text, "warnings") || gjson.Get(text, "usage.limit").Int() != 10_000 {
 			t.Fatalf("answered %.300s", text)
 		}
 	}
-	if text, _ := ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
+	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session").Exists() {
 		t.Errorf("info: %s", text)
 	}
 	o := *s.o()

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -72,7 +73,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		for _, text := range texts {
 			m.tokens += m.counter.Count([]byte(text), -1)
 		}
-		info := textOf(t, call("info", `{}`))
+		info := mcptest.TextOf(t, call("info", `{}`))
 		if got := gjson.Get(info, "session.tokens").Int(); got != int64(m.tokens) {
 			t.Errorf("counted %d: %s", m.tokens, info)
 		}
@@ -87,7 +88,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		counted(text)
 	}
 	for m.tokens < most {
-		if got := call("failed", `{}`); !got.IsError || len(textOf(t, got)) != len(long) {
+		if got := call("failed", `{}`); !got.IsError || len(mcptest.TextOf(t, got)) != len(long) {
 			t.Errorf("failed: %+v", got)
 		}
 		counted(long)
@@ -97,12 +98,12 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 	counted(`{"a":1.1}`)
 	for name, path := range map[string]string{"text": "@this", "structured": "a", "image": "1.data", "resource": "0.resource.text"} {
-		probe := textOf(t, call(name, `{}`))
+		probe := mcptest.TextOf(t, call(name, `{}`))
 		if m.counter.Count([]byte(probe), -1) > smallAnswer {
 			t.Errorf("%s: %s", name, probe)
 		}
 		counted(probe)
-		fetched := textOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`, gjson.Get(probe, "continuation_token").Str)))
+		fetched := mcptest.TextOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`, gjson.Get(probe, "continuation_token").Str)))
 		counted(fetched)
 		want := gjson.Get(results[name], "content")
 		switch name {
@@ -118,11 +119,11 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		}
 	}
 	failed := call("failed", `{}`)
-	if text := textOf(t, failed); !failed.IsError || m.counter.Count([]byte(text), -1) > smallAnswer || gjson.Get(text, "error.code").Str != "function_failed" {
+	if text := mcptest.TextOf(t, failed); !failed.IsError || m.counter.Count([]byte(text), -1) > smallAnswer || gjson.Get(text, "error.code").Str != "function_failed" {
 		t.Errorf("failed: %+v", failed)
 	}
-	counted(textOf(t, failed))
-	if got := textOf(t, call("a_ask", `{"by":"x"}`)); !strings.HasPrefix(got, "refused: ") {
+	counted(mcptest.TextOf(t, failed))
+	if got := mcptest.TextOf(t, call("a_ask", `{"by":"x"}`)); !strings.HasPrefix(got, "refused: ") {
 		t.Errorf("asked: %s", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -75,19 +76,19 @@ func TestDispatcher(t *testing.T) {
 		{`{"action":"help","schema":true,"params":{"action":"get"}}`, `"required":["id"]`},
 		{`{"action":"create","params":{"count":60},"lite":true}`, `"accepted":60`},
 	} {
-		if text, _ := ask(t, client, "items", one.args); !strings.Contains(text, one.want) {
+		if text, _ := mcptest.Ask(t, client, "items", one.args); !strings.Contains(text, one.want) {
 			t.Errorf("items %s: %s\nlacks %s", one.args, text, one.want)
 		}
 	}
 	// A large result is negotiated whichever tool made it, and a fetch runs nothing, whatever stands around the token.
-	text, _ := ask(t, client, "items", `{"action":"list","limit":400}`)
+	text, _ := mcptest.Ask(t, client, "items", `{"action":"list","limit":400}`)
 	token := gjson.Get(text, "result.continuation_token").Str
 	calls := s.shop.calls.Load()
 	for _, args := range []string{
 		`{"resource":"item","action":"create","lite":true,"continuation_token":"` + token + `","mode":"query","query":"$result.items[399].id"}`,
 		`{"resource":"item","action":"create","params":{"lite":true,"continuation_token":"` + token + `","mode":"query","query":"$result.items[399].id"}}`,
 	} {
-		if text, failed := ask(t, client, "items", args); failed || text != "399" {
+		if text, failed := mcptest.Ask(t, client, "items", args); failed || text != "399" {
 			t.Errorf("fetch %s: %s", args, text)
 		}
 	}
@@ -97,13 +98,13 @@ func TestDispatcher(t *testing.T) {
 	// What was not shown was not taught.
 	small := serve(t, func(o *Options) { grouped(SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
 	for range 2 {
-		if text, _ := ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") && !strings.Contains(text, `"get"`) {
+		if text, _ := mcptest.Ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") && !strings.Contains(text, `"get"`) {
 			t.Errorf("help in 150 tokens: %s", text)
 		}
 	}
 	// Taught once.
-	first, _ := ask(t, client, "items", `{"again":true}`)
-	second, _ := ask(t, client, "items", `{}`)
+	first, _ := mcptest.Ask(t, client, "items", `{"again":true}`)
+	second, _ := mcptest.Ask(t, client, "items", `{}`)
 	if strings.Contains(second, "id: integer") || !strings.Contains(first, "id: integer") {
 		t.Errorf("first: %s\nsecond: %s", first, second)
 	}
@@ -128,7 +129,7 @@ func TestFlatTools(t *testing.T) {
 			if processed {
 				want = one.processed
 			}
-			if text, _ := ask(t, client, one.tool, one.args); !strings.Contains(text, want) {
+			if text, _ := mcptest.Ask(t, client, one.tool, one.args); !strings.Contains(text, want) {
 				t.Errorf("processed %v, %s %s: %.300s\nlacks %s", processed, one.tool, one.args, text, want)
 			}
 		}
@@ -194,7 +195,7 @@ func TestStartingSource(t *testing.T) {
 			}
 			client := s.stdio(t, writer, nil)
 			time.AfterFunc(100*time.Millisecond, late.come)
-			if text, failed := ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
+			if text, failed := mcptest.Ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
 				t.Errorf("%s", text)
 			}
 		})
@@ -217,7 +218,7 @@ func TestListChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			if surface == SurfaceChain {
-				if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"late.come"}]}`); failed || text != "1" {
+				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"late.come"}]}`); failed || text != "1" {
 					t.Errorf("the new function: %s", text)
 				}
 				if names(t, client) != before || len(changed) > 0 {
@@ -245,24 +246,24 @@ func TestHTTPVersions(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			client := connect(t, &sdk.StreamableClientTransport{Endpoint: url}, nil, version)
+			client := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, nil, version)
 			if got := client.InitializeResult().ProtocolVersion; got != version {
 				t.Errorf("version %s", got)
 			}
-			if text, failed := ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); failed || !strings.HasPrefix(text, `{"said":"a"`) {
+			if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"a"}}]}`); failed || !strings.HasPrefix(text, `{"said":"a"`) {
 				t.Errorf("chain: %s", text)
 			}
-			if text, failed := ask(t, client, "chain", `{"steps":[{"fn":"shop.item.create"}]}`); !failed || !strings.Contains(text, "unknown_function") {
+			if text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.create"}]}`); !failed || !strings.Contains(text, "unknown_function") {
 				t.Errorf("a reader writes: %s", text)
 			}
-			first, _ := ask(t, client, "search", `{"query":"get one item"}`)
-			second, _ := ask(t, client, "search", `{"query":"get one item"}`)
+			first, _ := mcptest.Ask(t, client, "search", `{"query":"get one item"}`)
+			second, _ := mcptest.Ask(t, client, "search", `{"query":"get one item"}`)
 			if stateless := version == "2026-07-28"; (first == second) != stateless {
 				t.Errorf("taught: %s\n%s", first, second)
 			}
 		})
 	}
-	flat := connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat"}, nil, "")
+	flat := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url + "?surface=flat"}, nil, "")
 	if got := names(t, flat); !strings.Contains(got, "shop_item_get") {
 		t.Errorf("another surface: %s", got)
 	}

@@ -35,7 +35,8 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	case len(faults) > 0:
 		return c.refuse(faults...)
 	case r.Fetch != nil:
-		return c.run(r.Fetch)
+		c.args = r.Fetch
+		return c.run()
 	case r.Help != nil:
 		return c.help(d, r)
 	}
@@ -47,7 +48,7 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	})
 }
 
-// waits tells whether sources that are still starting could change what a request comes to.
+// waits reports whether sources that are still starting could change what a request comes to.
 func waits(r *groups.Request, faults []*fault.Error) bool {
 	if len(faults) == 0 {
 		return r.Help != nil
@@ -55,13 +56,13 @@ func waits(r *groups.Request, faults []*fault.Error) bool {
 	return slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Code == fault.UnknownFunction })
 }
 
-// awaitDispatcher reads the request anew while sources are starting: a call until its function is there, help for a
+// awaitDispatcher reads the request again while sources are starting: a call until its function is there, help for a
 // moment.
 func (c *call) awaitDispatcher(d *groups.Dispatcher) (now *groups.Dispatcher, r *groups.Request, faults []*fault.Error) {
 	ctx := c.ctx
 	read := func() {
 		c.toolset.refresh()
-		if t := c.tool(d.Name); t != nil && t.dispatcher != nil {
+		if t := c.toolset.offerOf(c.own).byName[d.Name]; t != nil && t.dispatcher != nil {
 			now = t.dispatcher
 		}
 		r, faults = now.Read(c.args)

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// flat shows a function as a tool of its own; legacy, where it is not empty, is put before its description.
+// flat shows a function as a tool of its own; legacy, if not empty, is put before its description.
 func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
@@ -65,7 +65,7 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	return hints
 }
 
-// verbatim tells whether a function's results are passed on as its source gave them: without budget, probe and lean form.
+// verbatim reports whether a function's results are passed on as its source gave them: without budget, probe and lean form.
 func verbatim(o *Options, spec *steps.Spec) bool {
 	return !o.Processed && spec.Heavy != "always"
 }
@@ -138,16 +138,18 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		ctx, cancel = context.WithTimeout(ctx, spec.Timeout)
 		defer cancel()
 	}
-	if v := c.own(); v != nil {
+	if v := c.own; v != nil {
 		ctx = v.links.Within(ctx, beside(c.request))
 	}
 	var raw []byte
 	callbacks := &steps.Callbacks{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
-	c.told.attend(callbacks)
+	if c.reporter != nil {
+		c.reporter.attend(callbacks)
+	}
 	value, err := entry.Call(steps.WithCallbacks(ctx, callbacks), args)
 	f, _ := fault.As(err)
 	observed(&chain.Ended{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
-	if c.mayPass(raw, err) && handOver(c.ctx, raw, err) {
+	if c.mayPass(raw, err) && giveVerbatim(c.ctx, raw, err) {
 		c.passOn(raw, err)
 		return &sdk.CallToolResult{}
 	}
@@ -155,14 +157,6 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		return c.failed(err)
 	}
 	return c.reduced(c.made(entry, value), raw, value)
-}
-
-// own is what the client sees for itself; nil: what all see.
-func (c *call) own() *variant {
-	if c.session == nil || c.session.own == nil {
-		return c.toolset.shared
-	}
-	return c.session.own
 }
 
 // made is a tool's result for a value that no MCP server has answered: of another source, or of the call cache.

@@ -30,18 +30,18 @@ type infoShown struct {
 
 // limitsShown are those of the caller; what is not bounded is left out.
 type limitsShown struct {
-	MaxTotalTokens int     `json:"maxTotalTokens,omitempty"`
-	MaxRequestSize int     `json:"maxRequestBytes,omitempty"`
-	Calls          int     `json:"calls,omitempty"`     // at once
-	Sessions       int     `json:"sessions,omitempty"`  // over HTTP, at once
-	PerSecond      float64 `json:"perSecond,omitempty"` // requests
+	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
+	MaxRequestSize int `json:"maxRequestBytes,omitempty"`
+	Calls          int `json:"calls,omitempty"`    // at once
+	Sessions       int `json:"sessions,omitempty"` // over HTTP, at once
 }
 
 func (c *call) limitsShown() *limitsShown {
 	o := &c.now.Options
-	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(c.callsEach(), 0), PerSecond: o.Limits.PerSecond}
-	if c.of.Token { // by itself a caller is bounded only where it has a token
-		shown.Sessions = max(o.Limits.Sessions, 0)
+	limits := o.Limits(c.of.Token)
+	shown := &limitsShown{MaxTotalTokens: o.MaxTotalTokens, MaxRequestSize: int(o.MaxRequestBytes), Calls: max(limits.Calls, 0)}
+	if c.of.Token { // without tokens the bound is for all callers together
+		shown.Sessions = limits.Sessions
 	}
 	return shown
 }
@@ -49,8 +49,8 @@ func (c *call) limitsShown() *limitsShown {
 // sourceShown is what a caller is told of a source.
 type sourceShown struct {
 	Name      string `json:"name"`
-	State     string `json:"state,omitempty"` // left out where it is ready
-	Since     string `json:"since,omitempty"` // when it went, where it is retrying or failed
+	State     string `json:"state,omitempty"` // left out if it is ready
+	Since     string `json:"since,omitempty"` // when it went down, if it is retrying or failed
 	Functions int    `json:"functions,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Error     string `json:"error,omitempty"`

@@ -24,13 +24,13 @@ const (
 	maxNearest   = 20   // unknown names that are told what is near
 )
 
-// How long a search waits for sources that are starting: where it has found something, and where it has not.
+// How long a search waits for sources that are starting: if it has found something, and if it has not.
 const (
 	searchPause = 2 * time.Second
 	searchWait  = 5 * time.Second
 )
 
-// searched is the index over all functions, made anew after they have changed. A caller is shown only what is in its
+// searched is the index over all functions, made again after they have changed. A caller is shown only what is in its
 // view.
 type searched struct {
 	mu    sync.Mutex
@@ -126,7 +126,7 @@ type unknownShown struct {
 	Message string   `json:"message,omitempty"`
 }
 
-// nothing tells whether there is nothing to tell.
+// nothing reports whether there is nothing to tell.
 func (f *findings) nothing() bool {
 	return f.Note == "" && f.Functions == nil && f.Onecall == nil && f.Sources == nil && f.Known == nil && f.Unknown == nil
 }
@@ -162,9 +162,9 @@ func (c *call) ranked(query string, patience time.Duration) []search.Hit {
 	return all.Find(query, func(spec *steps.Spec) bool { return view.Has(spec.Name) }, 0)
 }
 
-// index is what is searched: all functions, or those of the client's own sessions with upstreams where they are others.
+// index is what is searched: all functions, or those of the client's own sessions with upstreams if they differ.
 func (c *call) index(view *steps.Registry) *search.Index {
-	if own := c.own(); own != nil && view != c.toolset.view().Registry() {
+	if own := c.own; own != nil && view != c.toolset.view().Registry() {
 		return own.searched.over(view)
 	}
 	return c.toolset.server.searched.over(c.now.Catalog.Registry())
@@ -250,7 +250,7 @@ func (c *call) show(found *findings, entries []*steps.Entry, f *searchArguments)
 	}
 }
 
-// signed is a function on one line: how to call it, what it does to the world where it does not only read, and what for.
+// signed is a function on one line: how to call it, what it does to the world if it does not only read, and what for.
 func signed(entry *steps.Entry, description string) string {
 	text := entry.Signature()
 	if effect := entry.Spec().Effect; effect != steps.Read {
@@ -262,7 +262,7 @@ func signed(entry *steps.Entry, description string) string {
 	return text
 }
 
-// summedUp tells whether a summary is all that there is to say of a function.
+// summedUp reports whether a summary is all that there is to say of a function.
 func summedUp(entry *steps.Entry) bool {
 	return strings.TrimSuffix(strings.TrimSpace(entry.Spec().Description), ".") == entry.Summary()
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // TestSearchFaults: what cannot be searched is told, with its place.
@@ -20,12 +22,12 @@ func TestSearchFaults(t *testing.T) {
 		`{"page":1000000000000}`:                                     `bad_request /page`,
 		`{"query":7}`:                                                `bad_request /query`,
 	} {
-		text, failed := ask(t, client, "search", args)
+		text, failed := mcptest.Ask(t, client, "search", args)
 		if got := gjson.Get(text, "error.code").Str + " " + gjson.Get(text, "error.at").Str; !failed || got != want {
 			t.Errorf("%.40s: %s, want %s", args, text, want)
 		}
 	}
-	if text, failed := ask(t, client, "search", `{"query":"`+strings.Repeat("items ", maxQuery/6)+`"}`); failed || !strings.Contains(text, "shop.item.list") {
+	if text, failed := mcptest.Ask(t, client, "search", `{"query":"`+strings.Repeat("items ", maxQuery/6)+`"}`); failed || !strings.Contains(text, "shop.item.list") {
 		t.Errorf("a long query: %s", text)
 	}
 }

@@ -32,7 +32,7 @@ var ownTools = []ownTool{
 			"In args and return, a string that is exactly \"$0.items[0].id\" becomes that value of step 0's result. Also $prev, $item (in forEach), a step's id; " +
 			"[-1] is the last, [*] maps. Inside longer text write ${$0.name}; $$ is a dollar.\n" +
 			`Example: {"steps":[{"fn":"fs.find","args":{"pattern":"*.md"}},{"fn":"fs.cat","forEach":"$0.files","args":{"path":"$item","head":3}}],"return":"$1[*].text"}` +
-			"\nA large result of any tool is a preview with a continuation_token: send it with a mode.", (*call).chain,
+			"\nA large result of any tool is a preview with a continuation_token: send it with a mode.", (*call).run,
 	},
 	{"search", "Search", "Find functions by words. names: just these (\"chain\": all its fields); schema: whole schemas.", (*call).search},
 	{"info", "Info", "Version, sources, limits.", (*call).info},
@@ -119,13 +119,10 @@ func (f *toolset) hoisted(schema json.RawMessage) json.RawMessage {
 	return marshal(root)
 }
 
-// chain runs a chain.
-func (c *call) chain() *sdk.CallToolResult { return c.run(c.args) }
-
 // chainRead runs a chain that only reads.
 func (c *call) chainRead() *sdk.CallToolResult {
 	c.caller.Override.ReadOnly = true
-	return c.run(c.args)
+	return c.run()
 }
 
 // offer is what the toolset shows of a view's functions.

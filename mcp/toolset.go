@@ -25,11 +25,11 @@ type toolset struct {
 	surface Surface
 
 	begun   sync.Once    // it shows its tools
-	used    *generation  // what was served when it was looked for last; guarded by Server.mu
+	used    int          // the number of the generation in which it was looked for last; guarded by Server.mu
 	running atomic.Int64 // requests that it answers
 
-	staging sync.Mutex
-	staged  *scene // of the generation that was asked for last
+	snapshotMu sync.Mutex
+	snapshot   *viewSnapshot // of the generation that was asked for last
 
 	stateful  *sdk.Server // for clients with sessions
 	stateless *sdk.Server // for the others
@@ -64,7 +64,7 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 	o := f.server.o()
 	options := &sdk.ServerOptions{
 		Instructions: instructions,
-		Logger:       transport.Quiet(o.Log),
+		Logger:       transport.SDKLog(o.Log),
 		PageSize:     pageSize,
 		// What upstreams add is told to each client as it is then.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
@@ -73,8 +73,8 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 	}
 	if sessions {
 		options.KeepAlive, options.KeepAliveFailureThreshold = o.KeepAlive, 3
-		if o.Replica != "" {
-			options.GetSessionID = func() string { return o.Replica + "-" + rand.Text() }
+		if replica := o.Replica; replica != "" {
+			options.GetSessionID = func() string { return replica + "-" + rand.Text() }
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
@@ -87,14 +87,17 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 // nothing.
 const pageSize = 100_000
 
-// attend has what is listed wait for sources that are starting.
+// attend has what is listed wait for sources that are starting. Why a source is not there is for operators, who are the callers of
+// the highest tier, and for the one user of a server whose callers have no tokens. Others read what they can do about it.
 func (f *toolset) attend(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			f.running.Add(1)
 			defer f.running.Add(-1)
 			r := transport.RequestIn(ctx)
-			ctx = f.server.discreetly(ctx, r)
+			if r.Token && f.rights.Tier < steps.TierAdmin {
+				ctx = steps.WithoutCauses(ctx, f.server.logCause)
+			}
 			switch method {
 			case "tools/list":
 				f.settle(ctx)
@@ -108,20 +111,20 @@ func (f *toolset) attend(sessions bool) sdk.Middleware {
 				}
 			}
 			if refused := transport.Revoked(ctx); refused != nil { // while it waited
-				return nil, f.server.told(refused)
+				return nil, refused
 			}
 			result, err := next(ctx, method, req)
 			if hello, ok := result.(*sdk.InitializeResult); ok && !sessions && err == nil {
-				hello.Capabilities = unheard(hello.Capabilities)
+				hello.Capabilities = withoutListChanges(hello.Capabilities)
 			}
 			return result, err
 		}
 	}
 }
 
-// unheard are the capabilities that are declared to a client of a version with sessions, of which this process has none: nothing
-// reaches it outside of its requests. A client of a version without sessions is told of changes where it listens.
-func unheard(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
+// withoutListChanges are the capabilities that are declared to a client of a version with sessions, of which this process has none: nothing
+// reaches it outside of its requests. A client of a version without sessions is told of changes if it listens.
+func withoutListChanges(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 	if c == nil {
 		return nil
 	}
@@ -142,7 +145,7 @@ func unheard(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 // give a server ten seconds in all to greet them and to list its tools.
 const listWait = 5 * time.Second
 
-// settle waits for sources that are starting where that changes the list of tools, and brings the list up to date.
+// settle waits for sources that are starting if that changes the list of tools, and brings the list up to date.
 func (f *toolset) settle(ctx context.Context) {
 	if f.surface != SurfaceChain {
 		ctx, cancel := context.WithTimeout(ctx, listWait)
@@ -178,7 +181,7 @@ func (f *toolset) have(name string, present bool) {
 	f.present[name] = present
 }
 
-// refresh brings the tools up to date with the functions. Clients with sessions are told where the list has changed.
+// refresh brings the tools up to date with the functions. Clients with sessions are told if the list has changed.
 func (f *toolset) refresh() {
 	f.refreshing.Lock()
 	defer f.refreshing.Unlock()
@@ -219,7 +222,7 @@ func (f *toolset) refresh() {
 	}
 }
 
-// add shows one tool. The protocol's library panics where a schema is not to its liking.
+// add shows one tool. The protocol's library panics on schemas that it does not take.
 func (f *toolset) add(t *sdk.Tool) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -7,16 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
-
-// until waits for something that comes; the test's own time is the bound.
-func until(there func() bool) {
-	for !there() {
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // TestRevokedBeforeItBegins: a call that waits for its function is not begun with rights that are gone by then.
 func TestRevokedBeforeItBegins(t *testing.T) {
@@ -24,25 +18,25 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 	call := func(meta string) string {
 		return `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"late_item_come","arguments":{}` + meta + `}}`
 	}
-	const now = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+	const now = mcptest.StatelessMeta
 	less := *writer
 	less.Tier = steps.TierRead
-	demoted := *staff["ann"]
+	demoted := *mcptest.Staff["ann"]
 	demoted.Tier = steps.TierAdmin
 	for name, test := range map[string]struct {
 		first, then *transport.Access
 		stateless   bool
 		may         bool
 	}{
-		"a token is gone":               {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"bob": staff["bob"]}}, false, false},
-		"a token is gone, no session":   {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"bob": staff["bob"]}}, true, false},
-		"its rights are others":         {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": &demoted}}, false, false},
-		"it is another's":               {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": staff["eve"]}}, true, false},
+		"a token is gone":               {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}}, false, false},
+		"a token is gone, no session":   {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}}, true, false},
+		"its rights are others":         {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": &demoted}}, false, false},
+		"it is another's":               {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["eve"]}}, true, false},
 		"without tokens, other rights":  {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: less}, true, false},
 		"without tokens, in a session":  {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: less}, false, false},
-		"without tokens, tokens now":    {&transport.Access{Anyone: *writer}, &transport.Access{Callers: staff}, true, false},
-		"the same rights":               {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": staff["ann"]}}, false, true},
-		"the same rights, no session":   {&transport.Access{Callers: staff}, &transport.Access{Callers: badges{"ann": staff["ann"]}}, true, true},
+		"without tokens, tokens now":    {&transport.Access{Anyone: *writer}, &transport.Access{Callers: mcptest.Staff}, true, false},
+		"the same rights":               {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}}, false, true},
+		"the same rights, no session":   {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}}, true, true},
 		"without tokens, the same":      {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: *writer}, true, true},
 		"without tokens, its session's": {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: *writer}, false, true},
 	} {
@@ -54,12 +48,12 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				t.Fatal(err)
 			}
 			url := s.behind(t, test.first)
-			headers, meta := header{"Authorization": "Bearer ann"}, ""
+			headers, meta := mcptest.Header{"Authorization": "Bearer ann"}, ""
 			if test.stateless {
 				meta = now
 				headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "late_item_come"
 			} else {
-				r, _ := sendTo(t, "POST", url, hello, headers)
+				r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 				headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
 			}
 			listing := maps.Clone(headers)
@@ -69,14 +63,14 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 			}
 			got, list := make(chan string, 1), make(chan string, 1)
 			go func() {
-				_, body := sendTo(t, "POST", url, call(meta), headers)
+				_, body := mcptest.Send(t, "POST", url, call(meta), headers)
 				got <- body
 			}()
 			go func() {
-				_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{`+strings.TrimPrefix(meta, ",")+`}}`, listing)
+				_, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{`+strings.TrimPrefix(meta, ",")+`}}`, listing)
 				list <- body
 			}()
-			until(func() bool {
+			mcptest.Until(func() bool {
 				for _, f := range s.allToolsets() {
 					if f.running.Load() == 2 {
 						return true
@@ -108,6 +102,7 @@ func TestToolsetInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		next.number = old.number + 1
 		s.now.Store(next)
 		return old
 	}

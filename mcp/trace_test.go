@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // TestTrace: a call is part of its client's trace, by what its message says or else by HTTP's header.
@@ -19,7 +21,7 @@ func TestTrace(t *testing.T) {
 			return ctx
 		}
 	})
-	client := connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader), HTTPClient: &http.Client{Transport: header{"traceparent": "00-aa-01-00"}}}, nil, "2025-11-25")
+	client := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader), HTTPClient: &http.Client{Transport: mcptest.Header{"traceparent": "00-aa-01-00"}}}, nil, "2025-11-25")
 	call := func(meta sdk.Meta) {
 		t.Helper()
 		if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage("{}"), Meta: meta}); err != nil {
@@ -35,7 +37,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("by the message: %q", got)
 	}
 	over := s.stdio(t, reader, nil)
-	ask(t, over, "info", `{}`)
+	mcptest.Ask(t, over, "info", `{}`)
 	if got := <-heard; got != [3]string{"info", "", ""} {
 		t.Errorf("over stdio: %q", got)
 	}

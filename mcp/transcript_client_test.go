@@ -55,7 +55,7 @@ func (s *store) serveHTTP(t *testing.T) string {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- s.server.ServeHTTP(ctx, l, s.door) }()
+		go func() { ended <- s.server.ServeHTTP(ctx, l, s.access) }()
 		s.test.Cleanup(func() {
 			cancel()
 			if err := <-ended; err != nil {

@@ -30,7 +30,7 @@ import (
 type store struct {
 	test   *testing.T
 	server *mcp.Server
-	door   *transport.Access
+	access *transport.Access
 	user   *steps.Caller // over stdio
 	once   sync.Once
 	url    string
@@ -81,9 +81,9 @@ func serveStore(t *testing.T, options []byte) *store {
 		t.Fatal(err)
 	}
 	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
-	s.door = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	s.access = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if said.Get("tokens").Bool() {
-		s.door = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
+		s.access = &transport.Access{Callers: badges{}, URL: "https://tools.example.com/mcp", Issuers: []string{"https://id.example.com"}, Scopes: []string{"read"}}
 	}
 	if s.server, err = mcp.New(o); err != nil {
 		t.Fatal(err)

@@ -27,23 +27,23 @@ type variant struct {
 	links    Links
 	searched searched
 
-	mu      sync.Mutex
-	scene   *scene // that view is of
-	change  uint64 // of the links' functions
-	view    *steps.View
-	offered *Tools
+	mu       sync.Mutex
+	snapshot *viewSnapshot // that view is of
+	change   uint64        // of the links' functions
+	view     *steps.View
+	offered  *Tools
 }
 
 // viewIn is what the client may use: of upstreams that have listed their tools in its own session, those.
-func (v *variant) viewIn(ctx context.Context, n *scene) *steps.View {
+func (v *variant) viewIn(ctx context.Context, n *viewSnapshot) *steps.View {
 	own, change := v.links.Functions()
 	if len(own) == 0 {
 		return n.viewIn(ctx)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.scene != n || v.change != change {
-		v.scene, v.change, v.view = n, change, n.view.Variant(own)
+	if v.snapshot != n || v.change != change {
+		v.snapshot, v.change, v.view = n, change, n.view.Variant(own)
 	}
 	if steps.Discreet(ctx) {
 		return v.view.Discreet()
@@ -59,7 +59,7 @@ func (f *toolset) offerOf(v *variant) *Tools {
 	if v == nil {
 		return shared
 	}
-	view := v.viewIn(context.Background(), f.scene(f.server.now.Load()))
+	view := v.viewIn(context.Background(), f.snapshotOf(f.server.now.Load()))
 	if view == f.view() {
 		return shared
 	}

@@ -74,7 +74,9 @@ func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 		observe(ctx, e.spec, args, result, err)
 	}
 	if f != nil {
-		err = asTold(ctx, f)
+		if mark, ok := f.Err.(*ofSource); ok { //nolint:errorlint // of this error, not of one that it was caused by
+			err = WithoutCause(ctx, mark.source, f)
+		}
 	}
 	return result, err
 }

@@ -136,18 +136,15 @@ func (c *Catalog) Changed() <-chan struct{} {
 // Starting implements Provider.
 func (c *Catalog) Starting() <-chan struct{} {
 	changed := c.Changed() // before the states are looked at: a change meanwhile is not missed
-	for _, m := range c.all() {
+	c.mu.Lock()
+	members := slices.Clone(c.members)
+	c.mu.Unlock()
+	for _, m := range members {
 		if m.live != nil && m.live.Status().State == StateStarting {
 			return changed
 		}
 	}
 	return nil
-}
-
-func (c *Catalog) all() []*member {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.members)
 }
 
 func isThere(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }

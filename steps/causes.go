@@ -97,14 +97,6 @@ func marked(source string, call Call) Call {
 	}
 }
 
-// asTold is the error of a call of a function as the caller of ctx may read it.
-func asTold(ctx context.Context, f *fault.Error) *fault.Error {
-	if mark, ok := f.Err.(*ofSource); ok { //nolint:errorlint // of this error, not of one that it was caused by
-		return WithoutCause(ctx, mark.source, f)
-	}
-	return f
-}
-
 // without is what is known of a source, without the cause.
 func (s SourceInfo) without() SourceInfo {
 	s.discreet = true

@@ -100,6 +100,20 @@ func (v *View) Could(source string, effect Effect) *Spec {
 	return &fn.Spec
 }
 
+// HasAll reports whether the caller may use whatever functions a source has or may come to have: also one that destroys, in any tier
+// that a setting gives. keep must look at the tier alone.
+func (v *View) HasAll(source string) bool {
+	worst := v.Could(source, Destroy)
+	if settings := v.settings(); worst != nil && settings != nil {
+		for _, one := range settings.list {
+			if one.Tier != nil && !v.keep(&Spec{Name: worst.Name, Effect: Destroy, EffectDeclared: true, Tier: *one.Tier}) {
+				return false
+			}
+		}
+	}
+	return worst != nil
+}
+
 // HasName reports whether the view has a function of this name, in any case and with any separators.
 func (r *Registry) HasName(name string) bool {
 	if r.Has(name) {

@@ -66,6 +66,39 @@ func TestNarrowSources(t *testing.T) {
 	}
 }
 
+// TestHasAll: what a source may yet offer counts, in each tier that a setting gives.
+func TestHasAll(t *testing.T) {
+	t.Parallel()
+	few := []Setting{{Pattern: "bank.*", Tier: ptr(TierRead)}, {Pattern: "*.purge", Tier: ptr(TierReadWrite)}, {Pattern: "off.*", Hide: ptr(true)}}
+	for _, test := range []struct {
+		tier     Tier
+		settings []Setting
+		has      map[string]bool
+	}{
+		{TierRead, few, map[string]bool{"bank": false, "plain": false, "off": false}},
+		{TierReadWrite, few, map[string]bool{"bank": true, "plain": true, "off": false}},
+		{TierReadWrite, append(few, Setting{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}), map[string]bool{"shop": false, "plain": false, "off": false}},
+		{TierReadWrite, nil, map[string]bool{"plain": true}},
+		{TierAdmin, append(few, Setting{Pattern: "shop.vault.*", Tier: ptr(TierAdmin)}), map[string]bool{"shop": true, "bank": true, "plain": true, "off": true}},
+	} {
+		settings, faults := NewSettings(test.settings)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		c, err := NewCatalog(&CatalogOptions{Settings: settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		view := Narrow(c, func(s *Spec) bool { return s.MinimumTier() <= test.tier })
+		for source, want := range test.has {
+			if view.HasAll(source) != want {
+				t.Errorf("%s has all of %s: %v", test.tier, source, !want)
+			}
+		}
+	}
+}
+
 // TestNarrowStarting: nobody waits for a source that it may not know of, nor is its name told from one that there is not.
 func TestNarrowStarting(t *testing.T) {
 	t.Parallel()

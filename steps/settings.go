@@ -30,6 +30,9 @@ type Setting struct {
 	Description *string
 	Timeout     *time.Duration
 	CacheTTL    *time.Duration
+	Approve     *string
+	Undo        *Undo
+	Idempotency *Idempotency
 	Defaults    json.RawMessage   // a JSON object; merged with those of less exact patterns, key by key
 	Aliases     map[string]string // merged likewise
 	// CommonAliases are aliases that hold only for functions that declare what they stand for. Aliases win over them.
@@ -98,10 +101,8 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 			add(at, fault.New(fault.BadRequest, "must not be below zero"))
 		}
 	}
-	if len(s.Defaults) > 0 {
-		if !isObject(s.Defaults) {
-			add("/defaults", fault.New(fault.BadRequest, "must be an object of arguments"))
-		}
+	if len(s.Defaults) > 0 && !isObject(s.Defaults) {
+		add("/defaults", fault.New(fault.BadRequest, "must be an object of arguments"))
 	}
 	return faults
 }
@@ -110,7 +111,10 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 // several functions. It returns nil if nothing is left.
 func (s *Setting) restricting() *Setting {
 	r := *s
-	r.Rename = nil
+	r.Rename, r.Undo, r.Idempotency = nil, nil, nil
+	if r.Approve != nil && *r.Approve == ApproveNever {
+		r.Approve = nil
+	}
 	if r.Effect != nil && *r.Effect == Read {
 		r.Effect = nil
 	}
@@ -168,6 +172,13 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 		fn.Tier = max(fn.MinimumTier(), *least.Tier)
 	}
 	set(&fn.Heavy, c.Heavy)
+	set(&fn.Approve, c.Approve)
+	if c.Undo != nil {
+		fn.Undo = c.Undo
+	}
+	if c.Idempotency != nil {
+		fn.Idempotency = c.Idempotency
+	}
 	set(&fn.Description, c.Description)
 	set(&fn.Timeout, c.Timeout)
 	set(&fn.CacheTTL, c.CacheTTL)
@@ -211,6 +222,13 @@ func (s *Setting) fill(from *Setting) {
 	fillField(&s.Description, from.Description)
 	fillField(&s.Timeout, from.Timeout)
 	fillField(&s.CacheTTL, from.CacheTTL)
+	fillField(&s.Approve, from.Approve)
+	if s.Undo == nil {
+		s.Undo = from.Undo
+	}
+	if s.Idempotency == nil {
+		s.Idempotency = from.Idempotency
+	}
 	s.Aliases, s.CommonAliases = mergeAliases(s.Aliases, from.Aliases), mergeAliases(s.CommonAliases, from.CommonAliases)
 	if from.Defaults != nil {
 		s.Defaults = mergeObjects(s.Defaults, from.Defaults)

@@ -44,7 +44,7 @@ func main() {
 }
 
 // support are packages that only tests import.
-var support = regexp.MustCompile(`(^|/)(e2e|storetest|stepstest|redistest|stepstest)(/|$)`)
+var support = regexp.MustCompile(`(^|/)(e2e|storetest|stepstest|redistest|mcptest|journaltest)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
@@ -63,7 +63,7 @@ func kindOf(path string, text []byte) string {
 
 // lines counts those of all Go files of the module, whatever they are built for.
 func lines(loaded []*packages.Package) {
-	kinds, rooms := map[string]int{}, map[string]int{}
+	kinds, byPackage := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		name := entry.Name()
 		switch {
@@ -77,7 +77,7 @@ func lines(loaded []*packages.Package) {
 		text, err := os.ReadFile(path)
 		kind, n := kindOf(path, text), bytes.Count(text, []byte("\n"))
 		if kinds[kind] += n; kind == "code" {
-			rooms[filepath.Dir(path)] += n
+			byPackage[filepath.Dir(path)] += n
 		}
 		return err
 	})
@@ -87,7 +87,7 @@ func lines(loaded []*packages.Package) {
 	fmt.Println("lines of Go")
 	show(kinds)
 	fmt.Printf("  %7d code and test support\n\nlines of code by package\n", kinds["code"]+kinds["test support"])
-	show(rooms)
+	show(byPackage)
 }
 
 // show prints numbers, the largest first.
@@ -138,11 +138,9 @@ func unused(loaded []*packages.Package) {
 			isTest := strings.HasSuffix(p.Fset.Position(id.Pos()).Filename, "_test.go")
 			if object.Pkg() != nil && object.Pkg().Path() != p.PkgPath && !isTest {
 				mark(p.Fset, object)
-				if f, ok := object.(*types.Func); ok { // what it takes and gives is used as well
-					for v := range variables(f.Signature()) {
-						if named := namedOf(v.Type()); named != nil {
-							mark(p.Fset, named.Obj())
-						}
+				for v := range carried(object) {
+					for named := range namedIn(v.Type()) {
+						mark(p.Fset, named.Obj())
 					}
 				}
 			}
@@ -164,10 +162,17 @@ func unused(loaded []*packages.Package) {
 	fmt.Printf("  %7d names\n", len(slices.Compact(names)))
 }
 
-// variables are what a function takes and gives.
-func variables(signature *types.Signature) iter.Seq[*types.Var] {
+// carried are the variables whose types are used with an object: what a function takes and gives, and a field itself.
+func carried(object types.Object) iter.Seq[*types.Var] {
 	return func(yield func(*types.Var) bool) {
-		for _, tuple := range []*types.Tuple{signature.Params(), signature.Results()} {
+		if field, ok := object.(*types.Var); ok && field.IsField() {
+			yield(field)
+		}
+		f, ok := object.(*types.Func)
+		if !ok {
+			return
+		}
+		for _, tuple := range []*types.Tuple{f.Signature().Params(), f.Signature().Results()} {
 			for v := range tuple.Variables() {
 				if !yield(v) {
 					return
@@ -177,17 +182,27 @@ func variables(signature *types.Signature) iter.Seq[*types.Var] {
 	}
 }
 
-// namedOf is the type with a name in a type, which may be a pointer or a slice.
-func namedOf(t types.Type) *types.Named {
-	switch t := t.(type) {
-	case *types.Named:
-		return t
-	case *types.Pointer:
-		return namedOf(t.Elem())
-	case *types.Slice:
-		return namedOf(t.Elem())
+// namedIn are the types with a name in a type, which may be a pointer, a slice, or a generic type made of others.
+func namedIn(t types.Type) iter.Seq[*types.Named] {
+	return func(yield func(*types.Named) bool) {
+		switch t := t.(type) {
+		case *types.Pointer:
+			namedIn(t.Elem())(yield)
+		case *types.Slice:
+			namedIn(t.Elem())(yield)
+		case *types.Named:
+			if !yield(t) {
+				return
+			}
+			for argument := range t.TypeArgs().Types() {
+				for named := range namedIn(argument) {
+					if !yield(named) {
+						return
+					}
+				}
+			}
+		}
 	}
-	return nil
 }
 
 // interfaceMethods are patterns of the names of methods of all interfaces of the module.
@@ -244,7 +259,7 @@ func describe(object types.Object) string {
 
 // whiteBox counts the lines of test files that use a name which is not exported and declared outside of tests.
 func whiteBox(loaded []*packages.Package) {
-	rooms, total := map[string]int{}, 0
+	byPackage, total := map[string]int{}, 0
 	for _, p := range loaded {
 		for _, file := range p.Syntax {
 			path := p.Fset.Position(file.Pos()).Filename
@@ -252,12 +267,12 @@ func whiteBox(loaded []*packages.Package) {
 				continue
 			}
 			n := p.Fset.File(file.Pos()).LineCount()
-			rooms[strings.TrimPrefix(p.PkgPath, module+"/")] += n
+			byPackage[strings.TrimPrefix(p.PkgPath, module+"/")] += n
 			total += n
 		}
 	}
 	fmt.Println("\nlines of test files that use unexported names, but for those of main packages")
-	show(rooms)
+	show(byPackage)
 	fmt.Printf("  %7d in all\n", total)
 }
 

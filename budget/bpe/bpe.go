@@ -17,11 +17,8 @@ type counter struct {
 	*vocabulary
 }
 
+// loaded makes the tables that counting needs on first use: 5 MB of memory, in about ten milliseconds.
 var loaded = sync.OnceValue(func() *counter { return &counter{newClasses(), newVocabulary()} })
-
-// Load makes the tables that counting needs, 5 MB of memory, in about ten milliseconds. Count and Sample do it on first
-// use; a server calls Load at its start, so that no request waits for it. Further calls cost nothing.
-func Load() { loaded() }
 
 // Count returns the number of o200k_base tokens of text, exactly as OpenAI's tiktoken encodes ordinary text: what looks
 // like a special token (<|endoftext|>) is counted as the plain text that it is. The empty text has 0 tokens, and no text

@@ -212,7 +212,7 @@ func TestCountOfLongRuns(t *testing.T) {
 
 func TestCountAllocatesNothing(t *testing.T) {
 	text := records(100 << 10)
-	Load()
+	loaded()
 	if n := testing.AllocsPerRun(5, func() { Count(text, -1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -130,8 +130,8 @@ func TestEncodedBefore(t *testing.T) {
 	}
 	defer s.Close()
 	for size, want := range map[int]fault.Code{1 << 19: fault.Unavailable, 1 << 20: fault.LimitExceeded} {
-		if err := s.Ping(t.Context()); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("Ping: %v", err)
+		if err := s.Delete(t.Context(), "none"); fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("Delete: %v", err)
 		}
 		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: make([]byte, size)}
 		if err := s.Put(t.Context(), "k", e); fault.CodeOf(err) != want {

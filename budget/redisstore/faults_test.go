@@ -89,7 +89,10 @@ func TestKilled(t *testing.T) {
 		users.Wait()
 		unavailable(t, s, server.Address())
 		server.Restart()
-		redistest.Within(t, "the server to read its data", func() bool { return s.Ping(t.Context()) == nil })
+		redistest.Within(t, "the server to read its data", func() bool {
+			_, err := s.Get(t.Context(), "none", nil)
+			return fault.CodeOf(err) != fault.Unavailable
+		})
 		n := 0
 		kept.Range(func(key, _ any) bool {
 			n++

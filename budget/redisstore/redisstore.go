@@ -246,11 +246,6 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Ping reports whether the server can be used, with the error that an operation would have.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.brief(ctx, func(ctx context.Context, server *redis.Client) error { return server.Ping(ctx).Err() })
-}
-
 // Close implements budget.Driver. The results stay on the server until they expire.
 func (s *Store) Close() error {
 	s.close()

@@ -13,14 +13,15 @@ import (
 // done.
 type Driver interface {
 	// Write carries out writes in their order, in one transaction: when it returns they survive a loss of power. It gives for
-	// each whether it was refused, and nothing of it done, because somebody else has taken the run over.
+	// each whether it was refused, and nothing of it done, because somebody else has taken the run over, or because a caller's
+	// new run has the key of another.
 	Write(ctx context.Context, list []Write) (refused []bool, err error)
 	// Take takes the lease of a run of a caller (nil: of any), which raises its number, and gives all that is known of it.
 	// ErrBusy: somebody who lives has it. The lease lives as long as the driver is open and its process lives; Write.Release gives it back.
 	Take(ctx context.Context, id string, caller *string) (*Record, error)
 	// Load gives all that is known of a run, whoever has its lease.
 	Load(ctx context.Context, id string) (*Record, error)
-	// Find gives the id of the youngest run of a caller with a key, or whose id begins with prefix where key is "".
+	// Find gives the id of the run of a caller with a key, or of the youngest whose id begins with prefix where key is "".
 	Find(ctx context.Context, caller, key, prefix string) (id string, err error)
 	// List gives rows, the youngest first.
 	List(ctx context.Context, f *Filter) ([]Row, error)
@@ -90,13 +91,13 @@ type Write struct {
 	ID    string // of the run
 	Lease int64  // of who writes; the write is refused if it is not the run's any more, but for Late
 	New   bool   // the run is added, and the lease is held from now on
-	Late  bool   // the write tells how calls ended and what answers cost, and is taken whoever has the lease
+	Late  bool   // the write tells how calls ended and what answers cost, and is taken whoever has the lease; it has no Row and drops nothing
 
 	Row          *Row     // takes the place of the run's row; nil: the row stays
 	Segment      *Segment // is added; nil: none
 	Tokens, Kept int      // are added to the row's
 	DropResults  bool     // Results of all segments go
-	Release      bool     // the lease is given back
+	Release      bool     // the lease is given back, if it is still the run's
 	Days         []Day    // are added to the sums
 }
 

@@ -45,6 +45,8 @@ type Journal struct {
 	wake chan struct{} // holds one where something waits that has not been looked at
 	done chan struct{}
 
+	expired chan struct{} // closed when nothing expires any more
+
 	mu      sync.Mutex
 	waiting []*write
 	missed  []*write // that tell how calls ended, and could not be written so far
@@ -56,7 +58,7 @@ type Journal struct {
 
 // New makes a journal over a driver, which it closes at its end. It fails if the key is too short.
 func New(d Driver, o *Options) (*Journal, error) {
-	j := &Journal{driver: d, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	j := &Journal{driver: d, wake: make(chan struct{}, 1), done: make(chan struct{}), expired: make(chan struct{})}
 	if o != nil {
 		j.o = *o
 	}
@@ -71,6 +73,7 @@ func New(d Driver, o *Options) (*Journal, error) {
 		return nil, err
 	}
 	go j.work()
+	go j.expire()
 	return j, nil
 }
 
@@ -86,6 +89,7 @@ func (j *Journal) Close() error {
 	j.mu.Unlock()
 	j.rouse()
 	<-j.done
+	<-j.expired
 	return j.driver.Close()
 }
 
@@ -102,6 +106,7 @@ type write struct {
 	Write
 	prepare func(*Write) error // makes the segment, off the way of the run; nil: it is made
 	size    int
+	empty   bool       // it only waits for those before it
 	result  chan error // nil: nobody waits
 }
 
@@ -130,15 +135,6 @@ func (j *Journal) put(w *write) error {
 
 var errLost = errors.New("journal: too much waits to be written: runs of reads are not remembered for a while")
 
-// sync writes and waits until it is durable. ctx does not end it: what happened has to be told.
-func (j *Journal) sync(w *write) error {
-	w.result = make(chan error, 1)
-	if err := j.put(w); err != nil {
-		return err
-	}
-	return <-w.result
-}
-
 // behind writes some time later.
 func (j *Journal) behind(w *write) {
 	if err := j.put(w); err != nil {
@@ -149,8 +145,7 @@ func (j *Journal) behind(w *write) {
 // work carries out what waits, as much as there is in one transaction, until the journal is closed.
 func (j *Journal) work() {
 	defer close(j.done)
-	expire, missed := time.NewTicker(expireEvery), time.NewTicker(missedEvery)
-	defer expire.Stop()
+	missed := time.NewTicker(missedEvery)
 	defer missed.Stop()
 	for {
 		select {
@@ -160,12 +155,29 @@ func (j *Journal) work() {
 			}
 		case <-missed.C:
 			j.catchUp()
-		case <-expire.C:
-			now := time.Now()
-			if err := j.driver.Expire(context.Background(), now, now.Add(-DefaultKeepDays)); err != nil {
-				j.ails(err)
-			}
 		}
+	}
+}
+
+// expire forgets what has expired, now and then, beside what is written.
+func (j *Journal) expire() {
+	defer close(j.expired)
+	tick := time.NewTicker(min(expireEvery, max(j.o.Keep/4, time.Second)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.done:
+			return
+		case <-tick.C:
+			j.forget()
+		}
+	}
+}
+
+func (j *Journal) forget() {
+	now := time.Now()
+	if err := j.driver.Expire(context.Background(), now, now.Add(-DefaultKeepDays)); err != nil {
+		j.ails(err)
 	}
 }
 
@@ -207,6 +219,10 @@ func (j *Journal) commit(list []*write) {
 	batch := make([]Write, 0, len(list))
 	told := make([]*write, 0, len(list))
 	for _, w := range list {
+		if w.empty {
+			defer j.tell(w, nil)
+			continue
+		}
 		if w.prepare != nil {
 			if err := w.prepare(&w.Write); err != nil {
 				j.tell(w, err)
@@ -214,6 +230,9 @@ func (j *Journal) commit(list []*write) {
 			}
 		}
 		batch, told = append(batch, w.Write), append(told, w)
+	}
+	if len(batch) == 0 {
+		return
 	}
 	refused, err := j.driver.Write(context.Background(), batch)
 	for i, w := range told {
@@ -258,7 +277,7 @@ func (j *Journal) ails(err error) {
 
 // late writes how calls ended that could not be written at their time, as soon as it can be.
 func (j *Journal) late(w *write) {
-	own := &write{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment}}
+	own := &write{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment, Release: w.Release}}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.missed) < maxMissed {
@@ -273,8 +292,10 @@ func (j *Journal) catchUp() {
 	j.missed = nil
 	j.mu.Unlock()
 	for i, w := range list {
-		if w.Segment == nil && w.prepare(&w.Write) != nil {
-			continue
+		if w.Segment == nil && w.prepare != nil {
+			if own := w.Write; w.prepare(&own) == nil {
+				w.Segment = own.Segment
+			}
 		}
 		if _, err := j.driver.Write(context.Background(), []Write{w.Write}); err != nil {
 			j.mu.Lock()
@@ -282,5 +303,13 @@ func (j *Journal) catchUp() {
 			j.mu.Unlock()
 			return
 		}
+	}
+}
+
+// catch writes what waits to be written.
+func (j *Journal) catch() {
+	w := &write{result: make(chan error, 1), empty: true}
+	if j.put(w) == nil {
+		<-w.result
 	}
 }

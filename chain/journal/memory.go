@@ -18,6 +18,7 @@ type Memory struct {
 	runs  map[string]*memoryRun
 	order []*memoryRun // by when they were added; forgotten ones are nil
 	days  map[dayKey]*Day
+	keys  map[runKey]string // ids, of runs with a key
 	bytes int
 	gone  int // of order
 }
@@ -28,6 +29,8 @@ type memoryRun struct {
 	bytes int
 	at    int // in order
 }
+
+type runKey struct{ caller, key string }
 
 type dayKey struct{ day, caller, chain, function string }
 
@@ -51,7 +54,7 @@ func (m *Memory) Write(_ context.Context, list []Write) (refused []bool, err err
 func (m *Memory) write(w *Write) bool {
 	r := m.runs[w.ID]
 	switch {
-	case r == nil && w.New:
+	case r == nil && w.New && (w.Row.Key == "" || m.keys[runKey{w.Row.Caller, w.Row.Key}] == ""):
 		r = m.insert(w)
 	case r == nil || r.Row.Lease != w.Lease && !w.Late:
 		return false
@@ -73,7 +76,7 @@ func (m *Memory) write(w *Write) bool {
 			r.Segments[i].Results = nil
 		}
 	}
-	if w.Release {
+	if w.Release && r.Row.Lease == w.Lease {
 		r.held = false
 	}
 	for i := range w.Days {
@@ -86,9 +89,12 @@ const rowBytes = 400 // of a run, about
 
 func (m *Memory) insert(w *Write) *memoryRun {
 	if m.runs == nil {
-		m.runs, m.days = map[string]*memoryRun{}, map[dayKey]*Day{}
+		m.runs, m.days, m.keys = map[string]*memoryRun{}, map[dayKey]*Day{}, map[runKey]string{}
 	}
 	r := &memoryRun{held: true, at: len(m.order)}
+	if w.Row.Key != "" {
+		m.keys[runKey{w.Row.Caller, w.Row.Key}] = w.ID
+	}
 	m.runs[w.ID] = r
 	m.order = append(m.order, r)
 	m.grow(r, rowBytes)
@@ -102,6 +108,7 @@ func (m *Memory) grow(r *memoryRun, n int) {
 
 func (m *Memory) forget(r *memoryRun) {
 	delete(m.runs, r.Row.ID)
+	delete(m.keys, runKey{r.Row.Caller, r.Row.Key})
 	m.order[r.at] = nil
 	m.bytes -= r.bytes
 	m.gone++

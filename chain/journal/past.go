@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -80,9 +81,17 @@ func (j *Journal) GiveBack(rec *Record) {
 	}
 }
 
-// Find is Driver.Find for the youngest run of a caller with a key.
+// Find is the id of the run of a caller with a key, unless it has expired.
 func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err error) {
-	return j.driver.Find(ctx, caller, key, "")
+	id, err = j.driver.Find(ctx, caller, key, "")
+	if err != nil {
+		return "", err
+	}
+	if _, err := j.Load(ctx, id, &caller); errors.Is(err, ErrNotFound) {
+		j.forget() // its key may be used again
+		return "", ErrNotFound
+	}
+	return id, nil
 }
 
 func newPast(row Row) *Past {
@@ -237,7 +246,27 @@ func (p *Past) WroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
 
+// IsBusy reports whether an error means that a run goes on elsewhere.
+func IsBusy(err error) bool { return errors.Is(err, ErrBusy) }
+
 // KeyHolds tells whether the call had an idempotency key by which its service still knows it.
 func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
+}
+
+// FindID is the id of the youngest run whose id begins so.
+func (j *Journal) FindID(ctx context.Context, begins string) (id string, err error) {
+	return j.driver.Find(ctx, "", "", begins)
+}
+
+// List is Driver.List, with what is written behind.
+func (j *Journal) List(ctx context.Context, f *Filter) ([]Row, error) {
+	j.catch()
+	return j.driver.List(ctx, f)
+}
+
+// Days is Driver.Days, with what is written behind.
+func (j *Journal) Days(ctx context.Context, f *Filter) ([]Day, error) {
+	j.catch()
+	return j.driver.Days(ctx, f)
 }

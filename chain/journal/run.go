@@ -16,17 +16,20 @@ const maxPending = 1 << 20
 // maxEvents bounds the events of a run that are held until they are written.
 const maxEvents = 1000
 
+// maxSpare bounds the room for events that a run begins with.
+const maxSpare = 32
+
 // maxFunctions bounds the names of functions in a row.
 const maxFunctions = 100
 
 // Start is a run that begins, and what it needs to know.
 type Start struct {
 	Caller    string
-	Key       string // the caller's own name for the run; "": none
-	Chain     string // its name
-	Hash      string // of the plan
-	Text      []byte // the chain, JSON
-	Steps     int    // of its outermost level
+	Key       string        // the caller's own name for the run; "": none
+	Chain     string        // its name
+	Hash      func() string // of the plan; it is called once, when it is written
+	Text      []byte        // the chain, JSON
+	Steps     int           // of its outermost level
 	Functions []string
 	Writes    bool // it may call functions that write
 	Index     bool // what it does is looked up while it does it: calls that wait for approval, or are taken back
@@ -39,6 +42,7 @@ type Run struct {
 	j         *Journal
 	canonical func([]byte) []byte
 	writes    bool
+	hash      func() string
 	began     time.Time // this time: a resume begins anew
 	before    time.Duration
 	past      *Past // what it did, before it was resumed and since; nil: it was not, and nobody looks it up
@@ -66,14 +70,22 @@ func (j *Journal) Begin(s *Start) *Run {
 	if len(functions) > maxFunctions {
 		functions = functions[:maxFunctions]
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, began: now, next: 1, functions: map[string]*Day{},
-		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Hash: s.Hash, Functions: functions,
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: now, next: 1, functions: map[string]*Day{},
+		events: make([]Event, 0, min(s.Steps, maxSpare)+1), args: make([][]byte, 0, min(s.Steps, maxSpare)+1),
+		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if s.Index {
 		r.past, r.taken = newPast(r.row), map[*PastCall]bool{}
 	}
 	r.add(Event{Kind: Sent, Chain: s.Text})
 	return r
+}
+
+// Claim has the run written at once, so that it is the only one of its caller with its key. ErrTaken: there is another.
+func (r *Run) Claim() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.await(r.segment(false))
 }
 
 // ID names the run. Nobody can guess it.
@@ -107,11 +119,11 @@ func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
 		return nil, err
 	}
 	if s == nil {
-		s = &Start{Writes: true, Steps: rec.Row.Steps, Hash: rec.Row.Hash, Canonical: func(args []byte) []byte { return args }}
+		s = &Start{Writes: true, Steps: rec.Row.Steps, Hash: func() string { return rec.Row.Hash }}
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, began: time.Now(), before: rec.Row.Took, past: past, next: past.last + 1,
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: time.Now(), before: rec.Row.Took, past: past, next: past.last + 1,
 		functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: rec.Row, written: true}
-	r.row.Status, r.row.Code, r.row.Steps, r.row.Hash = Running, "", s.Steps, s.Hash
+	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for _, f := range s.Functions {
 		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
 			r.row.Functions = append(slices.Clip(r.row.Functions), f)
@@ -226,7 +238,7 @@ func (c *Call) Begin() error {
 	c.attempt++
 	r.row.Calls++
 	r.row.Writes++
-	return r.await(r.segment())
+	return r.await(r.segment(false))
 }
 
 // End tells how a call, or an attempt at it, ended. Of one that writes it returns when that is durable; an error means that the
@@ -242,7 +254,7 @@ func (c *Call) End(e *Event) error {
 	if c.Effect != "" {
 		own.Kind, own.Of = Ended, c.n
 		r.add(own)
-		w := r.segment()
+		w := r.segment(false)
 		err := r.await(w)
 		if err != nil {
 			r.j.late(w)
@@ -272,10 +284,10 @@ func (c *Call) End(e *Event) error {
 		return nil
 	}
 	if r.writes && r.broken == nil { // what was read before a write is durable before it
-		return r.await(r.segment())
+		return r.await(r.segment(false))
 	}
 	if !r.writes && len(r.events) >= maxEvents {
-		_ = r.j.put(r.segment())
+		_ = r.j.put(r.segment(false))
 	}
 	r.number()
 	return nil
@@ -368,10 +380,12 @@ func (r *Run) await(w *write) error {
 	return err
 }
 
-// segment makes a write of the events that are not written yet.
-func (r *Run) segment() *write {
-	r.number()
-	events := r.events
+// segment makes a write of the events that are not written yet; last: there will be no more.
+func (r *Run) segment(last bool) *write {
+	if !last {
+		r.number()
+	}
+	events, args := r.events, r.args
 	size := r.pending + 200*len(events)
 	r.events, r.args, r.pending = nil, nil, 0
 	now := time.Now()
@@ -380,27 +394,43 @@ func (r *Run) segment() *write {
 	row := r.row
 	w := &write{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.written, Row: &row}}
 	r.written = true
-	if len(events) > 0 {
-		w.prepare = func(w *Write) (err error) {
-			r.j.estimate(events)
+	w.prepare = func(w *Write) (err error) {
+		row.Hash = r.hash()
+		r.numberAll(events, args)
+		r.j.estimate(events)
+		if len(events) > 0 {
 			w.Segment, err = r.j.keys.sealEvents(w.ID, w.Lease, events)
-			return err
 		}
+		return err
 	}
 	return w
 }
 
-// number finds out which of the run's equal calls the reads were that are not written yet.
+// number finds out which of the run's equal calls the reads were that are not handed over yet.
 func (r *Run) number() {
 	for i, args := range r.args {
-		if args == nil {
-			continue
+		if args != nil {
+			r.numberOne(&r.events[i], args)
+			r.args[i] = nil
+			r.pending -= len(args)
 		}
-		e := &r.events[i]
-		m := r.macOf(e.Function, args)
-		e.MAC, e.Ordinal, r.args[i] = m[:], r.ordinal(m), nil
-		r.pending -= len(args)
 	}
+}
+
+// numberAll does so for events that were handed over.
+func (r *Run) numberAll(events []Event, args [][]byte) {
+	for i := range args {
+		if args[i] != nil {
+			r.mu.Lock()
+			r.numberOne(&events[i], args[i])
+			r.mu.Unlock()
+		}
+	}
+}
+
+func (r *Run) numberOne(e *Event, args []byte) {
+	m := r.macOf(e.Function, args)
+	e.MAC, e.Ordinal = m[:], r.ordinal(m)
 }
 
 // estimate estimates the tokens of results.
@@ -424,7 +454,7 @@ func (r *Run) Settle(status Status, code fault.Code) error {
 		return r.broken
 	}
 	r.row.Status, r.row.Code, r.settled = status, code, true
-	w := r.segment()
+	w := r.segment(false)
 	w.Release = true
 	return r.await(w)
 }
@@ -435,6 +465,7 @@ func (r *Run) Answered(tokens, kept int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil && !r.settled {
+		r.j.late(&write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}}) // whoever goes on with it need not wait
 		return
 	}
 	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
@@ -447,7 +478,7 @@ func (r *Run) Answered(tokens, kept int) {
 		}
 		r.row.Status = OK
 		wrote := r.written
-		w = r.segment()
+		w = r.segment(true)
 		w.Release, w.DropResults = true, drop && wrote
 	}
 	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestNobodyIsCutOff: whom the system has connected when the door is closed comes in, and nobody afterwards.
+// TestNobodyIsCutOff: whom the system has connected when the listener is closed comes in, and nobody afterwards.
 func TestNobodyIsCutOff(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,9 +51,9 @@ func TestNobodyIsCutOff(t *testing.T) {
 		}
 	}
 	if err := inner.Close(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the door was open: %v", err)
+		t.Errorf("the listener was open: %v", err)
 	}
 	if opened == 0 {
-		t.Error("it did not tell that the door is open")
+		t.Error("it did not tell that the listener is open")
 	}
 }

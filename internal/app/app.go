@@ -12,7 +12,9 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -30,6 +32,7 @@ type App struct {
 	Catalog         *steps.Catalog
 	Counter         budget.Counter
 	Engine          *chain.Engine
+	Journal         *journal.Journal // nil: nothing is remembered
 	MaxRequestBytes int64
 
 	process    *process
@@ -49,7 +52,7 @@ type App struct {
 	ladder            *ladder.Ladder    // nil: calls come in any order
 	shapes            *shape.Store      // nil: turned off
 	identities        map[string]string // by source: what the shapes of its results belong to
-	callers           *callers          // over HTTP, by their tokens; nil: nobody has one
+	callers           *auth.Table       // over HTTP, by their tokens; nil: nobody has one
 	cassette          *replay.Cassette  // nil: functions are called
 	store             budget.Driver
 	storeBytes        int64 // the bound of store, when the app is served
@@ -94,10 +97,10 @@ func (p *process) open(before *App) (*App, error) {
 		a.generation = before.generation + 1
 	}
 	cfg, faults := a.load()
-	if cfg.Unread { // what else could be said would be of a configuration that nobody has written
+	if cfg.Unread { // other faults would be those of an empty configuration
 		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
 	}
-	p.Redactor.Learn(cfg.Secrets)
+	p.Redactor.learn(cfg.Secrets)
 	for _, w := range cfg.Warnings {
 		a.warn(w)
 	}
@@ -191,12 +194,19 @@ func (a *App) start(c *config.File, serve bool) error {
 	if err := a.openResults(&c.Results, store); err != nil {
 		return c.Refused([]*fault.Error{c.Under("/results", err)})
 	}
+	remembers, err := a.openJournal(&c.Config)
+	if err != nil {
+		return c.Refused([]*fault.Error{c.Under("/journal", err)})
+	}
+	a.Journal = remembers
 	a.MaxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
-	var err error
 	a.Engine, err = chain.New(&chain.Options{
 		Functions:       a.Catalog,
 		Counter:         a.Counter,
 		Results:         a.results,
+		Journal:         remembers,
+		Approve:         config.Or(c.Approve, ""),
+		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),
 		LeanAbove:       leanAbove(&c.Config),
@@ -239,10 +249,21 @@ func (a *App) maxDuration() time.Duration {
 
 // Run runs one request. Each run has its own place in the recordings.
 func (a *App) Run(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer {
-	return a.Engine.Run(a.context(ctx, request), request, caller)
+	if within := a.requestContext(); within != nil {
+		ctx = within(ctx, request)
+	}
+	return a.Engine.Run(ctx, request, caller)
 }
 
-// context is that of a request, with its own place in the recordings, and with its client's session where calls are kept to
+// requestContext makes the contexts of requests; nil: there is nothing to be added to them.
+func (a *App) requestContext() func(ctx context.Context, request []byte) context.Context {
+	if a.process.recording == nil && a.cassette == nil && (a.ladder == nil || a.process.session == nil) {
+		return nil
+	}
+	return a.context
+}
+
+// context is that of a request, with its own place in the recordings, and with its client's session if calls are kept to
 // a ladder.
 func (a *App) context(ctx context.Context, request []byte) context.Context {
 	if a.ladder != nil && a.process.session != nil && steps.SessionOf(ctx) == nil {
@@ -259,7 +280,7 @@ func (a *App) context(ctx context.Context, request []byte) context.Context {
 	return ctx
 }
 
-// chainName is the name that a chain gives itself, "" for none.
+// chainName returns the name that a chain has, "" if it has none.
 func chainName(request []byte) string {
 	if !bytes.Contains(request, []byte(`"name"`)) {
 		return ""
@@ -284,7 +305,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn gives each warning once, and none that the app before has given.
+// warn reports each warning once, and none that the app before has reported.
 func (a *App) warn(f *fault.Error) {
 	if a.process.firstWarning(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

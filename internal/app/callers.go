@@ -1,71 +1,14 @@
 package app
 
 import (
-	"context"
-	"errors"
-
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// callers knows the clients over HTTP by their tokens. The two tables are apart so that a change of the one, when the
-// configuration is loaded again, leaves the other what it has: the issuer's keys.
-type callers struct {
-	tokens, jwt *auth.Table // nil: there are none of the kind
-}
-
-// Verify implements transport.Callers.
-func (c *callers) Verify(ctx context.Context, token string) (*steps.Caller, error) {
-	return c.ask(func(table *auth.Table) (*steps.Caller, error) { return table.Verify(ctx, token) })
-}
-
-// Hold implements transport.Keyed.
-func (c *callers) Hold(ctx context.Context, token string) (*steps.Caller, error) {
-	return c.ask(func(table *auth.Table) (*steps.Caller, error) { return table.Hold(ctx, token) })
-}
-
-func (c *callers) ask(verify func(*auth.Table) (*steps.Caller, error)) (*steps.Caller, error) {
-	for _, table := range []*auth.Table{c.tokens, c.jwt} {
-		if table == nil {
-			continue
-		}
-		caller, err := verify(table)
-		if table == c.tokens && c.jwt != nil && errors.Is(err, auth.ErrInvalid) {
-			continue
-		}
-		return caller, err
-	}
-	return nil, fault.New(fault.Denied, "no token is accepted")
-}
-
-// Keys implements transport.Keyed.
-func (c *callers) Keys() uint64 {
-	if c.jwt == nil {
-		return 0
-	}
-	return c.jwt.Keys()
-}
-
-// Look implements transport.Keyed.
-func (c *callers) Look(now bool) {
-	if c.jwt != nil {
-		c.jwt.Look(now)
-	}
-}
-
-// issuerKeys are a table of JWTs in the pool, which keeps the issuer's keys.
-type issuerKeys struct{ *auth.Table }
-
-// Close implements io.Closer.
-func (k issuerKeys) Close() error { //nolint:unparam // as it says
-	k.Table.Close()
-	return nil
-}
-
-// access makes the tables of those who come in by tokens, and gives all that is wrong with them. Only who serves needs them. before
-// is as in process.open.
+// access makes the table of callers with tokens, and returns all that is wrong with it. Only a server needs it. before is as in
+// process.open.
 func (a *App) access(c *config.File, before *App) (faults []*fault.Error) {
 	if !a.process.serve {
 		return nil
@@ -76,29 +19,26 @@ func (a *App) access(c *config.File, before *App) (faults []*fault.Error) {
 	if !c.Access.ByToken() {
 		return faults
 	}
-	a.callers = &callers{}
-	var wrong []*fault.Error
-	if len(c.Access.Tokens) > 0 {
-		a.callers.tokens, wrong = auth.New(&auth.Options{Tokens: tokenTable(&c.Access)})
-	}
-	if jwt := c.Access.JWT; jwt != nil {
-		keys, release, err := acquire(&a.process.pool, "jwt "+fingerprint(jwt), func() (issuerKeys, error) {
-			table, list := auth.New(&auth.Options{JWT: acceptedTokens(jwt), Log: a.process.log})
-			if len(list) > 0 {
-				wrong = append(wrong, list...)
-				return issuerKeys{}, list[0]
-			}
-			return issuerKeys{table}, nil
-		})
-		if err == nil {
-			a.callers.jwt = keys.Table
-			a.closers = append(a.closers, closer(release))
-		}
-	}
-	for _, f := range wrong {
+	for _, f := range a.openCallers(&c.Access) {
 		faults = append(faults, c.Under("/access", f))
 	}
 	return faults
+}
+
+// openCallers makes the table of callers. The issuer's keys stay open through a reload that does not change where they are.
+func (a *App) openCallers(c *config.Access) (wrong []*fault.Error) {
+	o := &auth.Options{Tokens: tokenTable(c), Log: a.process.log}
+	if c.JWT != nil {
+		o.JWT = acceptedTokens(c.JWT)
+		where := "keys " + fingerprint(o.JWT.Issuer, o.JWT.Keys)
+		keys, release, err := acquire(&a.process.pool, where, func() (*auth.Keys, error) { return auth.OpenKeys(o) })
+		if err == nil { // else New says what is wrong, with all else that is
+			o.Keys = keys
+			a.closers = append(a.closers, closer(release))
+		}
+	}
+	a.callers, wrong = auth.New(o)
+	return wrong
 }
 
 // unguarded reports why the configuration would let in whom it should not; nil: it does not. At is relative to
@@ -107,7 +47,7 @@ func (a *App) unguarded(c *config.Access, before *App) *fault.Error {
 	switch f := c.UnfitForRemote(); {
 	case a.process.remote && f != nil:
 		return f
-	case !a.process.anySurface || c.ByToken(): // over HTTP all may come who reach it
+	case !a.process.anySurface || c.ByToken(): // over HTTP, everybody who reaches the server may come in
 		return nil
 	}
 	if at := c.RemotePlace(); at != "" {
@@ -137,7 +77,7 @@ func (a *App) unusedAllowed() []*fault.Error {
 	return unusedAllowed(a.config, names, absent)
 }
 
-// unusedAllowed tells of the functions in the lists of tokens that there are not, and could not be in a source that is absent.
+// unusedAllowed returns the functions in the lists of tokens that do not exist, and could not exist in an absent source.
 func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, token := range tokenTable(&c.Access) {

@@ -77,7 +77,7 @@ func (a *App) ReadChain(file chainfile.Saved) (*steps.Function, []*fault.Error) 
 	}
 	c := a.config
 	limit := int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
-	text, faults := chainfile.Read(file.Path, limit)
+	text, faults := chainfile.ReadSaved(file.Path, limit)
 	var fn *steps.Function
 	if len(faults) == 0 {
 		fn, faults = chain.Saved(file.Name, text.JSON, &chain.Options{Hoist: c.Hoist, MaxSteps: config.Or(c.Limits.MaxSteps, 0),

@@ -44,7 +44,7 @@ func (a *App) settingsAndFiles() map[string]string {
 	return all
 }
 
-// compare tells what is different when next takes the place of before. began is what the server was started with.
+// compare returns what changes when next replaces before. began is what the server was started with.
 func compare(began map[string]string, before, next *App) *change {
 	c := &change{Difference: config.Compare(before.settingsAndFiles(), next.settingsAndFiles())}
 	for name, source := range before.sources {
@@ -70,7 +70,7 @@ func compare(began map[string]string, before, next *App) *change {
 	return c
 }
 
-// shownPlaces bounds how many places of a difference are told.
+// shownPlaces bounds how many places of a difference are shown.
 const shownPlaces = 20
 
 // few are the first of places, and how many there are beside them.
@@ -81,7 +81,7 @@ func few(places []string) []string {
 	return append(slices.Clone(places[:shownPlaces]), fmt.Sprintf("and %d more", len(places)-shownPlaces))
 }
 
-// report logs a change, and tells a person of it. Values are never shown: they may be secrets.
+// report logs a change, and notes it for a person. Values are never shown: they may be secrets.
 func (r *reloader) report(c *change, took time.Duration) {
 	path := r.app.config.Path
 	r.log.Info("configuration reloaded", "file", path,
@@ -122,7 +122,7 @@ func (r *reloader) warnOfLost(before *App) {
 	}
 }
 
-// storePlace tells stores apart: another user or password of a server finds what was kept by the one before.
+// storePlace distinguishes stores: another user or password of a server finds what was kept by the one before.
 func storePlace(c *config.Results) string {
 	where := config.Or(c.Store, "memory")
 	server, err := url.Parse(where)

@@ -132,7 +132,13 @@ func settingList(c *config.File) []placedSetting {
 // settingOf turns an entry under functions into a setting. Its words are checked when it is read.
 func settingOf(pattern string, c *config.Function) steps.Setting {
 	s := steps.Setting{Pattern: pattern, Hide: c.Hide, Rename: c.Rename, Heavy: c.Heavy, Description: c.Description,
-		CacheTTL: c.CacheTTL, Defaults: c.Defaults, Aliases: c.Aliases}
+		CacheTTL: c.CacheTTL, Approve: c.Approve, Defaults: c.Defaults, Aliases: c.Aliases}
+	if u := c.Undo; u != nil {
+		s.Undo = &steps.Undo{Function: config.Or(u.Fn, ""), Args: u.Args}
+	}
+	if k := c.IdempotencyKey; k != nil {
+		s.Idempotency = &steps.Idempotency{Header: config.Or(k.Header, ""), Argument: config.Or(k.Arg, ""), TTL: config.Or(k.TTL, 0)}
+	}
 	if c.Effect != nil {
 		if effect, err := steps.ParseEffect(*c.Effect); err == nil {
 			s.Effect = &effect

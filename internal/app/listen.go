@@ -122,9 +122,9 @@ func (s *server) access(a *App) *transport.Access {
 	if a.callers == nil {
 		return d
 	}
-	d.Callers = a.callers
-	if a.callers.jwt != nil {
-		d.Issuers, d.Scopes = a.callers.jwt.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
+	d.Callers = transport.Keyed(a.callers)
+	if access.JWT != nil {
+		d.Issuers, d.Scopes = a.callers.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
 	}
 	return d
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// sharedSource is a source that the apps of a process share. Each of them is told of its changes.
+// sharedSource is a source that the apps of a process share. Each of them is notified of its changes.
 type sharedSource struct {
 	steps.Live
 
-	mu       sync.Mutex // held while they are told
+	mu       sync.Mutex // held while they are called
 	watchers map[*sourceUse]func()
 }
 
@@ -29,7 +29,7 @@ func (s *sharedSource) changed() {
 	}
 }
 
-// watch tells a use of changes; nil ends that, and nothing is told any more when watch has returned.
+// watch notifies a use of changes; nil ends that, and after watch has returned nothing is called any more.
 func (s *sharedSource) watch(use *sourceUse, changed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,7 +49,7 @@ func (s *server) observe(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// observer is told of what the engine does; nil: nobody is.
+// observer observes the engine; nil: nothing does.
 func (p *process) observer() chain.Observer {
 	if p.telemetry == nil {
 		return nil // not a nil of its type

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -31,7 +32,7 @@ type Options struct {
 	Surface        string // in the place of the configuration's; "": that one
 }
 
-// Reporter tells a person what happens.
+// Reporter shows a person what happens.
 type Reporter interface {
 	Note(format string, args ...any)                        // a line, or several
 	Warn(f *fault.Error)                                    // what is odd but stops nothing
@@ -81,7 +82,7 @@ type Failure struct{ Err error }
 
 func (f Failure) Error() string { return f.Err.Error() }
 
-// Unwrap gives the error inside.
+// Unwrap returns the error inside.
 func (f Failure) Unwrap() error { return f.Err }
 
 // close ends what the process owns. Every app is closed before.
@@ -104,6 +105,7 @@ func (p *process) firstWarning(generation int, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, given := p.warned[text]
+	maps.DeleteFunc(p.warned, func(_ string, given int) bool { return given < generation-1 }) // they count no more
 	p.warned[text] = generation
 	return !given || last < generation-1
 }

@@ -27,8 +27,8 @@ func (r *Redactor) redacted(f *fault.Error) *fault.Error {
 	return steps.ScrubFault(r.scrubber.Load(), f)
 }
 
-// Learn adds secrets.
-func (r *Redactor) Learn(secrets []string) {
+// learn adds secrets.
+func (r *Redactor) learn(secrets []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secrets = append(r.secrets, secrets...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -43,10 +44,10 @@ func (s *server) reloading(ctx context.Context, a *App) *reloader {
 		case <-ctx.Done():
 		}
 	})
-	r.o.Inform("READY=1")
+	r.notify("READY=1")
 	r.running.Go(func() {
 		<-ctx.Done()
-		r.o.Inform("STOPPING=1") // while the calls that run are given time to end
+		r.notify("STOPPING=1") // while the calls that run are given time to end
 	})
 	return r
 }
@@ -77,13 +78,13 @@ func (r *reloader) run(ctx context.Context) {
 			if r.o.Orphaned() {
 				continue
 			}
-			r.o.Inform("RELOADING=1")
+			r.notify("RELOADING=1")
 			r.server.server.Load().LookAgain() // even if the configuration is what it was, or refused
 			for _, service := range r.app.services {
 				service.Refresh()
 			}
 			r.reload(ctx, true)
-			r.o.Inform("READY=1")
+			r.notify("READY=1")
 		case <-look.C:
 			if r.changed() {
 				r.reload(ctx, false)
@@ -101,7 +102,7 @@ func (r *reloader) changed() bool {
 	return quiet && !now.untouched(r.seen)
 }
 
-// say tells a person, if the log is not for programs.
+// say notes something for a person, if the log is not for programs.
 func (r *reloader) say(format string, args ...any) {
 	if !r.o.JSON {
 		r.process.Reporter.Note("%s", textfile.Printable(r.process.Redactor.Text(fmt.Sprintf(format, args...))))
@@ -137,7 +138,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	r.swap(ctx, next, drained, began)
 }
 
-// known reports whether the files are what is served, or was refused, and tells so if that is news.
+// known reports whether the files are those that are served or were refused. It logs that if it is news.
 func (r *reloader) known(path string) bool {
 	if r.refused != nil && r.refused.equal(r.refused.again()) {
 		r.seen = r.seen.look()
@@ -180,7 +181,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 	r.warnOfLost(before)
 }
 
-// refuse tells what is wrong with a configuration, and remembers it: it is told once. files are what it was read from.
+// refuse reports what is wrong with a configuration, once. files are what it was read from.
 func (r *reloader) refuse(err error, path string, files fileState) {
 	r.telemetry.Reloaded(err)
 	r.refused, r.seen = &files, files
@@ -211,4 +212,18 @@ func faultLines(faults []*fault.Error) []string {
 		}
 	}
 	return lines
+}
+
+// LogRefused logs each fault of a configuration by itself, for programs that read the log.
+func LogRefused(log *slog.Logger, refused *config.Error) {
+	for _, f := range refused.Faults {
+		attributes := []any{"file", refused.File, "code", string(f.Code), "at", f.At}
+		if f.Line > 0 {
+			attributes = append(attributes, "line", f.Line, "column", f.Column)
+		}
+		if len(f.Nearest) > 0 {
+			attributes = append(attributes, "nearest", f.Nearest)
+		}
+		log.Error(f.Message, attributes...)
+	}
 }

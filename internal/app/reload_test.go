@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -270,9 +271,9 @@ func TestRedactorForgetsNothing(t *testing.T) {
 	if got := r.Text("first-secret"); got != "first-secret" {
 		t.Errorf("without any: %q", got)
 	}
-	r.Learn([]string{"first-secret"})
-	r.Learn([]string{"second-secret", "first-secret"})
-	r.Learn(nil)
+	r.learn([]string{"first-secret"})
+	r.learn([]string{"second-secret", "first-secret"})
+	r.learn(nil)
 	if got := r.Text("first-secret second-secret"); strings.Contains(got, "secret") {
 		t.Errorf("with both: %q", got)
 	}
@@ -289,5 +290,11 @@ func TestWarnings(t *testing.T) {
 		if got := p.firstWarning(c.generation, "odd"); got != c.first {
 			t.Errorf("app %d: %v", c.generation, got)
 		}
+	}
+	for generation := range 100 { // warnings that change with each configuration are not kept
+		p.firstWarning(10+generation, fmt.Sprint("odd ", generation))
+	}
+	if n := len(p.warned); n > 2 {
+		t.Errorf("%d warnings are kept", n)
 	}
 }

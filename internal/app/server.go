@@ -30,12 +30,11 @@ type ServeOptions struct {
 	KeepAlive time.Duration // between pings over In and Out; 0: never
 
 	Log     slog.Handler
-	JSON    bool       // what is logged is for programs: changes of the configuration are not told in words too
+	JSON    bool       // the log is for programs: changes of the configuration are not noted in words too
 	Dropped func() int // lines of the log that were given up
 
-	Reload   <-chan os.Signal   // each loads the configuration again
-	Orphaned func() bool        // reports whether such a signal says that the terminal is gone, and the server ends
-	Inform   func(state string) // tells the service manager
+	Reload   <-chan os.Signal // each loads the configuration again
+	Orphaned func() bool      // reports whether such a signal says that the terminal is gone, and the server ends
 }
 
 // server is what serves while apps come and go.
@@ -44,7 +43,8 @@ type server struct {
 	process   *process
 	log       *slog.Logger // with the chain and the step that a context is of
 	telemetry *telemetry.Telemetry
-	open      chan struct{} // closed when clients are let in
+	open      chan struct{}      // closed when clients are let in
+	notify    func(state string) // tells the service manager
 
 	current atomic.Pointer[App] // that is served
 	server  atomic.Pointer[mcp.Server]
@@ -54,7 +54,7 @@ type server struct {
 // Serve serves what the configuration says, until the client has gone or ctx ends. It loads the configuration again when it has
 // changed. A configuration that cannot be used is a *config.Error.
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
-	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), open: make(chan struct{})}
+	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), open: make(chan struct{}), notify: notifier()}
 	s.process = newProcess(o, serving{serve: true, anySurface: so.HTTP != "", log: s.log})
 	in, err := s.listen(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *server) options(a *App) *mcp.Options {
 			Log:             s.log,
 			MaxRequestBytes: a.MaxRequestBytes,
 			MaxSessions:     config.Or(c.Limits.MaxSessions, 0),
-			Limits:          perCaller(&c.Config),
+			CallerCalls:     config.Or(c.Access.Limits.Calls, 0),
 			Refused:         s.telemetry.Refused,
 			Stateless:       s.o.Stateless,
 			Replica:         s.o.Replica,
@@ -120,7 +120,7 @@ func (s *server) options(a *App) *mcp.Options {
 		Passthrough:    a.passthrough(),
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
-		Context:        a.context,
+		Context:        a.requestContext(),
 		Hidden: func() string {
 			if f := a.hiddenFunctions(); f != nil {
 				return f.Message
@@ -130,7 +130,7 @@ func (s *server) options(a *App) *mcp.Options {
 	}
 }
 
-// warnOfIdle tells of what is configured and does nothing here.
+// warnOfIdle warns of settings that do nothing here.
 func (s *server) warnOfIdle(a *App) {
 	if f := idleGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.anySurface {
 		a.warn(f)

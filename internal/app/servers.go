@@ -101,7 +101,7 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 	if options.SSE && c.OAuth == nil {
 		return options, nil // the SDK has no logins there
 	}
-	settings, err := LoginOptions(name, c)
+	settings, err := loginOptions(name, c)
 	if err == nil {
 		options.OAuth, err = login.Handler(settings)
 	}

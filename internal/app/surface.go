@@ -6,7 +6,6 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
-	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
@@ -82,14 +81,6 @@ func leanAbove(c *config.Config) int {
 		return -1
 	default:
 		return *above
-	}
-}
-
-// perCaller are the limits of one caller.
-func perCaller(c *config.Config) transport.Limits {
-	return transport.Limits{
-		Sessions: max(1, config.Or(c.Limits.MaxSessions, transport.DefaultMaxSessions)/4),
-		Calls:    config.Or(c.Access.Limits.Calls, 0),
 	}
 }
 

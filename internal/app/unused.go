@@ -42,7 +42,7 @@ func (a *App) UnusedSettings() []*fault.Error {
 	return append(config.InOrder(unused), a.BrokenChains()...)
 }
 
-// unusedNames tells of global aliases and of hoisted names for which no function has an argument.
+// unusedNames returns the global aliases and hoisted names for which no function has an argument.
 func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Error) {
 	var known []string
 	for _, entry := range registry.All() {

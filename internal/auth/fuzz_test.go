@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // FuzzVerify sends anything as a token: nobody but the holder of a key is let in.
@@ -30,7 +31,7 @@ func FuzzVerify(f *testing.F) {
 			if !strings.HasPrefix(caller.ID, "jwt:ann@") {
 				t.Errorf("%q: %+v", token, caller)
 			}
-		case err != nil && (fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrScope)):
+		case err != nil && (fault.CodeOf(err) != fault.Denied || !errors.Is(err, errInvalid) && !errors.Is(err, steps.ErrScope)):
 			t.Errorf("%q: %v", token, err)
 		}
 	})

@@ -77,9 +77,13 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 			add(at, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin"))
 		}
 	}
-	keys, f := newRing(o, algorithms)
-	add("/keys", f)
-	v.keys = keys
+	if o.Keys != nil {
+		v.keys = o.Keys.ring
+	} else {
+		keys, f := newRing(o, algorithms)
+		add("/keys", f)
+		v.keys = keys
+	}
 	v.verified, _ = lru.New[[32]byte, *verified](maxVerified) // fails for sizes below 1 only
 	return v, faults
 }

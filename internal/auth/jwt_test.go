@@ -24,7 +24,7 @@ import (
 func refused(t *testing.T, name, token string, err error, why string) {
 	t.Helper()
 	f, ok := fault.As(err)
-	if !ok || f.Code != fault.Denied || !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(f.Err), why) {
+	if !ok || f.Code != fault.Denied || !errors.Is(err, errInvalid) || !strings.Contains(fmt.Sprint(f.Err), why) {
 		t.Errorf("%s: %v (%v), want %q", name, err, inner(err), why)
 		return
 	}
@@ -156,7 +156,7 @@ func TestScopes(t *testing.T) {
 		switch {
 		case want == steps.TierDefault:
 			f, _ := fault.As(err)
-			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrScope) || errors.Is(err, ErrInvalid) || len(f.Available) != 3 {
+			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, steps.ErrScope) || errors.Is(err, errInvalid) || len(f.Available) != 3 {
 				t.Errorf("%q: %+v, %v", scopes, caller, err)
 			}
 		case err != nil || caller.Tier != want:

@@ -56,6 +56,26 @@ type ring struct {
 	late    bool          // that it takes long was told
 }
 
+// Keys are the keys of one issuer, which tables may share: one that accepts other scopes or another audience of the same issuer
+// needs no other keys.
+type Keys struct{ ring *ring }
+
+// OpenKeys opens the keys that o.JWT names by its Issuer and Keys, as New does. The caller closes them after the tables that use
+// them. The error is a bad_request, At "/jwt/keys".
+func OpenKeys(o *Options) (*Keys, error) {
+	r, f := newRing(o, algorithms)
+	if f != nil {
+		return nil, f.Under("/jwt/keys")
+	}
+	return &Keys{r}, nil
+}
+
+// Close implements io.Closer: it ends fetches that are under way.
+func (k *Keys) Close() error {
+	k.ring.close()
+	return nil
+}
+
 // newRing makes the ring of an issuer; its fault is that of /jwt/keys. A file is read now, a URL is not.
 func newRing(o *Options, accepted []jose.SignatureAlgorithm) (*ring, *fault.Error) {
 	r := &ring{every: fetchEvery, apart: fetchApart, log: o.Log}

@@ -13,16 +13,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// What is inside a denied of Table.Verify, for errors.Is: the words that RFC 6750, section 3.1, has for a client.
-var (
-	ErrInvalid = errors.New("invalid_token") // HTTP 401
-	ErrScope   = steps.ErrScope              // HTTP 403: the token is valid, and none of its scopes gives a tier
-)
+// errInvalid is inside a denied of Table.Verify: the word that RFC 6750, section 3.1, has for HTTP 401. Its word for HTTP 403 is
+// steps.ErrScope.
+var errInvalid = errors.New("invalid_token")
 
 // Options tell which tokens are accepted. nil and the zero value accept none.
 type Options struct {
 	Tokens []Token
 	JWT    *JWT // nil: no JWT is accepted
+
+	// Keys are the issuer's, opened with the same JWT; the table does not close them. nil: the table opens its own.
+	Keys *Keys
 
 	// Now is the time that the times in a JWT are compared with; nil: time.Now.
 	Now func() time.Time
@@ -37,6 +38,7 @@ type Options struct {
 type Table struct {
 	tokens map[[sha256.Size]byte]*steps.Caller
 	jwt    *verifier // nil: no JWT is accepted
+	shared bool      // the keys are not the table's own
 }
 
 // maxToken bounds a token in bytes: 16 KiB. What is longer is refused unread.
@@ -57,7 +59,7 @@ func New(o *Options) (*Table, []*fault.Error) {
 	if given.Log == nil {
 		given.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table{}
+	t := &Table{shared: given.Keys != nil}
 	var faults []*fault.Error
 	t.tokens, faults = readTokens(given.Tokens)
 	if given.JWT == nil {
@@ -75,7 +77,7 @@ func New(o *Options) (*Table, []*fault.Error) {
 	return t, nil
 }
 
-// Verify tells whose token this is. Errors: denied with ErrInvalid or ErrScope inside, whose message does not tell why, so
+// Verify tells whose token this is. Errors: denied, with steps.ErrScope inside if the token is valid and gives no rights; the message does not tell why, so
 // that a guesser learns nothing (the error inside says it in a few words of onecall's own, for a log); unavailable where
 // the token is signed with a key that is not known, and the issuer's keys cannot be had now; cancelled or timeout where
 // ctx ended meanwhile. No error and no log holds anything of a token.
@@ -134,16 +136,16 @@ func (t *Table) Issuers() []string {
 	return []string{t.jwt.issuer}
 }
 
-// Close ends fetches that are under way. A closed table still knows the tokens that it knew. It may be called more than
-// once.
+// Close ends fetches that are under way, if the keys are the table's own. A closed table still knows the tokens that it knew. It
+// may be called more than once.
 func (t *Table) Close() {
-	if t.jwt != nil {
+	if t.jwt != nil && !t.shared {
 		t.jwt.keys.close()
 	}
 }
 
 // refuse is the denied of a token; why is for logs.
 func refuse(why string) *fault.Error {
-	return &fault.Error{Code: fault.Denied, Err: fmt.Errorf("%w: %s", ErrInvalid, why),
+	return &fault.Error{Code: fault.Denied, Err: fmt.Errorf("%w: %s", errInvalid, why),
 		Message: "the bearer token is not accepted: it is unknown, expired, or meant for another server"}
 }

@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 	messages := map[string]bool{}
 	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c", rsaPair.plain("https://id.example.com")} {
 		caller, err := known.Verify(t.Context(), token)
-		if fault.CodeOf(err) != fault.Denied || !errors.Is(err, ErrInvalid) || caller != nil {
+		if fault.CodeOf(err) != fault.Denied || !errors.Is(err, errInvalid) || caller != nil {
 			t.Errorf("%.20q: %+v, %v", token, caller, err)
 			continue
 		}
@@ -68,7 +68,7 @@ func TestNoOptions(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if _, err := known.Verify(t.Context(), "x"); !errors.Is(err, ErrInvalid) {
+	if _, err := known.Verify(t.Context(), "x"); !errors.Is(err, errInvalid) {
 		t.Error(err)
 	}
 	known.Close()
@@ -168,7 +168,7 @@ func TestIssuers(t *testing.T) {
 	}
 }
 
-// TestExpires is what a door may rely on.
+// TestExpires is what a transport may rely on.
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))

@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"strings"
 	"unicode"
@@ -22,6 +24,22 @@ type Token struct {
 }
 
 const maxName = 100
+
+// NewToken makes a token of 256 random bits, with its line of the table. The line holds the hash only. A name that the table would
+// refuse is a bad_request.
+func NewToken(name string) (text string, line Token, err error) {
+	if f := checkName(name); f != nil {
+		return "", Token{}, f
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // it never fails
+	text = tokenMark + base64.RawURLEncoding.EncodeToString(random)
+	hash := sha256.Sum256([]byte(text))
+	return text, Token{Name: name, SHA256: hex.EncodeToString(hash[:])}, nil
+}
+
+// tokenMark begins each token that is made here, so that scanners for secrets in files recognize one.
+const tokenMark = "oc_"
 
 // readTokens checks the table of tokens, and makes a map of it.
 func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Error) {

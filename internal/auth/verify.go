@@ -56,7 +56,7 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	if caller.Tier == steps.TierDefault {
 		denied := fault.New(fault.Denied, "the bearer token has none of the scopes that give rights here")
 		denied.Available = slices.Sorted(maps.Keys(v.scopes))
-		denied.Err = &ownRefusal{ErrScope, func() string { return caller.ID }}
+		denied.Err = &ownRefusal{steps.ErrScope, func() string { return caller.ID }}
 		return nil, denied
 	}
 	v.verified.Add(hash, &verified{caller: *caller, from: from, by: by})

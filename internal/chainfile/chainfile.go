@@ -1,116 +1,162 @@
-// Package chainfile reads files that hold a chain: JSON, JSON with comments, or YAML.
+// Package chainfile finds the files of chains that a command line names, reads them, whether they hold JSON, JSON with comments or
+// YAML, and runs many chains side by side.
 package chainfile
 
 import (
-	"fmt"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/tidwall/jsonc"
-
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Suffixes end the names of files that hold a saved chain; the first is the one that new files get.
-var Suffixes = []string{".chain.json", ".chain.jsonc", ".chain.yaml", ".chain.yml"}
+// linesSuffix ends the name of a file with a chain in each line.
+const linesSuffix = ".jsonl"
 
-// Text is a chain as JSON, made of what a file holds.
-type Text struct {
-	JSON   []byte
-	places func(at string) (line, column int) // nil: JSON has the lines and columns of the file
+// stdinName names the standard input among the arguments of a command.
+const stdinName = "-"
+
+// File is one argument of a command that takes chains.
+type File struct {
+	Name  string // as it was given
+	Path  string // "": the standard input
+	Lines bool   // a chain in each line
 }
 
-// Parse reads the text of a file; its name says what it holds. Faults have their lines and columns.
-func Parse(name string, text []byte) (*Text, []*fault.Error) {
-	text = textfile.WithoutMark(text)
-	switch filepath.Ext(name) {
-	case ".jsonc":
-		return &Text{JSON: jsonc.ToJSON(text)}, nil // of the same length, with blanks in the place of comments
-	case ".yaml", ".yml":
-		value, places, faults := config.YAML(text)
-		for _, f := range faults {
-			f.Message = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message) // as faults of JSON say it
+// Find finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json and the like in one of
+// the folders), or "-" for the standard input. One bad_request names every argument that is none of these.
+func Find(args, folders []string) ([]File, error) {
+	files := make([]File, 0, len(args))
+	var problems []string
+	stdin := 0
+	for _, arg := range args {
+		file, err := find(arg, folders)
+		if err != nil {
+			problems = append(problems, err.Error())
 		}
-		return &Text{JSON: value, places: places}, faults
-	}
-	return &Text{JSON: text}, nil
-}
-
-// Locate gives faults the lines and columns that they have in the file.
-func (t *Text) Locate(faults []*fault.Error) {
-	if t == nil || t.places == nil {
-		return
-	}
-	for _, f := range faults {
-		f.Line, f.Column = t.places(f.At)
-	}
-}
-
-// Saved is a file in a folder of saved chains.
-type Saved struct {
-	Name string // of the chain
-	Path string
-}
-
-// NameOf is the name of the chain that a file of this name holds; "": it holds none.
-func NameOf(file string) string {
-	for _, suffix := range Suffixes {
-		if name, ok := strings.CutSuffix(filepath.Base(file), suffix); ok {
-			return name
+		if file.Path == "" {
+			stdin++
 		}
+		files = append(files, file)
 	}
-	return ""
+	if stdin > 1 && len(problems) == 0 {
+		problems = append(problems, "the standard input can be read once only: name - once")
+	}
+	if len(problems) > 0 {
+		return nil, fault.New(fault.BadRequest, "%s", strings.Join(problems, "; "))
+	}
+	return files, nil
 }
 
-// List lists the files of a folder that hold saved chains, sorted. A folder that is not there holds none.
-func List(folder string) ([]Saved, error) {
-	entries, err := os.ReadDir(folder)
-	if os.IsNotExist(err) {
-		return nil, nil
+func find(arg string, folders []string) (File, error) {
+	if arg == stdinName {
+		return File{Name: arg}, nil
 	}
-	var list []Saved
-	for _, entry := range entries {
-		if name := NameOf(entry.Name()); name != "" && !entry.IsDir() {
-			list = append(list, Saved{name, filepath.Join(folder, entry.Name())})
+	paths := []string{arg}
+	if !strings.ContainsAny(arg, `/\`) && arg != "" {
+		for _, folder := range folders {
+			if path := InFolder(folder, arg); path != "" {
+				paths = append(paths, path)
+			}
 		}
 	}
-	return list, err
-}
-
-// Find is the file of a saved chain in a folder; "": there is none.
-func Find(folder, name string) string {
-	for _, suffix := range Suffixes {
-		path := filepath.Join(folder, name+suffix)
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return path
+	folder := false
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && path == arg:
+			return File{Path: path}, errors.New(textfile.Printable(path) + " cannot be read: " + textfile.Cause(err).Error())
+		case err != nil:
+		case info.IsDir():
+			folder = true
+		default:
+			return File{Name: arg, Path: path, Lines: strings.EqualFold(filepath.Ext(path), linesSuffix)}, nil
 		}
 	}
-	return ""
-}
-
-// maxName leaves room for the name of the source in a tool's name.
-const maxName = 58
-
-var fitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-
-// CheckName reports what is wrong with the name of a saved chain; nil: nothing is.
-func CheckName(name string) *fault.Error {
-	if len(name) > maxName || !fitName.MatchString(name) || slices.Contains(strings.Split(name, "."), "") {
-		return fault.New(fault.BadRequest, "%s cannot be the name of a saved chain: use letters, digits and . _ -, at most %d", fault.Quote(fault.Clip(name, 60)), maxName)
+	message := "there is no chain file " + textfile.Printable(fault.Clip(arg, 200))
+	if folder {
+		message = textfile.Printable(arg) + " is a folder: name a chain file in it"
+	} else if near := nearChains(arg, folders); len(near) > 0 {
+		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	return nil
+	return File{Path: arg}, errors.New(message)
 }
 
-// Read reads a file. One that is longer than limit gives limit+1 bytes, which no engine accepts.
-func Read(path string, limit int64) (*Text, []*fault.Error) {
-	text, err := textfile.Read(path, limit)
+// nearChains names chain files that are spelt like an argument that is none.
+func nearChains(arg string, folders []string) []string {
+	folder, base := filepath.Split(arg)
+	if folder != "" {
+		folders = []string{folder}
+	}
+	var names []string
+	paths := map[string]string{}
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(filepath.Clean(folder))
+		for _, entry := range entries {
+			name := entry.Name()
+			if ext := filepath.Ext(name); entry.IsDir() || ext != ".json" && ext != linesSuffix && NameOf(name) == "" {
+				continue
+			}
+			short := cmp.Or(NameOf(name), name)
+			if _, twice := paths[short]; !twice {
+				names = append(names, short)
+				paths[short] = filepath.Join(folder, name)
+			}
+		}
+	}
+	near := fault.Nearest(cmp.Or(NameOf(base), base), names, 3)
+	for i, name := range near {
+		near[i] = textfile.Printable(paths[name])
+	}
+	return near
+}
+
+// Read returns the entry of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
+// with the context, also while the standard input gives nothing. Errors: bad_request, and the context's.
+func (f *File) Read(ctx context.Context, stdin io.Reader, limit int64) (*Entry, error) {
+	type result struct {
+		e   *Entry
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		e, err := f.readAll(stdin, limit)
+		done <- result{e, err}
+	}()
+	select {
+	case r := <-done:
+		return r.e, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (f *File) readAll(stdin io.Reader, limit int64) (*Entry, error) {
+	in := stdin
+	if f.Path != "" {
+		file, err := textfile.Open(f.Path)
+		if err != nil {
+			return nil, fault.New(fault.BadRequest, "%s cannot be read: %v", f.Name, textfile.Cause(err))
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := textfile.ReadAll(in, limit)
 	if err != nil {
-		return nil, []*fault.Error{fault.New(fault.BadRequest, "cannot be read: %v", textfile.Cause(err))}
+		return nil, fault.New(fault.BadRequest, "%s cannot be read: %v", f.Name, textfile.Cause(err))
 	}
-	return Parse(path, text)
+	e := &Entry{File: f, Read: int64(len(text)), Written: textfile.WithoutMark(text)}
+	if e.text, e.Faults = Parse(f.Path, e.Written); len(e.Faults) == 0 {
+		e.Request = e.text.JSON
+	}
+	return e, nil
 }
+
+// Locate gives faults of the chain the lines and columns that they have in the file.
+func (e *Entry) Locate(faults []*fault.Error) { e.text.Locate(faults) }

@@ -160,7 +160,11 @@ func TestSessionsAreBounded(t *testing.T) {
 	s := serveHTTP(t, newSlowService(t).config(t))
 	url := s.url
 	client := httpClient(t)
-	sessions := make([]*wire, transport.DefaultMaxSessions)
+	var defaults transport.Options
+	if err := defaults.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	sessions := make([]*wire, defaults.MaxSessions)
 	for i := range sessions {
 		sessions[i] = &wire{url: url, client: client}
 		sessions[i].begin(t)

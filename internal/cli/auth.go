@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -18,11 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
-	"github.com/onecall-mcp/onecall/internal/config"
-	"github.com/onecall-mcp/onecall/internal/login"
-	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/internal/textfile"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 func newAuthCommand(c *cli) *cobra.Command {
@@ -61,70 +56,22 @@ func newAuthCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// account is a server of the configuration that may ask for a login.
-type account struct {
-	name     string
-	options  *login.Options
-	scrubber *secret.Scrubber
-}
-
-// accounts are the servers behind HTTP, or the one that is named.
-func (c *cli) accounts(named string) ([]account, error) {
-	config, faults := config.Load(c.configPath)
-	if len(faults) > 0 {
-		return nil, config.Refused(faults)
-	}
-	c.redactor.Learn(config.Secrets)
-	var all []account
-	var names []string
-	for i := range config.MCPServers {
-		entry := &config.MCPServers[i]
-		is := named != "" && (entry.Name == named || entry.Source() == named)
-		switch {
-		case entry.Config.URL == nil && is:
-			return nil, unable("%s has a command: such a server is given its credentials under env", named)
-		case entry.Config.Off() && is:
-			return nil, unable("%s is disabled in the configuration", named)
-		case entry.Config.URL == nil || entry.Config.Off():
-			continue
-		}
-		names = append(names, entry.Name)
-		if named != "" && !is {
-			continue
-		}
-		options, err := app.LoginOptions(entry.Source(), &entry.Config)
-		if err != nil {
-			return nil, config.Refused([]*fault.Error{config.Under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
-		}
-		all = append(all, account{entry.Name, options, secret.New(config.Secrets)})
-	}
-	if named != "" && len(all) == 0 {
-		return nil, unknownSource(named, config.Path, names)
+// accounts are the servers behind HTTP in the configuration, or the one that is named.
+func (c *cli) accounts(named string) ([]app.Account, error) {
+	all, err := app.Accounts(c.configPath, &c.redactor, named)
+	if err != nil {
+		return nil, met{err}
 	}
 	return all, nil
 }
 
-func unknownSource(named, path string, names []string) error {
-	if path == "" {
-		return unable("no server %s: there is no configuration; onecall init writes one", named)
-	}
-	near := fault.Nearest(named, names, 3)
-	switch {
-	case len(near) > 0:
-		return unable("no server %s with a url in %s: did you mean %s?", named, path, strings.Join(near, ", "))
-	case len(names) == 0:
-		return unable("no server %s: none in %s has a url", named, path)
-	}
-	return unable("no server %s with a url in %s: there are %s", named, path, strings.Join(names, ", "))
-}
-
-// told shows what went wrong with a login; the exit status is that of its code.
-func (c *cli) told(a *account, err error) error {
+// loginFailed reports what went wrong with a login; the exit status is that of its code.
+func (c *cli) loginFailed(err error) error {
 	f, ok := fault.As(err)
 	if !ok {
 		return err
 	}
-	c.note("onecall: %s", textfile.Printable(steps.ScrubFault(a.scrubber, f).Message))
+	c.note("onecall: %s", textfile.Printable(f.Message))
 	return answered(f.Code.Exit())
 }
 
@@ -133,11 +80,11 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	if err != nil {
 		return err
 	}
-	a := &all[0]
-	if err := login.Login(ctx, a.options, &person{c.streams, !noBrowser && hasBrowser()}); err != nil {
-		return c.told(a, err)
+	kept, err := all[0].Login(ctx, &person{c.streams, !noBrowser && hasBrowser()})
+	if err != nil {
+		return c.loginFailed(err)
 	}
-	c.note("logged in to %s; kept in the %s", textfile.Printable(a.name), a.options.Store.Kind())
+	c.note("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), kept)
 	return nil
 }
 
@@ -146,11 +93,10 @@ func (c *cli) logout(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	a := &all[0]
-	if err := login.Logout(ctx, a.options); err != nil {
-		return c.told(a, err)
+	if err := all[0].Logout(ctx); err != nil {
+		return c.loginFailed(err)
 	}
-	c.note("logged out of %s", textfile.Printable(a.name))
+	c.note("logged out of %s", textfile.Printable(all[0].Name))
 	return nil
 }
 
@@ -183,9 +129,9 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 	list := loginList{Sources: []loginState{}}
 	var failed error
 	for i := range all {
-		state, err := all[i].state(ctx)
+		state, err := stateOf(ctx, &all[i])
 		if list.Sources = append(list.Sources, state); err != nil {
-			failed = c.told(&all[i], err)
+			failed = c.loginFailed(err)
 		}
 	}
 	if asJSON {
@@ -199,9 +145,9 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 	return errors.Join(err, failed)
 }
 
-func (a *account) state(ctx context.Context) (loginState, error) {
-	got, err := login.Status(ctx, a.options)
-	state := loginState{Source: a.name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.Wanted, Issuer: got.Issuer}
+func stateOf(ctx context.Context, a *app.Account) (loginState, error) {
+	got, err := a.State(ctx)
+	state := loginState{Source: a.Name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.Wanted, Issuer: got.Issuer}
 	if got.LoggedIn {
 		state.Store = got.Store
 	}
@@ -210,7 +156,7 @@ func (a *account) state(ctx context.Context) (loginState, error) {
 		state.Expires = &expires
 	}
 	if f, ok := fault.As(err); ok {
-		state.Error = steps.ScrubFault(a.scrubber, f).Message
+		state.Error = f.Message
 	}
 	return state, err
 }
@@ -238,16 +184,16 @@ func (l *loginList) table() []byte {
 	return b.Bytes()
 }
 
-// person is who logs in, at this terminal.
+// person is the user who logs in at this terminal.
 type person struct {
 	*streams
 	browser bool // may be started
 }
 
-// Notice implements oauth.UI.
+// Notice implements login.UI.
 func (p *person) Notice(text string) { p.note("%s", textfile.Printable(text)) }
 
-// Open implements oauth.UI: the URL is shown in any case, as the browser that opens may be another than the one wanted.
+// Open implements login.UI: the URL is shown in any case, as the browser that opens may be another than the one wanted.
 func (p *person) Open(url string) error {
 	p.note("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
 	if p.browser {

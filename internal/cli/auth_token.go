@@ -1,20 +1,10 @@
 package cli
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"strings"
-	"unicode"
-
 	"github.com/spf13/cobra"
 
-	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/auth"
 )
-
-// tokenMark begins each token that is made here, so that whoever looks for secrets in files knows one.
-const tokenMark = "oc_"
 
 func newTokenCommand(c *cli) *cobra.Command {
 	var asJSON bool
@@ -37,9 +27,6 @@ func newTokenCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// maxTokenName is the length of the longest name of a token, in bytes.
-const maxTokenName = 100
-
 // madeToken is what auth token --json answers.
 type madeToken struct {
 	Name   string `json:"name"`
@@ -47,16 +34,13 @@ type madeToken struct {
 	SHA256 string `json:"sha256"` // of the token's text, in hex
 }
 
-// makeToken makes a token of 256 random bits.
+// makeToken makes a token and writes it.
 func (c *cli) makeToken(name string, asJSON bool) error {
-	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return usage("the name is %q: use 1 to %d printable characters", fault.Clip(name, 60), maxTokenName)
+	text, line, err := auth.NewToken(name)
+	if err != nil {
+		return err
 	}
-	random := make([]byte, 32)
-	_, _ = rand.Read(random) // it never fails
-	token := tokenMark + base64.RawURLEncoding.EncodeToString(random)
-	hash := sha256.Sum256([]byte(token))
-	made := madeToken{name, token, hex.EncodeToString(hash[:])}
+	made := madeToken{line.Name, text, line.SHA256}
 	if asJSON {
 		return c.writeValue(made)
 	}

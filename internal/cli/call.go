@@ -72,7 +72,7 @@ func newCallCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// describe shows a function with all that it takes and gives.
+// describe shows a function with its arguments and its result.
 func (c *cli) describe(ctx context.Context, name string) (err error) {
 	a, err := c.open(ctx, app.Options{})
 	if err != nil {
@@ -105,7 +105,7 @@ func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, set
 		list = append(list, argument{key.String(), json.RawMessage(value.Raw)})
 		return true
 	})
-	var input []byte // of an unknown function: the engine tells that it is
+	var input []byte // nil for an unknown function, which the engine reports
 	functions := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) })
 	if fn, err := functions.Resolve(name); err == nil {
 		input = fn.Spec().Input
@@ -125,7 +125,7 @@ func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, set
 	return appendObject(nil, list), nil
 }
 
-// typeOf is the type that an input schema declares for a property: "string" where it takes no other than strings.
+// typeOf returns the type that an input schema declares for a property: "string" if it accepts strings only.
 func typeOf(schema []byte, property string) string {
 	var declared gjson.Result
 	gjson.GetBytes(schema, "properties").ForEach(func(key, value gjson.Result) bool {

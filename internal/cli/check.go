@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 )
 
 func newCheckCommand(c *cli) *cobra.Command {
@@ -21,9 +22,9 @@ func newCheckCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) check(ctx context.Context, args []string) (err error) {
-	files, err := c.findChains(args)
+	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	a, err := c.open(ctx, app.Options{Calls: true})
 	if err != nil {
@@ -35,41 +36,41 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	standard := false
-	b := &batch{files: files, stdin: c.in, jobs: 1, maxLine: a.MaxRequestBytes,
-		run: func(ctx context.Context, e *entry) *chain.Answer {
+	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: 1, MaxLine: a.MaxRequestBytes,
+		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
 			caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &standard}}
-			if len(files) > 1 || files[0].lines {
-				caller.Label = e.label()
+			if len(files) > 1 || files[0].Lines {
+				caller.Label = e.Label()
 			}
-			return e.run(ctx, a, caller)
+			return answerEntry(ctx, a, e, caller)
 		}}
 	first := error(nil)
-	err = b.each(ctx, func(e *entry) error {
+	err = b.Each(ctx, func(e *chainfile.Entry) error {
 		if first == nil {
-			first = statusOf(e.answer)
+			first = statusOf(e.Answer)
 		}
 		c.showChecked(e)
-		return out.line(e.answer.JSON)
+		return out.line(e.Answer.JSON)
 	}, out.flush)
 	if err == nil {
 		err = out.commit()
 	}
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	return first
 }
 
-// showChecked tells the faults and warnings of one chain.
-func (c *cli) showChecked(e *entry) {
-	src := &source{name: e.file.name, text: e.request, line: max(e.line, 1)}
-	if e.written != nil {
-		src.text = e.written
+// showChecked shows the faults and warnings of one chain.
+func (c *cli) showChecked(e *chainfile.Entry) {
+	src := &source{name: e.File.Name, text: e.Request, line: max(e.Line, 1)}
+	if e.Written != nil {
+		src.text = e.Written
 	}
-	faults := e.answer.Faults
-	if len(faults) == 0 && e.answer.Error != nil {
-		faults = append(faults, e.answer.Error)
+	faults := e.Answer.Faults
+	if len(faults) == 0 && e.Answer.Error != nil {
+		faults = append(faults, e.Answer.Error)
 	}
 	c.showFaults(src, faults)
-	c.showWarnings(e.label(), e.answer)
+	c.showWarnings(e.Label(), e.Answer)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ const (
 	exitInterrupted   = 130 // but for a server that was terminated, which ends as it should
 )
 
-// answered is the error of a command whose answer is written and tells what is wrong: nothing is left but its status.
+// answered is the error of a command whose answer is written and says what is wrong. Only the exit status is left.
 type answered int
 
 func (a answered) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
@@ -61,7 +62,21 @@ type met struct{ error }
 
 func (m met) Unwrap() error { return m.error }
 
-// exitStatus tells the user what is wrong, where no answer does, and gives the exit status.
+// statusOfFiles makes an error of finding, reading or running chain files one that has an exit status.
+func statusOfFiles(err error) error {
+	_, coded := fault.As(err)
+	switch {
+	case errors.As(err, new(app.Failure)):
+		return err
+	case coded:
+		return met{err}
+	case errors.Is(err, context.Canceled):
+		return answered(exitInterrupted)
+	}
+	return app.Failure{Err: err}
+}
+
+// exitStatus returns the exit status. It shows what is wrong unless an answer has shown it.
 func (s *streams) exitStatus(err error) int {
 	var done answered
 	var config *config.Error

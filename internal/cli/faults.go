@@ -96,7 +96,7 @@ func (src *source) place(f *fault.Error) (line string, caret int) {
 	return f.Source, offset
 }
 
-// column is the one to tell: of the caret, where that stands in the source's own line.
+// column returns the column to show: that of the caret, if the caret is in the source's own line.
 func (src *source) column(f *fault.Error, line string, caret int) int {
 	if own, _ := lineAt(src.text, f.Line); line == "" || own != line {
 		return f.Column
@@ -104,7 +104,7 @@ func (src *source) column(f *fault.Error, line string, caret int) int {
 	return utf8.RuneCountInString(line[:caret]) + 1
 }
 
-// lineAt gives a line, from 1, without its line break.
+// lineAt returns a line, numbered from 1, without its line break.
 func lineAt(text []byte, number int) (string, bool) {
 	if number < 1 {
 		return "", false
@@ -120,7 +120,7 @@ func lineAt(text []byte, number int) (string, bool) {
 	return strings.TrimSuffix(string(line), "\r"), true
 }
 
-// window cuts a line to a width around the caret and tells how many columns stand before the caret.
+// window cuts a line to a width around the caret. before is the number of columns before the caret.
 func window(line string, caret, width int) (shown string, before int) {
 	const ellipsis = "…"
 	width = max(width, 20)

@@ -2,51 +2,35 @@ package cli
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/onecall-mcp/onecall/internal/app"
 )
 
-// fetchRequest is the request that the flags of fetch make: only what was given is sent.
-type fetchRequest struct {
-	Token      string   `json:"continuation_token"`
-	Mode       string   `json:"mode,omitempty"`
-	Page       *int     `json:"page,omitempty"`
-	PageSize   *int     `json:"page_size,omitempty"`
-	FilterKeys []string `json:"filter_keys,omitempty"`
-	Query      string   `json:"query,omitempty"`
-}
-
 func newFetchCommand(c *cli) *cobra.Command {
 	var f answerFlags
-	var r fetchRequest
-	var page, pageSize int
 	cmd := &cobra.Command{
 		Use:   "fetch TOKEN",
 		Short: "Fetch more of a large result; nothing runs again",
 		Args:  cobra.MatchAll(needs("a continuation token"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&r.Mode, "mode", "", "summary, paginated, filtered, query or full")
-	flags.IntVar(&page, "page", 1, "paginated: the page, from 1")
-	flags.IntVar(&pageSize, "page-size", 0, "paginated: items or lines of a page (default: results.pageSize)")
-	flags.StringSliceVar(&r.FilterKeys, "filter-keys", nil, "filtered: the `keys` to keep, dotted paths allowed")
-	flags.StringVar(&r.Query, "query", "", "query: a reference path or an expression over $result")
+	fields := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fields.String("mode", "", "summary, paginated, filtered, query or full")
+	fields.Int("page", 1, "paginated: the page, from 1")
+	fields.Int("page-size", 0, "paginated: items or lines of a page (default: results.pageSize)")
+	fields.StringSlice("filter-keys", nil, "filtered: the `keys` to keep, dotted paths allowed")
+	fields.String("query", "", "query: a reference path or an expression over $result")
+	cmd.Flags().AddFlagSet(fields)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		override, err := f.override(cmd)
 		if err != nil {
 			return err
 		}
-		r.Token = args[0]
-		if cmd.Flags().Changed("page") {
-			r.Page = &page
-		}
-		if cmd.Flags().Changed("page-size") {
-			r.PageSize = &pageSize
-		}
-		request, err := json.Marshal(r)
+		request, err := fetchRequest(args[0], fields)
 		if err != nil {
 			return err
 		}
@@ -62,4 +46,26 @@ func newFetchCommand(c *cli) *cobra.Command {
 		return c.runOne(cmd.Context(), a, request, override, out)
 	}
 	return cmd
+}
+
+// fetchRequest is the request of a fetch. Each flag that was given is the field of its name, with _ for -.
+func fetchRequest(token string, flags *pflag.FlagSet) (request []byte, err error) {
+	fields := []argument{{"continuation_token", jsonText(token)}}
+	flags.VisitAll(func(flag *pflag.Flag) {
+		var value any = flag.Value.String()
+		switch list, isList := flag.Value.(pflag.SliceValue); {
+		case !flag.Changed || value == "" || value == "[]":
+			return
+		case isList:
+			value = list.GetSlice()
+		case flag.Value.Type() == "int":
+			value = json.RawMessage(flag.Value.String())
+		}
+		encoded, failed := json.Marshal(value)
+		if failed != nil {
+			err = failed
+		}
+		fields = append(fields, argument{strings.ReplaceAll(flag.Name, "-", "_"), encoded})
+	})
+	return appendObject(nil, fields), err
 }

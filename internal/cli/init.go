@@ -3,12 +3,10 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -18,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// initFlags are what onecall init is told.
+// initFlags are the flags of onecall init.
 type initFlags struct {
 	yes, dryRun bool
 	out         string
@@ -79,42 +77,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 		return unable("--out: %s cannot be written: %v", f.out, textfile.Cause(err))
 	}
 	c.note("%s is written: onecall tools shows the functions", f.out)
-	return c.writeText(clientEntry(f.out))
-}
-
-// clientEntry is what an MCP client is to have in its configuration to start onecall with this one. Clients that are started
-// from a desktop have another PATH than a shell: the command is a whole path.
-func clientEntry(out string) []byte {
-	command, lasting := ownPath()
-	if path, err := filepath.Abs(out); err == nil {
-		out = path
-	}
-	entry := appendObject(nil, []argument{{"command", jsonText(command)}, {"args", json.RawMessage("[\"serve\",\"--config\"," + string(jsonText(out)) + "]")}})
-	text := fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers:\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
-	if !lasting {
-		text = append(text, "\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\nthe path that it has then as the command.\n"...)
-	}
-	return text
-}
-
-// ownPath is the path of the installed onecall, else of the program that runs, and whether that stays: go run builds in a
-// temporary folder.
-func ownPath() (path string, lasting bool) {
-	path, err := exec.LookPath("onecall")
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err == nil {
-		return path, true
-	}
-	if path, err = os.Executable(); err != nil {
-		return "onecall", false
-	}
-	below, err := filepath.Rel(os.TempDir(), path)
-	if lasting = err != nil || !filepath.IsLocal(below); !lasting {
-		return "onecall", false
-	}
-	return path, true
+	return c.writeText(clients.Entry(f.out))
 }
 
 // checkOut refuses a file that is there, one that would not be read as YAML, and one beside another configuration.

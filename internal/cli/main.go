@@ -25,7 +25,7 @@ func Execute(args []string, in, out, err *os.File) int {
 	defer stop()
 
 	s := newStreams(in, out, err)
-	(&cli{streams: s}).newLogs(&serveFlags{}).takeOver()
+	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault()
 	root := newRoot(s)
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)
@@ -44,16 +44,16 @@ type interrupted struct{ os.Signal }
 
 func (i interrupted) Error() string { return "interrupted: " + i.String() }
 
-// ends reports whether a command ends by the signal as it should: a service manager that has a server terminated takes any status
-// but 0 for a failure.
+// ends reports whether the signal is the normal end of a command: a service manager that terminates a server takes any status but 0
+// for a failure.
 func (i interrupted) ends(cmd *cobra.Command) bool {
 	return i.Signal == syscall.SIGTERM && cmd.Annotations[isService] != ""
 }
 
-// isService marks a command that runs until it is told to end.
+// isService marks a command that runs until it is interrupted.
 const isService = "service"
 
-// interruptible gives a context that ends at the first interrupt, or at stop. From then on signals do what they do without it.
+// interruptible returns a context that ends at the first interrupt, or at stop. After that, signals have their default effect.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -72,7 +72,7 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// streams are where a command reads and writes.
+// streams are what a command reads from and writes to.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -127,6 +127,7 @@ func newRoot(s *streams) *cobra.Command {
 	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show what servers log, on stderr")
 	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
+		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c),
 		newListCommand(c), newNewCommand(c), newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	return root
 }

@@ -55,7 +55,7 @@ func (s *streams) newOutput(path string) (*output, error) {
 	return &output{w: bufio.NewWriterSize(file, 64<<10), path: path, file: file}, nil
 }
 
-// answer writes one answer in a line of its own, or indented at a terminal. Indenting keeps the spelling of all values.
+// answer writes one answer on a line of its own, or indented at a terminal. Indenting keeps the spelling of all values.
 func (o *output) answer(text []byte) error {
 	if o.terminal {
 		var b bytes.Buffer
@@ -66,7 +66,7 @@ func (o *output) answer(text []byte) error {
 	return o.line(text)
 }
 
-// line writes JSON and a line break. What a terminal would obey is escaped there: outside of strings, JSON has none of it.
+// line writes JSON and a line break. At a terminal, control characters are escaped: outside of strings, JSON has none.
 func (o *output) line(text []byte) error {
 	if o.terminal {
 		text = escaped(text)
@@ -132,7 +132,7 @@ func (o *output) commitAs(path string) error {
 	return o.failed(err)
 }
 
-// discard gives the output up; after a commit it does nothing.
+// discard removes an output that was not committed.
 func (o *output) discard() {
 	if o.file != nil && o.file.Close() == nil {
 		o.remove()

@@ -11,16 +11,17 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// progressInterval is how often the line of progress is drawn anew while nothing happens.
+// progressInterval is how often the line of progress is redrawn while nothing happens.
 const progressInterval = 100 * time.Millisecond
 
 // clearLine goes to the beginning of the line and clears it.
 const clearLine = "\r\x1b[K"
 
-// progress is the line that tells at a terminal how far a chain is. Anywhere else it does nothing.
+// progress is the line at a terminal that shows how far a chain is. Elsewhere it does nothing.
 type progress struct {
 	out     io.Writer // nil: nothing is shown
 	width   func() int
@@ -43,7 +44,7 @@ func (s *streams) startProgress() *progress {
 	return p
 }
 
-// report takes note of what the engine tells.
+// report shows what the engine reports.
 func (p *progress) report(now chain.Progress) {
 	if p.out == nil {
 		return
@@ -109,20 +110,20 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	return before + name + after
 }
 
-// bar tells at a terminal how far a batch is, by the bytes of its input.
+// bar shows at a terminal how far a batch is, by the bytes of its input.
 type bar struct {
 	bar    *progressbar.ProgressBar // nil: nothing is shown
 	chains int
 }
 
-// newBar begins a bar. Where the answers themselves go to the terminal there is none.
-func (s *streams) newBar(files []chainFile) *bar {
+// newBar begins a bar. There is none if the answers go to the terminal.
+func (s *streams) newBar(files []chainfile.File) *bar {
 	if !s.errTerminal || s.outTerminal {
 		return &bar{}
 	}
 	total := int64(0)
 	for _, file := range files {
-		info, err := os.Stat(file.path)
+		info, err := os.Stat(file.Path)
 		if err != nil || !info.Mode().IsRegular() {
 			total = -1 // unknown: a spinner
 			break
@@ -139,14 +140,14 @@ func (s *streams) newBar(files []chainFile) *bar {
 }
 
 // add takes note of a chain that has ended.
-func (b *bar) add(e *entry) {
+func (b *bar) add(e *chainfile.Entry) {
 	if b.bar == nil {
 		return
 	}
 	b.chains++
 	b.bar.Describe(fmt.Sprintf("chains: %d", b.chains))
-	// An error of drawing is nobody's concern.
-	_ = b.bar.Add64(e.read)
+	// Errors of drawing are ignored.
+	_ = b.bar.Add64(e.Read)
 }
 
 // stop clears the bar; a second time it does nothing.

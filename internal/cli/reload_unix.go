@@ -10,16 +10,16 @@ import (
 	"golang.org/x/term"
 )
 
-// hangups gives the signals that load the configuration again, until the function is called. Those that are not taken yet
-// are one.
+// hangups returns the signals that load the configuration again, until the function is called. Signals that were not received yet
+// count as one.
 func hangups() (chan os.Signal, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// terminalGone reports whether the terminal has gone that the command was started from: then the signal tells that, and nobody is
-// there whom it could serve.
+// terminalGone reports whether the terminal is gone that the command was started from. Then the signal means that, and no client is
+// left.
 func (s *streams) terminalGone() bool {
 	return s.errTerminal && !term.IsTerminal(int(os.Stderr.Fd()))
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// options are those of an app, with what all commands say.
+// options are the options of an app, with those that all commands share.
 func (c *cli) options(o app.Options) *app.Options {
 	o.Reporter, o.Redactor, o.Config, o.Verbose, o.Version = reporter{c}, &c.redactor, c.configPath, c.verbose, version()
 	return &o
 }
 
-// open puts onecall together for a command, which closes it by closeInto.
+// open opens an app for a command, which closes it with closeInto.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	return app.Open(ctx, c.options(o))
 }
@@ -39,7 +39,7 @@ func (r reporter) Faults(file string, text []byte, faults []*fault.Error) {
 	r.showFaults(&source{name: file, text: text}, faults)
 }
 
-// warn tells of what is odd but stops nothing.
+// warn shows a warning: something odd that stops nothing.
 func (s *streams) warn(f *fault.Error) {
 	text := f.Error()
 	if f.Code == fault.BadRequest { // which is the code of a note too

@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -58,7 +59,7 @@ func newRunCommand(c *cli) *cobra.Command {
 		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json, .jsonc or .yaml here or in the folder chains), or\n" +
 			"- for the standard input. Several files, or a .jsonl file with a chain in each line, are a batch: one line of\n" +
 			"answer for each chain, in the order of the input. run NAME --help shows what a saved chain takes.",
-		Args: needs("a chain: a file, the name of a saved one, or - for the standard input"),
+		Args:              needs("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
 		ValidArgsFunction: c.completeChains,
 	}
@@ -136,9 +137,9 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	files, err := c.findChains(args)
+	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
 	if err != nil {
@@ -151,14 +152,24 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	}
 	defer out.discard()
 	ctx := cmd.Context()
-	if len(files) > 1 || files[0].lines {
+	if len(files) > 1 || files[0].Lines {
 		return c.runBatch(ctx, a, files, f.jobs, override, out)
 	}
-	e, err := files[0].read(ctx, c.in, a.MaxRequestBytes)
+	e, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
-	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return e.run(ctx, a, caller) })
+	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
+}
+
+// answerEntry answers a chain. What is wrong with it stands where it is in the file.
+func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *chain.Caller) *chain.Answer {
+	if len(e.Faults) > 0 {
+		return a.Engine.Refuse(ctx, e.Faults, caller)
+	}
+	answer := a.Run(ctx, e.Request, caller)
+	e.Locate(answer.Faults)
+	return answer
 }
 
 // runOne runs one request, with a line of progress, and writes its answer.
@@ -166,7 +177,7 @@ func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override c
 	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
 }
 
-// answerOne has one answer made, with a line of progress, and writes it.
+// answerOne makes one answer, with a line of progress, and writes it.
 func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged()}
@@ -186,23 +197,23 @@ func (c *cli) answerOne(override chain.Override, out *output, answered func(*cha
 }
 
 // runBatch runs many chains and writes a line for each.
-func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs int, override chain.Override, out *output) error {
-	b := &batch{files: files, stdin: c.in, jobs: jobs, maxLine: a.MaxRequestBytes,
-		run: func(ctx context.Context, e *entry) *chain.Answer {
-			return e.run(ctx, a, &chain.Caller{Label: e.label(), Override: override, Log: c.logged()})
+func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, jobs int, override chain.Override, out *output) error {
+	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: jobs, MaxLine: a.MaxRequestBytes,
+		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
+			return answerEntry(ctx, a, e, &chain.Caller{Label: e.Label(), Override: override, Log: c.logged()})
 		}}
 	bar := c.newBar(files)
 	defer bar.stop()
 	first := error(nil)
 	answered := 0
-	err := b.each(ctx, func(e *entry) error {
+	err := b.Each(ctx, func(e *chainfile.Entry) error {
 		answered++
 		bar.add(e)
-		c.showWarnings(e.label(), e.answer)
+		c.showWarnings(e.Label(), e.Answer)
 		if first == nil {
-			first = statusOf(e.answer)
+			first = statusOf(e.Answer)
 		}
-		return out.line(e.answer.JSON)
+		return out.line(e.Answer.JSON)
 	}, out.flush)
 	bar.stop()
 	if ctx.Err() != nil {
@@ -214,7 +225,7 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs 
 		return out.commitPartial()
 	}
 	if err != nil {
-		return err
+		return statusOfFiles(err)
 	}
 	if err := out.commit(); err != nil {
 		return err
@@ -222,7 +233,7 @@ func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainFile, jobs 
 	return first
 }
 
-// logged shows what functions log while they run, where that was asked for.
+// logged returns what shows the logs of functions; nil without --verbose.
 func (c *cli) logged() func(chain.LogMessage) {
 	if !c.verbose {
 		return nil

@@ -140,7 +140,7 @@ func createChain(folder, name, suffix string, text []byte) (path string, err err
 	if f := chainfile.CheckName(name); f != nil {
 		return "", met{f}
 	}
-	if there := chainfile.Find(folder, name); there != "" {
+	if there := chainfile.InFolder(folder, name); there != "" {
 		return "", unable("%s is there already: choose another name, or remove it", textfile.Printable(there))
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -175,11 +175,12 @@ func (c *cli) helpOfChains(cmd *cobra.Command) {
 
 // describeChain shows what a saved chain takes.
 func (c *cli) describeChain(ctx context.Context, name string) (err error) {
-	file, err := findChain(name, c.chainFolders())
-	switch {
-	case err != nil:
-		return unable("%v", err)
-	case file.path == "" || file.lines:
+	files, err := chainfile.Find([]string{name}, c.chainFolders())
+	if err != nil {
+		return statusOfFiles(err)
+	}
+	file := files[0]
+	if file.Path == "" || file.Lines {
 		return unable("%s is no saved chain, and has no help", name)
 	}
 	a, err := c.open(ctx, app.Options{NoSources: true})
@@ -187,11 +188,11 @@ func (c *cli) describeChain(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer closeInto(a, &err)
-	short := cmp.Or(chainfile.NameOf(file.path), "chain")
-	fn, faults := a.ReadChain(chainfile.Saved{Name: short, Path: file.path})
+	short := cmp.Or(chainfile.NameOf(file.Path), "chain")
+	fn, faults := a.ReadChain(chainfile.Saved{Name: short, Path: file.Path})
 	if len(faults) > 0 {
-		text, _ := textfile.Read(file.path, a.MaxRequestBytes)
-		c.showFaults(&source{name: file.path, text: text}, faults)
+		text, _ := textfile.Read(file.Path, a.MaxRequestBytes)
+		c.showFaults(&source{name: file.Path, text: text}, faults)
 		return answered(fault.Compile.Exit())
 	}
 	registry, err := steps.NewRegistry([]steps.Function{*fn}, nil)
@@ -230,12 +231,12 @@ func (c *cli) completeParams(_ *cobra.Command, given []string, _ string) ([]stri
 	if len(given) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	file, err := findChain(given[0], c.chainFolders())
-	if err != nil || file.path == "" {
+	files, err := chainfile.Find(given[:1], c.chainFolders())
+	if err != nil || files[0].Path == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	text, faults := chainfile.Read(file.path, chain.DefaultMaxRequestBytes)
+	text, faults := chainfile.ReadSaved(files[0].Path, chain.DefaultMaxRequestBytes)
 	if len(faults) == 0 {
 		gjson.GetBytes(text.JSON, "params").ForEach(func(name, param gjson.Result) bool {
 			names = append(names, completion(name.String()+"=", param.Get("description").Str))
@@ -247,7 +248,7 @@ func (c *cli) completeParams(_ *cobra.Command, given []string, _ string) ([]stri
 
 // descriptionOf is a text in the file of a saved chain.
 func descriptionOf(path, field string) string {
-	text, faults := chainfile.Read(path, chain.DefaultMaxRequestBytes)
+	text, faults := chainfile.ReadSaved(path, chain.DefaultMaxRequestBytes)
 	if len(faults) > 0 || !gjson.ValidBytes(text.JSON) {
 		return ""
 	}
@@ -260,4 +261,14 @@ func completion(word, line string) string {
 		return word
 	}
 	return word + "\t" + line
+}
+
+// chainFolders are where saved chains are looked for.
+func (c *cli) chainFolders() []string {
+	folders := []string{"", app.ChainsFolder("")}
+	path, _ := config.Find(c.configPath) // what is wrong with it is told where it is loaded
+	if beside := app.ChainsFolder(path); beside != folders[1] {
+		folders = append(folders, beside)
+	}
+	return folders
 }

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/logline"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
@@ -59,7 +61,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// check tells what is wrong with the flags by themselves.
+// check checks the flags by themselves.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	surface, err := mcp.ParseSurface(f.surface)
@@ -78,7 +80,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usage("--log-format is %q: use text or json", f.logFormat)
 	case given("replica") && !given("http"):
 		return usage("--replica goes with --http: over stdio there is one client")
-	case given("replica") && !replicaName.MatchString(f.replica):
+	case given("replica") && (f.replica == "" || transport.ReplicaName(f.replica) != f.replica):
 		return usage("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
 	case f.stateless && !given("http"):
 		return usage("--stateless goes with --http: over stdio there is one client, and its session")
@@ -94,16 +96,13 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{1,63}$`)
-
 // replicaOfHost is the host's name as that of a replica.
 func replicaOfHost() string {
 	name, _ := os.Hostname() // "" if it is not known
-	name = regexp.MustCompile(`[^A-Za-z0-9-]`).ReplaceAllString(name, "-")
-	return cmp.Or(name[:min(len(name), 63)], "onecall")
+	return cmp.Or(transport.ReplicaName(name), "onecall")
 }
 
-// level is from where on is logged: who serves many wants to see what they do.
+// level is the minimum log level: info over HTTP, warn over stdio, unless a flag says otherwise.
 func (f *serveFlags) level() slog.Level {
 	level := slog.LevelWarn
 	if f.http != "" {
@@ -115,25 +114,39 @@ func (f *serveFlags) level() slog.Level {
 	return level
 }
 
-// serve is the verb. What is wrong with the flags is told before anything is opened.
+// serve is the verb. Wrong flags are reported before anything is opened.
 func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
 	hangups, unhang := hangups() // before all else: one that comes while the server starts, or ends, does not end it
 	defer unhang()
-	lines := newLineQueue(c.err)
+	lines := logline.NewQueue(c.err)
 	defer lines.Close()
 	c.err = lines
-	logs := c.newLogs(f)
-	lines.tell(logs)
-	logs.takeOver()
+	log := c.newLog(f)
+	lines.ReportTo(slog.New(log.Handler))
+	log.SetDefault()
 	o := &app.ServeOptions{HTTP: f.http, Metrics: f.metrics, Stateless: f.stateless, Replica: f.replica, KeepAlive: f.keepAlive,
-		Log: logs.handler, JSON: logs.json, Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned, Inform: notifier()}
+		Log: log.Handler, JSON: f.jsonLog(), Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned}
 	if f.http == "" {
 		c.useStdio(o)
 	}
-	return logs.refused(app.Serve(cmd.Context(), c.options(app.Options{Record: f.record, Replay: f.replay, Surface: f.surface}), o))
+	err := app.Serve(cmd.Context(), c.options(app.Options{Record: f.record, Replay: f.replay, Surface: f.surface}), o)
+	if refused := new(config.Error); f.jsonLog() && errors.As(err, &refused) {
+		app.LogRefused(slog.New(log.Handler), refused)
+		return answered(exitConfiguration) // the log says the rest
+	}
+	return err
+}
+
+func (f *serveFlags) jsonLog() bool { return f.logFormat == "json" }
+
+// newLog begins the log on stderr. With JSON all else that the command writes there is a record too.
+func (c *cli) newLog(f *serveFlags) *logline.Log {
+	log := logline.New(c.err, &logline.Options{Level: f.level(), JSON: f.jsonLog(), Scrub: c.redactor.Text})
+	c.err = log.Notes
+	return log
 }
 
 // endIfOrphaned ends the server if the terminal that it was started from is gone.

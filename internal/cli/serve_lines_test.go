@@ -3,102 +3,15 @@
 package cli
 
 import (
-	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 )
-
-// gate is a writer that waits until it is opened.
-type gate struct {
-	open chan struct{}
-	mu   sync.Mutex
-	b    bytes.Buffer
-}
-
-func (g *gate) Write(p []byte) (int, error) {
-	<-g.open
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.b.Write(p)
-}
-
-func (g *gate) String() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.b.String()
-}
-
-// TestLineQueue: nobody waits for who reads the log; what does not fit is counted, and told of when it goes on.
-func TestLineQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := &gate{open: make(chan struct{})}
-		q := newLineQueue(g)
-		l := (&cli{streams: &streams{err: q}}).newLogs(&serveFlags{logFormat: "text"})
-		q.tell(l)
-		const lines, length = 3000, 1000
-		for i := range lines {
-			if n, err := fmt.Fprintf(q, "%05d%s\n", i, strings.Repeat("x", length-6)); n != length || err != nil {
-				t.Fatal(n, err)
-			}
-		}
-		fits := maxWaiting / length
-		if n := q.Dropped(); n != lines-fits {
-			t.Errorf("%d were given up, want %d", n, lines-fits)
-		}
-		close(g.open)
-		synctest.Wait()
-		got := strings.Split(strings.TrimSpace(g.String()), "\n")
-		if len(got) != fits+1 || !strings.Contains(got[fits], fmt.Sprintf("level=WARN msg=\"lines of this log were given up, as nobody read it\" lines=%d", lines-fits)) {
-			t.Fatalf("%d lines, the last is %s", len(got), got[len(got)-1])
-		}
-		for i, line := range got[:fits] {
-			if !strings.HasPrefix(line, fmt.Sprintf("%05dx", i)) {
-				t.Fatalf("line %d is %.10s", i, line)
-			}
-		}
-		fmt.Fprintln(q, strings.Repeat("y", 2*maxWaiting)) // alone it may be as long as it is
-		fmt.Fprintln(q, "last")
-		q.Close()
-		if text := g.String(); strings.Count(text, "y") < 2*maxWaiting || !strings.HasSuffix(text, "last\n") && q.Dropped() == lines-fits {
-			t.Errorf("after Close: …%s", text[len(text)-10:])
-		}
-		fmt.Fprintln(q, "after")
-		if text := g.String(); !strings.HasSuffix(text, "after\n") {
-			t.Errorf("after Close: …%s", text[len(text)-10:])
-		}
-		q.Close()
-	})
-}
-
-// TestLineQueueAtTheEnd: the end waits a second for who reads nothing, and no longer.
-func TestLineQueueAtTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := &gate{open: make(chan struct{})}
-		q := newLineQueue(g)
-		fmt.Fprintln(q, "never read")
-		began := time.Now()
-		q.Close()
-		if took := time.Since(began); took != linesTime {
-			t.Errorf("it took %v", took)
-		}
-		if n, err := fmt.Fprintln(q, "one more"); n != 9 || err != nil || q.Dropped() != 1 {
-			t.Error(n, err, q.Dropped())
-		}
-		close(g.open)
-	})
-}
 
 // TestNobodyReads: a server whose log nobody reads answers all the same, tells in its metrics what it gave up, and ends.
 func TestNobodyReads(t *testing.T) {

@@ -4,19 +4,14 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 var metricsAt = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
@@ -174,26 +169,5 @@ func TestLogFaults(t *testing.T) {
 	}
 	if want := "ERROR unknown_field 1:6 /fs/rot|ERROR bad_request 2:38 /access/tokens/0/sha256"; strings.Join(got, "|") != want {
 		t.Errorf("got %q, want %q: %s", got, want, &log)
-	}
-}
-
-// TestLogsAreScrubbed: secrets of the configuration are in no log, however a format spells them.
-func TestLogsAreScrubbed(t *testing.T) {
-	t.Parallel()
-	const secret = "pass\"word\\with\x01<all>\u200b" // JSON and text quote it, each in its own way
-	for _, format := range []string{"text", "json"} {
-		var b bytes.Buffer
-		c := &cli{streams: &streams{err: &b}}
-		l := c.newLogs(&serveFlags{logFormat: format, logLevel: "debug"})
-		c.redactor.Learn([]string{secret})
-		l.logger().With("with", secret).WithGroup("group").Debug("said "+secret, "text", secret, "error", errors.New("was "+secret),
-			"fault", fault.New(fault.Unavailable, "at %s", secret), "list", slog.GroupValue(slog.String("deep", secret)))
-		c.note("warning: %s", c.redactor.Text(secret))
-		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {
-			t.Errorf("%s: %s", format, got)
-		}
-		if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); format == "json" && (len(lines) != 2 || !json.Valid([]byte(lines[1]))) {
-			t.Errorf("lines %q", lines)
-		}
 	}
 }

@@ -125,7 +125,7 @@ func TestServeWaitsForNoSource(t *testing.T) {
 	}
 }
 
-// TestServeHTTP: clients over HTTP have the tier of their door, and the address is one of this machine.
+// TestServeHTTP: clients over HTTP have the tier of their transport, and the address is one of this machine.
 func TestServeHTTP(t *testing.T) {
 	t.Parallel()
 	config := write(t, t.TempDir(), "onecall.yaml", "functions: {expr.eval: {tier: admin}, fs.list: {tier: read_write}, fs.find: {tier: read}}\n")

@@ -206,7 +206,7 @@ func (s *sizes) signatures(w *wire, names []string) {
 }
 
 // schemas wants the schema of each function that search gives to be that of its flat tool, as a JSON value, and prints what the
-// two doors cost.
+// two ways of showing functions cost.
 func (s *sizes) schemas(w *wire, names []string, flat gjson.Result) {
 	s.Helper()
 	tools := map[string]gjson.Result{}

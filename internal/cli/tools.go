@@ -9,13 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
-	"github.com/onecall-mcp/onecall/steps/search"
 )
 
 // toolList is what tools --json answers.
@@ -62,7 +60,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 			query := strings.TrimSpace(strings.Join(args, " "))
 			list := listTools(cmd.Context(), a, query)
 			if len(list.Functions) == 0 {
-				c.note("no function matches %q%s", query, nearestNames(a, query))
+				c.noteNone(query, a.Nearest(query))
 			}
 			for _, f := range a.UnusedSettings() {
 				c.warn(f)
@@ -81,70 +79,41 @@ func newToolsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// listTools lists the functions that a query finds, best first, or all of a source that it names, and every source.
+// listTools lists the functions that a query finds, best first, and every source.
 func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	list := &toolList{Sources: []toolSource{}, Functions: []toolFunction{}}
-	functions := steps.Await(ctx, a.Catalog, nil)
-	source := map[string]string{} // by function
+	matches, named := a.Find(ctx, query)
 	for _, info := range a.Catalog.Sources() {
 		one := toolSource{Name: info.Name, State: info.State, Version: info.Version, Names: info.Names, Functions: len(info.Functions)}
 		if info.Error != nil {
 			one.Error = info.Error.Message
 		}
 		list.Sources = append(list.Sources, one)
-		for name := range info.Functions {
-			source[name] = info.Name
+	}
+	for _, m := range matches {
+		spec, signature := m.Entry.Spec(), m.Entry.Signature()
+		one := toolFunction{
+			Name: spec.Name, Source: m.Source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
+			Signature: signature, Description: spec.Description,
+			Tokens: a.Counter.Count([]byte(signature+"\n"+spec.Description), -1),
 		}
-	}
-	if entry, err := functions.Resolve(query); err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
-		one := toolOf(a, entry, source[entry.Spec().Name])
-		one.entry = entry
+		if named {
+			one.entry = m.Entry
+		}
 		list.Functions = append(list.Functions, one)
-		return list
-	}
-	for _, entry := range matching(functions, query, source) {
-		list.Functions = append(list.Functions, toolOf(a, entry, source[entry.Spec().Name]))
 	}
 	return list
 }
 
-// matching are the functions that a query finds; source gives the source of each by its name.
-func matching(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
-	if query == "" {
-		return functions.All()
+func (s *streams) noteNone(query string, near []string) {
+	meant := ""
+	if len(near) > 0 {
+		meant = ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	ofSource := functions.View(func(spec *steps.Spec) bool { return source[spec.Name] == query })
-	if ofSource.Len() > 0 {
-		return ofSource.All()
-	}
-	for _, hit := range search.New(functions).Find(query, nil, 0) {
-		entries = append(entries, hit.Entry)
-	}
-	return entries
+	s.note("no function matches %q%s", query, meant)
 }
 
-func toolOf(a *app.App, entry *steps.Entry, source string) toolFunction {
-	spec, signature := entry.Spec(), entry.Signature()
-	return toolFunction{
-		Name: spec.Name, Source: source, Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(),
-		Signature: signature, Description: spec.Description,
-		Tokens: a.Counter.Count([]byte(signature+"\n"+spec.Description), -1),
-	}
-}
-
-func nearestNames(a *app.App, query string) string {
-	var names []string
-	for _, entry := range a.Catalog.Registry().All() {
-		names = append(names, entry.Spec().Name)
-	}
-	near := fault.Nearest(query, names, 3)
-	if len(near) == 0 {
-		return ""
-	}
-	return ": did you mean " + strings.Join(near, ", ") + "?"
-}
-
-// noteAbsent tells of the sources in which nothing could be looked for.
+// noteAbsent names the sources that could not be searched.
 func (s *streams) noteAbsent(sources []toolSource) {
 	for _, one := range sources {
 		if one.Error != "" {
@@ -191,7 +160,7 @@ func (s *streams) writeTable(list *toolList) error {
 	return s.writeText(b.Bytes())
 }
 
-// writeOutlines writes what a function takes and gives, where that is known.
+// writeOutlines writes a function's arguments and its result, if they are known.
 func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 	write := func(what string, form []byte) {
 		fmt.Fprintf(b, "\n%s: ", what)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,34 +16,49 @@ import (
 
 // Access says who the clients of serve are, and what they may use.
 type Access struct {
-	Stdio  *string      `yaml:"stdio" validate:"oneof=read read_write admin"`
-	HTTP   *string      `yaml:"http" validate:"oneof=read read_write admin"` // of clients without a token, where there are no tokens
-	Tokens []Bearer     `yaml:"tokens"`
-	JWT    *JWT         `yaml:"jwt"`
-	URL    *string      `yaml:"url" expand:"url" validate:"min=1"` // where clients find the server
-	Hosts  []string     `yaml:"hosts" expand:"text"`
-	Limits CallerLimits `yaml:"limits"` // of each caller
+	Stdio *string `yaml:"stdio" validate:"oneof=read read_write admin" default:"read_write"`
+	// Of clients over HTTP without a token; with tokens or jwt there are none.
+	HTTP *string `yaml:"http" validate:"oneof=read read_write admin" default:"read"`
+	// The bearer tokens of clients over HTTP. onecall auth token makes one.
+	Tokens []Bearer `yaml:"tokens"`
+	// Tokens of an OAuth 2.0 authorization server: onecall is a resource server that checks them by itself (RFC 9068).
+	JWT *JWT `yaml:"jwt"`
+	// Where clients find the server, such as https://tools.example.com/mcp: its host is accepted, and clients are told to ask for tokens for
+	// it.
+	URL *string `yaml:"url" expand:"url" validate:"min=1"`
+	// Further hosts, each with or without a port, that clients may name in Host, and pages in Origin. Loopback always is accepted.
+	Hosts []string `yaml:"hosts" expand:"text"`
+	// What one caller may take. Without tokens all clients over HTTP are one caller.
+	Limits CallerLimits `yaml:"limits"`
 }
 
 // Bearer is a token that a client may have, known by its hash.
 type Bearer struct {
-	Name      *string  `yaml:"name"`
-	SHA256    *string  `yaml:"sha256" expand:"text" secret:"yes"` // of the token's text, in hex
-	Tier      *string  `yaml:"tier" validate:"oneof=read read_write admin"`
-	Functions []string `yaml:"functions"` // patterns; nil: all that the tier may use
+	// Who has the token: it stands in logs, and results and sessions belong to it.
+	Name *string `yaml:"name" needed:"yes"`
+	// The SHA-256 of the token's text, in hex, or by ${VAR}.
+	SHA256 *string `yaml:"sha256" expand:"text" secret:"yes" needed:"yes"`
+	Tier   *string `yaml:"tier" validate:"oneof=read read_write admin" default:"read"`
+	// The functions that it may use, by their names or patterns with *. Without it: all that its tier may use.
+	Functions []string `yaml:"functions"`
 }
 
 // JWT says which tokens of an authorization server are accepted.
 type JWT struct {
-	Issuer   *string           `yaml:"issuer" expand:"text"`
-	Audience *string           `yaml:"audience" expand:"text"`
-	Keys     *string           `yaml:"keys" expand:"text" validate:"min=1"` // a URL, or a path relative to the configuration's file; nil: what the issuer says
-	Scopes   map[string]string `yaml:"scopes"`                              // tiers by scope
+	// The authorization server, exactly as its tokens have it in iss.
+	Issuer *string `yaml:"issuer" expand:"text" needed:"yes"`
+	// What the tokens must have in aud: as a rule the same as url.
+	Audience *string `yaml:"audience" expand:"text" needed:"yes"`
+	// The issuer's public keys (JWKS): a URL, or a file relative to this one. Without it: where the issuer's metadata say.
+	Keys *string `yaml:"keys" expand:"text" validate:"min=1"`
+	// The tier that a scope gives; of several scopes the highest holds, without any of these a token is refused.
+	Scopes map[string]string `yaml:"scopes" needed:"yes"`
 }
 
 // CallerLimits bound what one caller may take.
 type CallerLimits struct {
-	Calls *int `yaml:"calls" validate:"min=1"` // at once
+	// Calls that run at once.
+	Calls *int `yaml:"calls" validate:"min=1" default:"64"`
 }
 
 // ByToken reports whether clients over HTTP need a token.
@@ -57,7 +73,7 @@ func (d *decoder) checkAccess(c *Access) {
 	d.saysNothing("/access/jwt", "nothing is written under jwt, which would let everybody in: leave jwt out where no client has such a token", c.JWT != nil)
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
-		d.needs(at, []string{"name", "sha256"}, token.Name != nil, token.SHA256 != nil)
+		d.needs(at, token)
 		_, faults := steps.Patterns(token.Functions)
 		for _, f := range faults {
 			f = f.Under(at + "/functions")
@@ -65,7 +81,7 @@ func (d *decoder) checkAccess(c *Access) {
 		}
 	}
 	if c.JWT != nil {
-		d.needs("/access/jwt", []string{"issuer", "audience", "scopes"}, c.JWT.Issuer != nil, c.JWT.Audience != nil, len(c.JWT.Scopes) > 0)
+		d.needs("/access/jwt", c.JWT)
 		for _, scope := range slices.Sorted(maps.Keys(c.JWT.Scopes)) {
 			if word := c.JWT.Scopes[scope]; !slices.Contains(tiers, word) {
 				d.unknownWord(fault.Key("/access/jwt/scopes", scope), word, tiers)
@@ -92,7 +108,7 @@ func (d *decoder) saysNothing(at, why string, says bool) {
 }
 
 // needs reports the keys that are not given, once for an object that could be read.
-func (d *decoder) needs(at string, keys []string, given ...bool) {
+func (d *decoder) needs(at string, structure any) {
 	wrong := func(at string) bool {
 		return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 	}
@@ -100,9 +116,11 @@ func (d *decoder) needs(at string, keys []string, given ...bool) {
 		return
 	}
 	var lacking []string
-	for i, key := range keys {
-		if !given[i] && !wrong(fault.Key(at, key)) {
-			lacking = append(lacking, key)
+	value := reflect.ValueOf(structure).Elem()
+	for i, field := range tables[value.Type()].fields {
+		empty := value.Field(i).IsZero() || value.Field(i).Kind() == reflect.Map && value.Field(i).Len() == 0
+		if field.needed && empty && !wrong(fault.Key(at, field.key)) {
+			lacking = append(lacking, field.key)
 		}
 	}
 	switch len(lacking) {
@@ -191,7 +209,7 @@ func (c *Access) RemotePlace() string {
 	return ""
 }
 
-// TierOf is the tier that the configuration gives the clients of a door. Its word is checked when it is read.
+// TierOf is the tier that the configuration gives the clients of a transport. Its word is checked when it is read.
 func TierOf(word *string, otherwise steps.Tier) steps.Tier {
 	tier, err := steps.ParseTier(Or(word, otherwise.String()))
 	if err != nil {

@@ -148,8 +148,12 @@ func TestIdleHTTPTier(t *testing.T) {
 // TestLimitDefaults holds what the schema says of limits to what the server does.
 func TestLimitDefaults(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]int{"access.properties.limits.properties.calls": transport.DefaultCallerCalls,
-		"limits.properties.maxSessions": transport.DefaultMaxSessions} {
+	var o transport.Options
+	if err := o.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"access.properties.limits.properties.calls": o.Limits(true).Calls,
+		"limits.properties.maxSessions": o.MaxSessions} {
 		if got := gjson.GetBytes(schema, "properties."+path+".default").Int(); got != int64(want) {
 			t.Errorf("%s: the default is %d, the schema says %d", path, want, got)
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"os/exec"
 	"reflect"
@@ -40,6 +41,17 @@ var foreignKeys = map[reflect.Type]map[string]string{
 	},
 }
 
+// ForeignKeys returns the keys that other programs write in the place of a struct of the configuration, by its name. They are known,
+// and not read.
+func ForeignKeys(structName string) []string {
+	for t, keys := range foreignKeys {
+		if t.Name() == structName {
+			return slices.Sorted(maps.Keys(keys))
+		}
+	}
+	return nil
+}
+
 // ServerKey returns the key under which onecall knows a key of an entry of mcpServers, however a client spells it. For an unknown key
 // it is "", and lost says what follows from leaving it out, "" if nothing does.
 func ServerKey(written string) (key, lost string) {
@@ -57,7 +69,7 @@ var validate = validator.New()
 
 // check checks what no tag can.
 func (d *decoder) check(c *Config) {
-	d.checkFace(c)
+	d.checkSurface(c)
 	d.checkAccess(&c.Access)
 	d.checkSources(c)
 	if len(c.FS.Write) > 0 {
@@ -123,9 +135,7 @@ func (d *decoder) checkSources(c *Config) {
 		d.checkDocument(at, &c.OpenAPI[i].Config)
 	}
 	for i := range c.HTTP.Endpoints {
-		if e := &c.HTTP.Endpoints[i]; e.Config.URL == nil {
-			d.at(fault.Key("/http/endpoints", e.Name), fault.BadRequest, "url is missing")
-		}
+		d.needs(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {
@@ -240,14 +250,16 @@ func (d *decoder) checkDocument(at string, o *OpenAPI) {
 var (
 	// knownStore is the URL of a store; redisclient knows the rest of it.
 	knownStore = regexp.MustCompile(`^(rediss?|unix)://`)
+	// knownDatabase is the URL of a journal; package sqljournal knows the rest of it.
+	knownDatabase = regexp.MustCompile(`^postgres(ql)?://`)
 	// storeScheme is what a URL begins with, or what is nearly one.
 	storeScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]{0,15}):/`)
 )
 
 // checkStore checks where something is kept, whose variables are filled in: one of the words, or a URL. But for its scheme it
 // is never shown: it may hold a password, in a misspelt URL anywhere.
-func (d *decoder) checkStore(at string, store *string, words ...string) {
-	if store == nil || slices.Contains(words, *store) || knownStore.MatchString(*store) || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url string, words ...string) {
+	if store == nil || slices.Contains(words, *store) || known.MatchString(*store) || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
 	what := "unknown store"
@@ -256,10 +268,44 @@ func (d *decoder) checkStore(at string, store *string, words ...string) {
 	} else if strings.TrimSpace(*store) != *store {
 		what = "unknown store, with a blank before or after it"
 	}
-	accepted := slices.Concat(words, []string{"redis://…"})
+	accepted := append(slices.Clip(words), url)
 	f := fault.New(fault.BadRequest, "%s: use %s", what, strings.Join(accepted, " or "))
 	f.Available, f.Nearest = accepted, fault.Nearest(*store, words, 1)
 	d.add(d.places[at], at, f)
+}
+
+// leastJournalKey is that of package journal.
+const leastJournalKey = 32
+
+// checkJournal checks what belongs together in what is said of the journal and of functions that need it.
+func (d *decoder) checkJournal(c *File) {
+	j := &c.Journal
+	postgres := j.Store != nil && knownDatabase.MatchString(*j.Store)
+	switch {
+	case postgres && j.Key == nil && !d.faultAt("/journal/key"):
+		d.at("/journal/store", fault.BadRequest, "a journal in PostgreSQL needs a key of 32 bytes at least, the same for all replicas: key: ${JOURNAL_KEY}")
+	case j.Key != nil && !postgres:
+		d.at("/journal/key", fault.BadRequest, "a key goes with a journal in PostgreSQL: any other has its own")
+	case j.Key != nil && len(*j.Key) < leastJournalKey && !d.faultAt("/journal/key"):
+		d.at("/journal/key", fault.BadRequest, "a key has %d bytes at least: openssl rand -base64 32 makes one", leastJournalKey)
+	}
+	off := Or(j.Store, "") == "off"
+	if off && Or(c.Approve, "never") != "never" {
+		d.at("/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
+	}
+	for i := range c.Functions {
+		f, at := &c.Functions[i].Config, fault.Key("/functions", c.Functions[i].Name)
+		if off && Or(f.Approve, "never") != "never" {
+			d.at(at+"/approve", fault.BadRequest, "without a journal nothing can be approved: leave out approve, or journal: {store: off}")
+		}
+		if k := f.IdempotencyKey; k != nil && (k.Header == nil) == (k.Arg == nil) {
+			d.at(at+"/idempotencyKey", fault.BadRequest, "says either header or arg")
+		}
+	}
+}
+
+func (d *decoder) faultAt(at string) bool {
+	return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 }
 
 // checkURL checks a URL whose variables are filled in. It is never shown: it may hold a secret.
@@ -273,8 +319,8 @@ func (d *decoder) checkURL(at string, text *string) {
 	}
 }
 
-// checkFace checks what the configuration says of the tools that clients see, as far as no package knows it better.
-func (d *decoder) checkFace(c *Config) {
+// checkSurface checks what the configuration says of the tools that clients see, as far as no package knows it better.
+func (d *decoder) checkSurface(c *Config) {
 	for i := range c.Groups {
 		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
 		if len(group.Config.Resources) == 0 {

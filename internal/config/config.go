@@ -23,84 +23,155 @@ var schema []byte
 func Schema() []byte { return schema }
 
 // Config is what a configuration says. A nil field is not given: the default of the package that it configures holds.
-// config.schema.json describes the same keys, which a test holds true.
+// internal/gen writes config.schema.json from the structs: the comment above a field is its description there.
 type Config struct {
-	MCPServers Table[MCPServer] `yaml:"mcpServers"`
-	OpenAPI    Table[OpenAPI]   `yaml:"openapi"`
-	HTTP       HTTP             `yaml:"http"`
-	FS         FS               `yaml:"fs"`
-	Functions  Table[Function]  `yaml:"functions"` // by pattern
+	// MCP servers by name, as MCP clients write them. In command, args, env, cwd, url and headers, ${VAR} and ${VAR:-default} are filled in
+	// from the environment.
+	MCPServers Table[MCPServer] `yaml:"mcpServers" entries:"null"`
+	// Services by name, described by OpenAPI documents.
+	OpenAPI Table[OpenAPI] `yaml:"openapi"`
+	// The embedded functions http.*.
+	HTTP HTTP `yaml:"http"`
+	// The embedded file functions fs.*.
+	FS FS `yaml:"fs"`
+	// What holds for the functions whose names fit a pattern, in which * stands for any characters. Of several patterns that fit, each thing
+	// is said by the most exact.
+	Functions Table[Function] `yaml:"functions" entries:"null"`
 
-	Surface      *string           `yaml:"surface" validate:"oneof=chain dispatch flat hybrid"`
-	Groups       Table[Group]      `yaml:"groups"`
-	ReadTool     *bool             `yaml:"readTool"`
-	Autodispatch *bool             `yaml:"autodispatch"`
-	Ungrouped    *string           `yaml:"ungrouped" validate:"oneof=flat hide"`
-	Hoist        []string          `yaml:"hoist"`
-	Aliases      map[string]string `yaml:"aliases"` // of every function that declares what they stand for
-	Access       Access            `yaml:"access"`
+	// The tools that clients of onecall serve see. chain: chain, search and info; dispatch: those, a dispatcher for each group, and the
+	// functions of no group; flat: those and every function; hybrid: dispatchers and functions.
+	Surface *string `yaml:"surface" validate:"oneof=chain dispatch flat hybrid" default:"chain"`
+	// Dispatchers by name, each with its resources: a list, or an object of resources and description.
+	Groups Table[Group] `yaml:"groups"`
+	// true: adds the tool chain_read, whose chains only read.
+	ReadTool *bool `yaml:"readTool" default:"false"`
+	// true: a dispatcher for each resource that is in no group.
+	Autodispatch *bool `yaml:"autodispatch" default:"false"`
+	// Functions of no group, with the surfaces dispatch and hybrid: flat, as tools of their own, or hide.
+	Ungrouped *string `yaml:"ungrouped" validate:"oneof=flat hide" default:"flat"`
+	// Names that are accepted at the top level of a chain or a dispatcher's call, as arguments of every step whose function declares them.
+	Hoist []string `yaml:"hoist"`
+	// Further names of arguments, of every function that declares the second: the name that is accepted, and the one that the function
+	// declares.
+	Aliases map[string]string `yaml:"aliases"`
+	// What the clients of onecall serve may use: read < read_write < admin.
+	Access Access `yaml:"access"`
 
-	Lite    *bool   `yaml:"lite"`
-	Budget  Budget  `yaml:"budget"`
-	Limits  Limits  `yaml:"limits"`
+	// Answer in the lite form where a chain does not say otherwise.
+	Lite *bool `yaml:"lite" default:"false"`
+	// What one chain may cost. A chain can lower these, not raise them.
+	Budget Budget `yaml:"budget"`
+	// Bounds of what is held and done at once.
+	Limits Limits `yaml:"limits"`
+	// Results that do not fit their answer are kept, to be fetched by their token.
 	Results Results `yaml:"results"`
+	// Where it is remembered what runs did, so that they can be resumed, approved and undone.
+	Journal Journal `yaml:"journal"`
+	// Calls that have to be approved before they are made: those that destroy, or all that write. A function can say otherwise.
+	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
+	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or by
+	// onecall approve.
+	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
+	// Sessions of clients.
 	Session Session `yaml:"session"`
-	Tokens  Tokens  `yaml:"tokens"`
-	Ladder  Ladder  `yaml:"ladder"`
-	Shapes  *string `yaml:"shapes" validate:"oneof=on off"`
+	// How tokens are counted.
+	Tokens Tokens `yaml:"tokens"`
+	// Functions from cheap to costly: a call that skips more than one of them for its subject is warned about or refused.
+	Ladder Ladder `yaml:"ladder"`
+	// Whether the shapes of results (names and types, never a value) of functions that declare none are learnt and shown.
+	Shapes *string `yaml:"shapes" validate:"oneof=on off" default:"on"`
 }
 
 // Group is a dispatcher; a list stands for its resources.
 type Group struct {
-	Resources   []string `yaml:"resources" list:"yes"`
-	Description *string  `yaml:"description"`
+	// Names of resources, such as device or netbox.device, or patterns with *.
+	Resources []string `yaml:"resources" list:"yes" needed:"yes"`
+	// What the group is for, in the tool's description.
+	Description *string `yaml:"description"`
 }
 
 // FS is what fs.* may do.
 type FS struct {
-	Root  *string  `yaml:"root" validate:"min=1"` // relative to the configuration's file
-	Write []string `yaml:"write"`                 // must be empty: there are no functions that write files yet
+	// The folder below which all files lie, relative to this file. Without a configuration: the working directory.
+	Root *string `yaml:"root" validate:"min=1"`
+	// Must be empty: functions that write files are not supported yet.
+	Write []string `yaml:"write"`
 }
 
 // Budget bounds one chain.
 type Budget struct {
-	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"eq=0|min=150"` // 0: none
-	MaxSteps       *int `yaml:"maxSteps" validate:"min=1"`
-	MaxCalls       *int `yaml:"maxCalls" validate:"min=1"`
-	MaxDurationMs  *int `yaml:"maxDurationMs" validate:"min=1"`
+	// Tokens of the answer; 0 is none. Without it: 10000 with onecall serve, none for other commands.
+	MaxTotalTokens *int `yaml:"maxTotalTokens" validate:"eq=0|min=150"`
+	MaxSteps       *int `yaml:"maxSteps" validate:"min=1" default:"1000"`
+	// Calls of functions, repetitions included.
+	MaxCalls *int `yaml:"maxCalls" validate:"min=1" default:"200000"`
+	// How long a chain may take. Without it: 110000 with onecall serve, none for other commands.
+	MaxDurationMs *int `yaml:"maxDurationMs" validate:"min=1"`
 }
 
 // Limits bound what onecall takes from anybody.
 type Limits struct {
-	MaxSteps        *int  `yaml:"maxSteps" validate:"min=1"`
-	MaxConcurrency  *int  `yaml:"maxConcurrency" validate:"min=1"`
-	MaxResultBytes  *Size `yaml:"maxResultBytes" validate:"min=1"`
-	MaxChainBytes   *Size `yaml:"maxChainBytes" validate:"min=1"`
-	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"min=1"`
-	MaxElements     *int  `yaml:"maxElements" validate:"min=1"`
-	MaxSessions     *int  `yaml:"maxSessions" validate:"min=1"` // of all clients over HTTP
+	// Steps of a chain; the smaller of this and budget.maxSteps holds.
+	MaxSteps *int `yaml:"maxSteps" validate:"min=1" default:"1000"`
+	// Calls of one chain that run at once.
+	MaxConcurrency *int `yaml:"maxConcurrency" validate:"min=1" default:"16"`
+	// One step's result.
+	MaxResultBytes *Size `yaml:"maxResultBytes" validate:"min=1" default:"64MiB"`
+	// All results that a chain keeps. All running chains together may hold four times as much.
+	MaxChainBytes *Size `yaml:"maxChainBytes" validate:"min=1" default:"256MiB"`
+	// A chain as text.
+	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"min=1" default:"4MiB"`
+	// Elements of a forEach.
+	MaxElements *int `yaml:"maxElements" validate:"min=1" default:"100000"`
+	// Sessions over HTTP, of all clients together. Where there are tokens, a caller may have a quarter of them.
+	MaxSessions *int `yaml:"maxSessions" validate:"min=1" default:"1000"`
 }
 
 // Results says where results are kept, for how long, and when they are shortened.
 type Results struct {
-	Store      *string        `yaml:"store" expand:"text"` // memory, disk, or a URL
-	TTL        *time.Duration `yaml:"ttl" validate:"min=1s"`
-	MaxTTL     *time.Duration `yaml:"maxTtl" validate:"min=1s"`
-	MaxBytes   *Size          `yaml:"maxBytes" validate:"min=1"`
-	PageSize   *int           `yaml:"pageSize" validate:"min=1"`
-	ProbeAbove *int           `yaml:"probeAbove" validate:"min=0"` // 0: off
-	LeanAbove  *int           `yaml:"leanAbove" validate:"min=0"`  // 0: off
+	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server, shared
+	// by all who use it. Without it: memory with onecall serve, disk for other commands.
+	Store *string `yaml:"store" expand:"text"`
+	// The life of a result after its last use; 1s at least.
+	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"5m"`
+	// The most that use extends a life to; at least ttl.
+	MaxTTL *time.Duration `yaml:"maxTtl" validate:"min=1s" default:"1h"`
+	// All results together, and so the largest.
+	MaxBytes *Size `yaml:"maxBytes" validate:"min=1" default:"1GiB"`
+	// Items or lines of a page.
+	PageSize *int `yaml:"pageSize" validate:"min=1" default:"20"`
+	// A result of more tokens is a probe even where it fits; 0 is off.
+	ProbeAbove *int `yaml:"probeAbove" validate:"min=0" default:"0"`
+	// The result of a write of more tokens is answered in its lean form, where the chain does not say verify; 0 is off.
+	LeanAbove *int `yaml:"leanAbove" validate:"min=0" default:"100"`
+}
+
+// Journal says where runs are remembered, and for how long.
+type Journal struct {
+	// sqlite: a file in the user's state folder. A URL (postgres://): a PostgreSQL server, shared by replicas. memory: as long as the command
+	// runs. off: nothing is remembered, and no run can be resumed.
+	Store *string `yaml:"store" expand:"text" default:"sqlite"`
+	// How long a run is kept after the last it did; 1s at least.
+	Keep *time.Duration `yaml:"keep" validate:"min=1s" default:"24h"`
+	// true: onecall runs and onecall diff show arguments and results.
+	Values *bool `yaml:"values" default:"false"`
+	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By ${VAR}
+	// only.
+	Key *string `yaml:"key" expand:"credential"`
 }
 
 // Session bounds a session.
 type Session struct {
-	MaxTokens *int `yaml:"maxTokens" validate:"min=0"` // 0: nothing is added up
+	// Tokens of all answers to one client's session: past them only fetches and small answers are given; 0 is no bound, and nothing is added
+	// up.
+	MaxTokens *int `yaml:"maxTokens" validate:"min=0" default:"0"`
 }
 
 // Tokens says how tokens are counted.
 type Tokens struct {
-	Encoding *string  `yaml:"encoding" validate:"oneof=o200k_base"`
-	Factor   *float64 `yaml:"factor" validate:"min=0.001,max=1000"`
+	Encoding *string `yaml:"encoding" validate:"oneof=o200k_base" default:"o200k_base"`
+	// Counts are multiplied by it, for models whose vocabulary is not public.
+	Factor *float64 `yaml:"factor" validate:"min=0.001,max=1000" default:"1.0"`
 }
 
 // Size is a number of bytes.
@@ -291,7 +362,9 @@ func (c *File) Refused(faults []*fault.Error) error {
 
 // Ladder is an order of functions from cheap to costly, to which calls are kept.
 type Ladder struct {
-	Mode    *string  `yaml:"mode" validate:"oneof=off warn enforce"`
-	Subject *string  `yaml:"subject" validate:"min=1"` // the argument that says what a call is about
-	Rungs   []string `yaml:"rungs"`
+	Mode *string `yaml:"mode" validate:"oneof=off warn enforce" default:"off"`
+	// The argument that says what a call is about.
+	Subject *string `yaml:"subject" validate:"min=1"`
+	// Whole names of functions, the cheapest first.
+	Rungs []string `yaml:"rungs"`
 }

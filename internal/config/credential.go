@@ -5,13 +5,17 @@ import "github.com/onecall-mcp/onecall/fault"
 // Credential are the credentials of one security scheme: one of a value (API key, bearer token), a user name with a
 // password (basic) and a client (oauth2 client credentials).
 type Credential struct {
-	Value        *string  `yaml:"value" also:"token" expand:"credential"`
-	Username     *string  `yaml:"username" expand:"text" validate:"min=1"`
-	Password     *string  `yaml:"password" expand:"credential"`
-	ClientID     *string  `yaml:"clientId" expand:"text" validate:"min=1"`
-	ClientSecret *string  `yaml:"clientSecret" expand:"credential"`
-	TokenURL     *string  `yaml:"tokenUrl" expand:"text" validate:"min=1"`
-	Scopes       []string `yaml:"scopes"`
+	// An API key, or a bearer token.
+	Value *string `yaml:"value" also:"token" expand:"credential"`
+	// Of HTTP basic, with password.
+	Username *string `yaml:"username" expand:"text" validate:"min=1"`
+	Password *string `yaml:"password" expand:"credential"`
+	// Of OAuth 2.0 client credentials, with clientSecret.
+	ClientID     *string `yaml:"clientId" expand:"text" validate:"min=1"`
+	ClientSecret *string `yaml:"clientSecret" expand:"credential"`
+	// In place of the document's.
+	TokenURL *string  `yaml:"tokenUrl" expand:"text" validate:"min=1"`
+	Scopes   []string `yaml:"scopes"`
 }
 
 func (d *decoder) checkAuth(at string, a *Credential) {

@@ -231,7 +231,7 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldT
 	_, null := resolved.(*ast.NullNode)
 	raw := into.Type() == reflect.TypeFor[json.RawMessage]()
 	switch {
-	case !d.room(n, at) || null && !raw:
+	case !d.allowed(n, at) || null && !raw:
 	case raw:
 		into.SetBytes(d.json(n, at))
 	case into.Kind() == reflect.Map:
@@ -261,8 +261,8 @@ func (d *decoder) value(n ast.Node, into reflect.Value, at string, field *fieldT
 // maxValues bounds the values of a configuration, those that aliases repeat included.
 const maxValues = 100_000
 
-// room counts a value, and reports whether there may be so many. It reports once where there are too many.
-func (d *decoder) room(n ast.Node, at string) bool {
+// allowed counts a value, and reports whether there may be so many. It reports once where there are too many.
+func (d *decoder) allowed(n ast.Node, at string) bool {
 	if d.read++; d.read == maxValues+1 {
 		d.fault(nodePlace(n), fault.LimitExceeded, at, "the configuration has more than %d values: does it repeat an alias?", maxValues)
 	}
@@ -278,7 +278,7 @@ func (d *decoder) table(n ast.Node, into reflect.Value, at string) {
 		entry := reflect.New(into.Type().Elem()).Elem()
 		entry.FieldByName("Name").SetString(key)
 		d.places[pointer] = nodePlace(pair.Key)
-		if d.room(pair.Key, pointer) {
+		if d.allowed(pair.Key, pointer) {
 			d.object(pair.Value, entry.FieldByName("Config"), pointer)
 			d.places[pointer] = nodePlace(pair.Key)
 			into.Set(reflect.Append(into, entry))
@@ -297,7 +297,7 @@ func (d *decoder) objects(n, resolved ast.Node, into reflect.Value, at string) {
 	for i, item := range list.Values {
 		pointer := fault.Index(at, i)
 		one := reflect.New(into.Type().Elem()).Elem()
-		if !d.room(item, pointer) {
+		if !d.allowed(item, pointer) {
 			return
 		}
 		d.object(item, one, pointer)
@@ -313,7 +313,7 @@ func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, field *f
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)
 		d.places[pointer] = nodePlace(pair.Value)
-		if !d.room(pair.Value, pointer) {
+		if !d.allowed(pair.Value, pointer) {
 			return
 		}
 		if into.Type().Elem() == reflect.TypeFor[json.RawMessage]() {
@@ -340,7 +340,7 @@ func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, fie
 		var text string
 		pointer := fault.Index(at, i)
 		d.places[pointer] = nodePlace(item)
-		if !d.room(item, pointer) {
+		if !d.allowed(item, pointer) {
 			return
 		}
 		if want := setScalar(d.resolve(item), &text, field.scalars); want != "" {

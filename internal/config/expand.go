@@ -32,7 +32,9 @@ import (
 func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}}
 	e.walk(reflect.ValueOf(&c.Config).Elem(), "")
-	d.checkStore("/results/store", c.Results.Store, "memory", "disk")
+	d.checkStore("/results/store", c.Results.Store, knownStore, "redis://…", "memory", "disk")
+	d.checkStore("/journal/store", c.Journal.Store, knownDatabase, "postgres://…", "sqlite", "memory", "off")
+	d.checkJournal(c)
 	d.checkFilledAccess(&c.Access)
 }
 
@@ -201,7 +203,7 @@ func (e *expander) note(written, text, kind, name string) (whole bool) {
 	for _, part := range secretsIn(written) {
 		e.literal(part)
 	}
-	if kind == "env" && secret.LooksLikeKey(written) {
+	if kind == "env" && secret.Variable(name, written) {
 		e.literal(written)
 	}
 	return whole

@@ -19,8 +19,8 @@ func linesOfFaults(t *testing.T, name, text string) string {
 	return shownFaults(c, faults)
 }
 
-// TestBlottedLines: wherever a secret stands, and in whatever form, no line of a fault shows it.
-func TestBlottedLines(t *testing.T) {
+// TestMaskedLines: wherever a secret stands, and in whatever form, no line of a fault shows it.
+func TestMaskedLines(t *testing.T) {
 	t.Parallel()
 	const server = "mcpServers:\n  a: {bad: 1, command: x, "
 	for _, text := range []string{

@@ -16,7 +16,7 @@ import (
 
 // mayHoldSecret tells of a place in a configuration whether what is wrongly written there may be a secret.
 func mayHoldSecret(at string) bool {
-	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store", "/access/tokens"} {
+	for _, part := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/results/store", "/journal", "/access/tokens"} {
 		if strings.HasPrefix(at, part) {
 			return true
 		}

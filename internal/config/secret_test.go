@@ -62,8 +62,8 @@ http: {allow: ["${HOST}"]}
 	}
 }
 
-// TestBlot: also a text that cannot be read hides what looks like a secret, and keeps every column.
-func TestBlot(t *testing.T) {
+// TestMask: also a text that cannot be read hides what looks like a secret, and keeps every column.
+func TestMask(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"Authorization": "Bearer abc", "x": 1}`:  `{"Authorization": "**********", "x": 1}`,

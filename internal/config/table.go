@@ -14,6 +14,9 @@ import (
 //	list      that a list in the place of the struct stands for this field
 //	scalars   that numbers and booleans are taken for strings, as written
 //	secret    that what stands there is never shown
+//	needed    that the key must be there
+//
+// The published schema is made of them too, and of two that nothing else reads: default, and entries (those of a table may be null).
 
 // structTable is what the tags of a struct's fields say.
 type structTable struct {
@@ -26,7 +29,7 @@ type structTable struct {
 // fieldTable is what the tags of one field say.
 type fieldTable struct {
 	key, rule, expand string
-	scalars           bool
+	scalars, needed   bool
 }
 
 // tables are the tables of all structs of a configuration. They drive the decoder, its checks, and the filling in of variables.
@@ -52,7 +55,7 @@ func (m *tableMaker) add(t reflect.Type) (credential bool) {
 	m.tables[t] = table
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
-		one := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != ""}
+		one := fieldTable{key: tag.Get("yaml"), rule: tag.Get("validate"), expand: tag.Get("expand"), scalars: tag.Get("scalars") != "", needed: tag.Get("needed") != ""}
 		table.fields = append(table.fields, one)
 		if tag.Get("list") != "" {
 			table.list = i

@@ -172,7 +172,7 @@ func (w *jsonWriter) value(n ast.Node, at string, depth int) {
 		w.refuse(n, at, "nested deeper than %d levels: does an alias hold itself?", maxDepth)
 		return
 	}
-	if !w.room(n, at) {
+	if !w.allowed(n, at) {
 		w.broken = true
 		return
 	}

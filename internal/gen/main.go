@@ -1,10 +1,9 @@
-// Command gen writes what is known of the fields of a chain, of the tools' arguments and of the error codes wherever it is
-// published: JSON Schemas, the input schemas and the manual of the tools, and the reference in docs. The source is the
+// Command gen writes what is known of the fields of a chain and of a configuration, of the tools' arguments and of the error codes wherever it is
+// needed: JSON Schemas, the input schemas and the manual of the tools, a list for packages below chain, and the reference in docs. The source is the
 // structs that the decoders read, with their tags and comments, and the table of codes.
 package main
 
 import (
-	"bytes"
 	"log"
 	"os"
 	"path/filepath"
@@ -35,10 +34,16 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, err := parse(filepath.Join(root, "internal/config"))
+	if err != nil {
+		return nil, err
+	}
 	files := map[string][]byte{}
 	for name, content := range map[string]any{
 		"chain/chain.schema.json": chainSchema(chain),
 		"mcp/tools.json":          tools(chain, mcp),
+
+		"internal/config/config.schema.json": configSchema(config),
 	} {
 		if files[name], err = indented(content); err != nil {
 			return nil, err
@@ -49,18 +54,19 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	config, err := os.ReadFile(filepath.Join(root, "internal/config/config.schema.json"))
-	if err != nil {
-		return nil, err
-	}
 	files["docs/reference/answer.md"] = schemaReference("The members of an answer",
 		"Generated from the published schema, `onecall schema answer`. What they tell is in [language.md](../language.md#answers). A member that is not required is left out where there is nothing to tell.", files["chain/answer.schema.json"])
 	files["docs/reference/configuration.md"] = schemaReference("The keys of a configuration",
-		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is required; `*` stands for any name.", config)
-	// Of a schema that takes anything some clients know {} only.
-	files["mcp/tools.json"] = bytes.ReplaceAll(files["mcp/tools.json"], []byte(`": true`), []byte(`": {}`))
-	files["docs/reference/chain.md"] = chainReference(chain)
-	files["docs/reference/tools.md"] = toolsReference(mcp)
+		"Generated from the published schema, `onecall schema config`. A key may be left out unless it is required; `*` stands for any name.", files["internal/config/config.schema.json"])
+	files["steps/groups/fetch_fields.go"] = fetchFields(chain)
+	files["docs/reference/chain.md"] = schemaReference("The fields of a chain and of a fetch",
+		"Generated from the published schema, `onecall schema chain`. What they are for is in [language.md](../language.md). `null` is as if the field were not there, except in `return` and `orElse` and for members of `common`.", files["chain/chain.schema.json"])
+	ofTools, err := indented(arguments(mcp))
+	if err != nil {
+		return nil, err
+	}
+	files["docs/reference/tools.md"] = schemaReference("The arguments of search and info",
+		"Generated from the types that are decoded. Those of `chain` are in [chain.md](chain.md), what is answered is in [wire.md](../wire.md).", ofTools)
 	files["docs/reference/codes.md"] = codesReference()
 	return files, nil
 }

@@ -4,77 +4,18 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// chainReference is the page of the fields of a request.
-func chainReference(chain source) []byte {
-	var b strings.Builder
-	b.WriteString("# The fields of a chain\n\nGenerated from the types that the decoder reads. What they are for is in [language.md](../language.md).\n")
-	for _, part := range []struct{ title, of string }{
-		{"A chain", "request"}, {"A step", "step"}, {"`chain` of a step", "inline"}, {"`repeat` of a step", "repeatRequest"},
-		{"`retry` of a step", "retryRequest"}, {"`budget`", "budgetRequest"}, {"A fetch", "fetchRequest"},
-	} {
-		chain.table(&b, part.title, part.of)
-	}
-	return []byte(b.String())
-}
-
-// toolsReference is the page of the arguments of the tools beside chain.
-func toolsReference(mcp source) []byte {
-	var b strings.Builder
-	b.WriteString("# The arguments of search and info\n\nGenerated from the types that are decoded. Those of `chain` are in [chain.md](chain.md), what is answered is in [wire.md](../wire.md).\n")
-	mcp.table(&b, "`search`", "searchArguments")
-	mcp.table(&b, "`info`", "infoArguments")
-	return []byte(b.String())
-}
-
-// table writes the fields of a struct.
-func (s source) table(b *strings.Builder, title, name string) {
-	fmt.Fprintf(b, "\n## %s\n\n| field | value | meaning |\n|---|---|---|\n", title)
-	for _, f := range s.object(name).fields {
-		if f.built() {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, s.value(&f), strings.ReplaceAll(f.doc, "|", `\|`))
-		}
-	}
-}
-
-// value says in words what a field holds.
-func (s source) value(f *field) string {
-	if o, list := s.inner(f); list && o != nil {
-		return "steps, one at least"
-	} else if o != nil {
-		return "object, see below"
-	}
-	p := plain(f)
-	bound(p, f)
-	var says []string
-	switch {
-	case p.Enum != nil:
-		for _, word := range p.Enum {
-			says = append(says, fmt.Sprintf("`%s`", word))
-		}
-	case p.Types != nil:
-		says = append(says, "text or boolean")
-	case f.tag.Get("kind") == "any":
-		says = append(says, "anything")
-	case p.Type == "array":
-		says = append(says, "list of texts")
-	default:
-		says = append(says, kinds[p.Type])
-	}
-	switch {
-	case p.Minimum != nil && p.Maximum != nil:
-		says = append(says, fmt.Sprintf("%.0f to %.0f", *p.Minimum, *p.Maximum))
-	case p.Minimum != nil:
-		says = append(says, fmt.Sprintf("from %.0f", *p.Minimum))
-	case p.MaxLength != nil:
-		says = append(says, fmt.Sprintf("at most %d characters", *p.MaxLength))
-	}
-	if _, required := f.rules()["required"]; required {
-		says = append(says, "required")
-	}
-	return strings.Join(says, ", ")
+// arguments are the schemas of what the tools beside chain take, for their page.
+func arguments(mcp source) members {
+	d := &document{source: mcp, defs: map[string]*jsonschema.Schema{}}
+	return members{{"$defs", members{
+		{"search", d.closed(mcp.object("searchArguments"))},
+		{"info", d.closed(mcp.object("infoArguments"))},
+	}}}
 }
 
 // codesReference is the page of the error codes.

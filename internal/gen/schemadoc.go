@@ -8,12 +8,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// schemaReference is the page of a schema that is written by hand: a table of its members, and one of each object in its
+// schemaReference is the page of a published schema: a table of its members, and one of each object in its
 // $defs. Members of members have dotted names, * stands for any name and [] for any element.
 func schemaReference(title, intro string, text []byte) []byte {
 	p := &page{root: gjson.ParseBytes(text)}
-	fmt.Fprintf(&p.b, "# %s\n\n%s\n\n%s", title, intro, tableHead)
-	p.members("", p.root)
+	fmt.Fprintf(&p.b, "# %s\n\n%s\n", title, intro)
+	if p.root.Get("properties").Exists() {
+		p.b.WriteString("\n" + tableHead)
+		p.members("", p.root)
+	}
 	p.root.Get("$defs").ForEach(func(name, def gjson.Result) bool {
 		if def.Get("properties").Exists() {
 			fmt.Fprintf(&p.b, "\n## %s\n\n", name.Str)
@@ -110,11 +113,17 @@ func (p *page) value(schema gjson.Result) string {
 			says = append(says, "of "+of)
 		}
 	}
-	if least := schema.Get("minimum"); least.Exists() {
+	if most := schema.Get("maxLength"); most.Exists() {
+		says = append(says, "at most "+most.Raw+" characters")
+	}
+	switch least, most := schema.Get("minimum"), schema.Get("maximum"); {
+	case least.Exists() && most.Exists():
+		says = append(says, least.Raw+" to "+most.Raw)
+	case least.Exists():
 		says = append(says, "from "+least.Raw)
 	}
-	if most := schema.Get("maximum"); most.Exists() {
-		says = append(says, "to "+most.Raw)
+	if !slices.ContainsFunc(schema.Get("@keys").Array(), func(key gjson.Result) bool { return key.Str != "description" }) {
+		says = append(says, "anything")
 	}
 	return strings.ReplaceAll(strings.Join(says, ", "), ", of ", " of ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -24,9 +25,9 @@ type object struct {
 	fields []field
 }
 
-// field is a field that has a name in JSON.
+// field is a field that has a name in JSON or YAML.
 type field struct {
-	name string // in JSON
+	name string // there
 	of   string // its type in Go, without a pointer
 	doc  string
 	tag  reflect.StructTag
@@ -92,7 +93,7 @@ func fieldOf(f *ast.Field) (field, error) {
 		return field{}, err
 	}
 	read := field{tag: reflect.StructTag(tag), of: strings.TrimPrefix(types.ExprString(f.Type), "*"), doc: sentence(f.Doc)}
-	read.name, _, _ = strings.Cut(read.tag.Get("json"), ",")
+	read.name, _, _ = strings.Cut(cmp.Or(read.tag.Get("json"), read.tag.Get("yaml")), ",")
 	return read, nil
 }
 

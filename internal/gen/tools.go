@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -43,7 +45,7 @@ func (m members) MarshalJSON() ([]byte, error) {
 func tools(chain, mcp source) members {
 	fetch := chain.object("fetchRequest")
 	listed := &object{fields: append(chain.object("request").fields, fetch.fields...)}
-	tool := func(input *jsonschema.Schema, manual any) members {
+	tool := func(input members, manual any) members {
 		return members{{"inputSchema", input}, {"manual", manual}}
 	}
 	arguments := func(name string) members {
@@ -61,29 +63,49 @@ func tools(chain, mcp source) members {
 }
 
 // shown is the input schema that a model reads: the fields with the tag tool, without bounds.
-func shown(s source, o *object) *jsonschema.Schema {
-	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
+func shown(s source, o *object) members {
+	var properties members
 	for _, f := range o.fields {
 		says, listed := f.tag.Lookup("tool")
-		if !listed || schema.Properties[f.name] != nil {
+		if !listed || slices.ContainsFunc(properties, func(m member) bool { return m.name == f.name }) {
 			continue
 		}
-		p := &jsonschema.Schema{}
-		if held, list := s.inner(&f); list && held != nil {
-			p.Type, p.Items = "array", shown(s, held)
-		} else if held != nil {
-			p = shown(s, held)
-		} else if p = plain(&f); p.Types != nil {
-			p.Type, p.Types = p.Types[0], nil
+		held, list := s.inner(&f)
+		switch {
+		case held == nil:
+			properties = append(properties, member{f.name, leaf(&f, says)})
+		case list:
+			properties = append(properties, member{f.name, described(members{{"type", "array"}, {"items", shown(s, held)}}, says)})
+		default:
+			properties = append(properties, member{f.name, described(shown(s, held), says)})
 		}
-		p.Description, p.Minimum = says, nil
-		schema.Properties[f.name] = p
-		schema.PropertyOrder = append(schema.PropertyOrder, f.name)
 	}
-	if len(schema.Properties) == 0 {
-		schema.Properties = nil
+	schema := members{{"type", "object"}}
+	if len(properties) > 0 {
+		schema = append(schema, member{"properties", properties})
 	}
 	return schema
+}
+
+func described(schema members, says string) members {
+	if says != "" {
+		schema = append(schema, member{"description", says})
+	}
+	return schema
+}
+
+// leaf is the schema of a field that holds no struct. A field that takes anything has {}, as some clients know no other such schema;
+// jsonschema writes true.
+func leaf(f *field, says string) any {
+	p := plain(f)
+	if p.Types != nil {
+		p.Type, p.Types = p.Types[0], nil
+	}
+	p.Description, p.Minimum = says, nil
+	if reflect.DeepEqual(p, &jsonschema.Schema{}) {
+		return members{}
+	}
+	return p
 }
 
 // manual says what each field means. What holds further fields names them first.

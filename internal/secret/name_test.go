@@ -28,3 +28,19 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestVariable: the value of a variable of the environment is a secret by its name, or if it looks like a key; so do long numbers.
+func TestVariable(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, value string
+		want        bool
+	}{
+		{"TOKEN", "x", true}, {"ACCOUNT", "12345678901234567890", true}, {"ACCOUNT", "a1b2c3d4e5f6a7b8c9d0", true}, {"ACCOUNT", "1234567890", false},
+		{"ROOT", "/home/user/20250101/long/folder", false}, {"FILE", "report-2025-01-01-final.json", false}, {"MODE", "a-very-long-word-indeed", false},
+	} {
+		if got := Variable(test.name, test.value); got != test.want {
+			t.Errorf("%s=%s: %t", test.name, test.value, got)
+		}
+	}
+}

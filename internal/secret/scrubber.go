@@ -46,6 +46,18 @@ func New(secrets []string) *Scrubber {
 	return s
 }
 
+// With returns a scrubber that looks for these secrets too. It spells only these; s does not change.
+func (s *Scrubber) With(secrets []string) *Scrubber {
+	more := New(secrets)
+	switch {
+	case s == nil:
+		return more
+	case more == nil:
+		return s
+	}
+	return &Scrubber{needles: longestFirst(slices.Concat(s.needles, more.needles)), numbers: slices.Concat(s.numbers, more.numbers)}
+}
+
 // longestFirst sorts texts, and drops those that are there twice.
 func longestFirst(texts []string) []string {
 	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })

@@ -66,9 +66,17 @@ var (
 
 // LooksLikeKey reports whether a text is long and mixes letters and digits, as keys do and names hardly ever.
 func LooksLikeKey(text string) bool {
-	return keyText.MatchString(text) && !fileName.MatchString(text) && strings.ContainsAny(text, "0123456789") &&
-		strings.ContainsFunc(text, unicode.IsLetter)
+	return isLong(text) && strings.ContainsFunc(text, unicode.IsLetter)
 }
+
+// isLong reports whether a text is long, has digits, and is not the name of a file.
+func isLong(text string) bool {
+	return keyText.MatchString(text) && !fileName.MatchString(text) && strings.ContainsAny(text, "0123456789")
+}
+
+// Variable reports whether the value of an environment variable is a secret: by its name, or because it looks like a key or is a
+// long number.
+func Variable(name, value string) bool { return Name(name) || isLong(value) }
 
 func isNumber(text string) bool {
 	return len(text) >= MinLength && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789+-.eE", r) })

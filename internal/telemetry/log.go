@@ -110,114 +110,112 @@ func levelOf(f *fault.Error) slog.Level {
 	return slog.LevelInfo
 }
 
-// line is a record that is being put together: what is nothing is left out.
-type line struct {
-	attrs []slog.Attr
-}
+// line is a record that is being put together.
+type line []slog.Attr
 
-func (l *line) text(key, value string) {
-	if value != "" {
-		l.attrs = append(l.attrs, slog.String(key, value))
+// add appends a text, a number or a mark, unless it is nothing.
+func (l *line) add(a slog.Attr) {
+	switch v := a.Value; v.Kind() {
+	case slog.KindString:
+		if v.String() == "" {
+			return
+		}
+	case slog.KindInt64:
+		if v.Int64() == 0 {
+			return
+		}
+	case slog.KindBool:
+		if !v.Bool() {
+			return
+		}
 	}
+	*l = append(*l, a)
 }
 
-func (l *line) number(key string, value int64) {
-	if value != 0 {
-		l.attrs = append(l.attrs, slog.Int64(key, value))
-	}
-}
-
-func (l *line) mark(key string, value bool) {
-	if value {
-		l.attrs = append(l.attrs, slog.Bool(key, true))
-	}
-}
-
-func (l *line) took(d time.Duration) {
-	l.attrs = append(l.attrs, slog.Float64("ms", float64(d.Microseconds())/1000))
-}
+func took(d time.Duration) slog.Attr { return slog.Float64("ms", float64(d.Microseconds())/1000) }
 
 // who says whose request it is, and what for.
 func (l *line) who(r *request) {
 	o := r.about
-	l.text("kind", string(o.Kind))
-	if tool := toolOf(r); tool != string(o.Kind) { // a chain comes by the tool of that name
-		l.text("tool", tool)
+	l.add(slog.String("kind", string(o.Kind)))
+	if r.tool != string(o.Kind) { // a chain comes by the tool of that name
+		l.add(slog.String("tool", r.tool))
 	}
-	l.text("caller", clip(o.Caller))
-	l.text("label", clip(o.Label))
-	l.text("name", clip(o.Name))
+	l.add(slog.String("caller", clip(o.Caller)))
+	l.add(slog.String("label", clip(o.Label)))
+	l.add(slog.String("name", clip(o.Name)))
 }
 
 // lineRoom is how many members a line has at most, or nearly so.
 const lineRoom = 20
 
 func (t *Telemetry) logRequest(r *request, e *chain.Ended) {
-	ctx, o := context.Context(r), r.about
-	level := levelOf(e.Err)
-	if !t.log.Enabled(ctx, level) {
+	o, level := r.about, levelOf(e.Err)
+	if !t.log.Enabled(r, level) {
 		return
 	}
-	l := line{make([]slog.Attr, 0, lineRoom)}
+	l := make(line, 0, lineRoom)
 	l.who(r)
-	l.text("fn", e.Function)
-	l.attrs = append(l.attrs, slog.String("code", codeOf(e.Err)))
-	l.text("faults", codesOf(e.Faults))
-	l.number("steps", int64(o.Steps))
-	l.number("skipped", int64(e.Skipped))
-	l.number("calls", e.Calls)
-	l.number("cached", e.Cached)
-	l.number("tokens", int64(e.Tokens))
-	l.number("kept", int64(e.Kept))
-	l.mark("probe", e.Probe)
-	l.mark("lean", e.Lean)
-	l.number("warnings", int64(e.Warnings))
-	l.number("request_bytes", int64(o.Bytes))
-	l.number("answer_bytes", int64(e.Bytes))
-	l.took(e.Took)
-	if s := r.slowest.Load(); s != nil && o.Kind == chain.KindChain { // a call has one function, and its line both
-		l.text("slowest", s.fn)
-		l.attrs = append(l.attrs, slog.Int64("ms_slowest", s.took.Milliseconds()))
+	l.add(slog.String("fn", e.Function))
+	l.add(slog.String("code", codeOf(e.Err)))
+	if len(e.Faults) > 0 {
+		l.add(slog.String("faults", codesOf(e.Faults)))
 	}
-	t.explain(ctx, &l, e.Err)
-	t.log.LogAttrs(ctx, level, "request", l.attrs...)
+	l.add(slog.Int("steps", o.Steps))
+	l.add(slog.Int("skipped", e.Skipped))
+	l.add(slog.Int64("calls", e.Calls))
+	l.add(slog.Int64("cached", e.Cached))
+	l.add(slog.Int("tokens", e.Tokens))
+	l.add(slog.Int("kept", e.Kept))
+	l.add(slog.Bool("probe", e.Probe))
+	l.add(slog.Bool("lean", e.Lean))
+	l.add(slog.Int("warnings", e.Warnings))
+	l.add(slog.Int("request_bytes", o.Bytes))
+	l.add(slog.Int("answer_bytes", e.Bytes))
+	l = append(l, took(e.Took))
+	if s := r.slowest.Load(); s != nil && o.Kind == chain.KindChain { // a call has one function, and its line both
+		l = append(l, slog.String("slowest", s.fn), slog.Int64("ms_slowest", s.took.Milliseconds()))
+	}
+	if e.Err != nil {
+		t.explain(r, &l, e.Err)
+	}
+	t.log.LogAttrs(r, level, "request", l...)
 }
 
 func (t *Telemetry) logStep(s *step, e chain.StepEnded) {
-	if !t.log.Enabled(s, slog.LevelDebug) {
-		return
-	}
-	l := line{make([]slog.Attr, 0, lineRoom)}
-	l.text("fn", s.fn)
-	l.text("effect", s.effect.String())
-	l.text("status", e.Status)
-	l.text("reason", e.Reason)
+	l := make(line, 0, lineRoom)
+	l.add(slog.String("fn", s.fn))
+	l.add(slog.String("effect", s.effect.String()))
+	l.add(slog.String("status", e.Status))
+	l.add(slog.String("reason", e.Reason))
 	if e.Err != nil {
-		l.text("code", string(e.Err.Code))
-		l.number("http_status", int64(e.Err.Status)) // that the service answered
+		l.add(slog.String("code", string(e.Err.Code)))
+		l.add(slog.Int("http_status", e.Err.Status)) // that the service answered
 		if e.Function != s.fn {
-			l.text("failed", e.Function)
+			l.add(slog.String("failed", e.Function))
 		}
 	}
 	if e.Elements >= 0 {
-		l.attrs = append(l.attrs, slog.Int("elements", e.Elements))
+		l = append(l, slog.Int("elements", e.Elements))
 	}
-	l.number("calls", e.Calls)
-	l.took(e.Took)
-	t.explain(s, &l, e.Err)
-	t.log.LogAttrs(s, slog.LevelDebug, "step", l.attrs...)
+	l.add(slog.Int64("calls", e.Calls))
+	l = append(l, took(e.Took))
+	if e.Err != nil {
+		t.explain(s, &l, e.Err)
+	}
+	t.log.LogAttrs(s, slog.LevelDebug, "step", l...)
 }
 
-// explain adds an error's message where all is told. That of a defect is told always, and its cause with it: nobody can mend
+// explain adds an error's message if all is told. That of a defect is told always, and its cause with it: nobody can mend
 // it who does not know where it is.
 func (t *Telemetry) explain(ctx context.Context, l *line, f *fault.Error) {
-	if f == nil || f.Code != fault.Internal && !t.log.Enabled(ctx, slog.LevelDebug) {
+	if f.Code != fault.Internal && !t.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	l.text("at", f.At)
-	l.text("error", t.told(f.Message, maxText))
+	l.add(slog.String("at", f.At))
+	l.add(slog.String("error", t.told(f.Message, maxText)))
 	if f.Code == fault.Internal && f.Err != nil {
-		l.text("cause", t.told(f.Err.Error(), maxCause))
+		l.add(slog.String("cause", t.told(f.Err.Error(), maxCause)))
 	}
 }
 

@@ -294,14 +294,14 @@ func TestIdentify(t *testing.T) {
 			t.Fatalf("the id %q; before: %t", id, seen[id])
 		}
 		seen[id] = true
-		log.WarnContext(ctx, "at the door", "is", id)
+		log.WarnContext(ctx, "at the transport", "is", id)
 		b.run(ctx, `{"name":"`+id+`","steps":[{"fn":"test.echo"}]}`)
 		b.engine.Refuse(ctx, []*fault.Error{fault.New(fault.Busy, "later")}, &chain.Caller{Label: id})
 	}
 	told := 0
-	for _, message := range []string{"at the door", "request", "called"} {
+	for _, message := range []string{"at the transport", "request", "called"} {
 		for _, line := range b.out.of(t, message) {
-			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id || message == "at the door" && line.Get("is").Str != id {
+			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id || message == "at the transport" && line.Get("is").Str != id {
 				t.Error(line.Raw)
 			}
 			told++

@@ -56,20 +56,20 @@ func (r *request) unwatch() {
 }
 
 func (t *Telemetry) logLong(r *request, now time.Time) {
-	l := line{make([]slog.Attr, 0, lineRoom)}
+	l := make(line, 0, lineRoom)
 	l.who(r)
-	l.text("fn", r.functions())
-	l.number("steps", int64(r.about.Steps))
+	l.add(slog.String("fn", r.functions()))
+	l.add(slog.Int("steps", r.about.Steps))
 	if r.about.Kind == chain.KindChain {
 		var ended int64 // those of inline chains included
 		for i := range r.steps {
 			ended += r.steps[i].Load()
 		}
-		l.attrs = append(l.attrs, slog.Int64("ended", ended))
+		l = append(l, slog.Int64("ended", ended))
 	}
-	l.number("request_bytes", int64(r.about.Bytes))
-	l.took(now.Sub(r.about.Started))
-	t.log.LogAttrs(r, slog.LevelWarn, "a request is running long", l.attrs...)
+	l.add(slog.Int("request_bytes", r.about.Bytes))
+	l = append(l, took(now.Sub(r.about.Started)))
+	t.log.LogAttrs(r, slog.LevelWarn, "a request is running long", l...)
 }
 
 // mostRunning is how many of the steps of a request that run are known: those that began first, which are those that last.
@@ -92,10 +92,16 @@ func (r *request) runs(s *step) {
 	}
 }
 
-// rests takes note of its end.
-func (r *request) rests(s *step) {
+// ended takes note of its end.
+func (r *request) ended(s *step, e chain.StepEnded) {
+	if i := slices.Index(statuses[:], e.Status); i >= 0 {
+		r.steps[i].Add(1)
+	}
 	if s.slot != none {
 		r.running[s.slot].Store(nil)
+	}
+	if e.Took >= slowStep && s.fn != "" {
+		r.compare(&slowest{s.fn, e.Took})
 	}
 }
 
@@ -119,14 +125,11 @@ type slowest struct {
 	took time.Duration
 }
 
-// compared keeps a step that has ended where it is the slowest so far.
-func (r *request) compared(s *step, took time.Duration) {
-	if took < slowStep || s.fn == "" {
-		return
-	}
+// compare keeps a step that has ended if it is the slowest so far.
+func (r *request) compare(one *slowest) {
 	for {
 		before := r.slowest.Load()
-		if before != nil && before.took >= took || r.slowest.CompareAndSwap(before, &slowest{s.fn, took}) {
+		if before != nil && before.took >= one.took || r.slowest.CompareAndSwap(before, one) {
 			return
 		}
 	}

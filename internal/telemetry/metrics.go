@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -211,13 +210,6 @@ var statuses = [...]string{ok, "failed", "skipped"}
 // stepCounts are the steps of a request that have ended, by their status. They are counted here, and added to the metrics with
 // the end of the request: what all requests write to is slow, as processors hand it to one another.
 type stepCounts [len(statuses)]atomic.Int64
-
-// ended counts a step.
-func (c *stepCounts) ended(status string) {
-	if i := slices.Index(statuses[:], status); i >= 0 {
-		c[i].Add(1)
-	}
-}
 
 func (m *metrics) refused(reason string) {
 	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"encoding/hex"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 // place is where something happens: what contexts carry of it.
 type place struct {
 	chain   string   // id of the request; "": in no request
+	tool    string   // of MCP, that the request came as a call of; "": of none
 	at      string   // the step's JSON Pointer; "": in no step
 	request *request // nil: it has not begun
 }
@@ -24,6 +26,20 @@ type placeKey struct{}
 func placeOf(ctx context.Context) *place {
 	p, _ := ctx.Value(placeKey{}).(*place)
 	return p
+}
+
+// within is the context of what happens at a place.
+type within struct {
+	context.Context
+	place
+}
+
+// Value implements context.Context.
+func (w *within) Value(key any) any {
+	if key == (placeKey{}) {
+		return &w.place
+	}
+	return w.Context.Value(key)
 }
 
 // newID gives a chain id. It is drawn by chance, so that nobody sees by it how many others there are.
@@ -38,8 +54,7 @@ func newID() string {
 
 // request is a request under way, and the context of all that is done for it: one thing, as there are many of them.
 type request struct {
-	context.Context
-	place
+	within
 	t     *Telemetry
 	about *chain.Observed
 	span  trace.Span // nil: there are no traces
@@ -54,27 +69,20 @@ type request struct {
 	long longWatch
 }
 
-// Value implements context.Context.
-func (r *request) Value(key any) any {
-	if key == (placeKey{}) {
-		return &r.place
-	}
-	return r.Context.Value(key)
-}
-
 func (r *request) end(e *chain.Ended) {
 	t := r.t
 	t.running.Add(-1)
 	r.unwatch()
 	t.metrics.request(r, e)
-	endRequest(r, e)
+	if r.span != nil {
+		endRequest(r, e)
+	}
 	t.logRequest(r, e)
 }
 
 // step is a step under way, and the context of its calls.
 type step struct {
-	context.Context
-	place
+	within
 	t      *Telemetry
 	fn     string // "": an inline chain
 	effect steps.Effect
@@ -82,20 +90,14 @@ type step struct {
 	slot   int        // among the running ones of its request; none: it is not one of them
 }
 
-// Value implements context.Context.
-func (s *step) Value(key any) any {
-	if key == (placeKey{}) {
-		return &s.place
-	}
-	return s.Context.Value(key)
-}
-
 func (s *step) end(e chain.StepEnded) {
-	if r := s.request; r != nil {
-		r.steps.ended(e.Status)
-		r.rests(s)
-		r.compared(s, e.Took)
+	if s.request != nil {
+		s.request.ended(s, e)
 	}
-	endStep(s, e)
-	s.t.logStep(s, e)
+	if s.span != nil {
+		endStep(s, e)
+	}
+	if s.t.log.Enabled(s, slog.LevelDebug) {
+		s.t.logStep(s, e)
+	}
 }

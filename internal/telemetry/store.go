@@ -25,16 +25,16 @@ func (t *Telemetry) stored(ctx context.Context, store, operation string, took ti
 	if !due {
 		return
 	}
-	l := line{make([]slog.Attr, 0, lineRoom)}
-	l.text("store", store)
-	l.text("operation", operation)
-	l.text("code", code)
-	l.number("others", others)
-	l.text("error", t.told(err.Error(), maxText))
+	l := make(line, 0, lineRoom)
+	l.add(slog.String("store", store))
+	l.add(slog.String("operation", operation))
+	l.add(slog.String("code", code))
+	l.add(slog.Int64("others", others))
+	l.add(slog.String("error", t.told(err.Error(), maxText)))
 	if cause := errors.Unwrap(err); cause != nil {
-		l.text("cause", t.told(cause.Error(), maxCause))
+		l.add(slog.String("cause", t.told(cause.Error(), maxCause)))
 	}
-	t.log.LogAttrs(ctx, slog.LevelError, "a store failed", l.attrs...)
+	t.log.LogAttrs(ctx, slog.LevelError, "a store failed", l...)
 }
 
 // storeLogEvery is how often it is logged that a store fails.

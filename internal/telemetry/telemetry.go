@@ -113,14 +113,19 @@ func (t *Telemetry) Identify(ctx context.Context, given string) (context.Context
 // Request implements chain.Observer. A request in a context that Identify has not given has an id of its own.
 func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Context, func(*chain.Ended)) {
 	r := &request{t: t, about: o}
-	r.place = place{request: r}
-	if around := placeOf(ctx); around != nil && around.request == nil {
-		r.chain = around.chain
+	r.Context, r.request = ctx, r
+	if around := placeOf(ctx); around != nil {
+		r.tool = around.tool
+		if around.request == nil {
+			r.chain = around.chain
+		}
 	}
 	if r.chain == "" {
 		r.chain = newID()
 	}
-	r.Context, r.span = t.beginRequest(ctx, r)
+	if t.tracer != nil {
+		t.beginRequest(r)
+	}
 	t.running.Add(1)
 	if t.tellsLong {
 		r.watch()
@@ -131,18 +136,20 @@ func (t *Telemetry) Request(ctx context.Context, o *chain.Observed) (context.Con
 // Step implements chain.Observer.
 func (t *Telemetry) Step(ctx context.Context, about chain.ObservedStep) (context.Context, func(chain.StepEnded)) {
 	s := &step{t: t, fn: about.Function, effect: about.Effect}
-	s.at = about.At
+	s.Context, s.at = ctx, about.At
 	if around := placeOf(ctx); around != nil {
 		s.chain, s.request = around.chain, around.request
 	}
-	s.Context, s.span = t.beginStep(ctx, s)
 	if s.request != nil {
+		if t.tracer != nil {
+			t.beginStep(s)
+		}
 		s.request.runs(s)
 	}
 	return s, s.end
 }
 
-// Refused counts a request that was refused before it was looked at. reason is a word of the code, such as "token", "host" or "rate"; past 30
+// Refused counts a request that was refused before it was looked at. reason is a word of the code, such as "token", "host" or "busy"; past 30
 // different ones it is "other".
 func (t *Telemetry) Refused(reason string) { t.metrics.refused(reason) }
 

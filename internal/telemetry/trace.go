@@ -19,8 +19,6 @@ import (
 // maxSpans is the most steps of a request that have spans: an inline chain in a forEach may have a million.
 const maxSpans = 1000
 
-type toolKey struct{}
-
 // WithCall gives a context for a call of a tool over MCP, whose name must be that of a tool that there is, and whose client may be
 // part of a trace. The values are those of W3C Trace Context, as they come in the headers `traceparent` and `tracestate` of HTTP or in
 // the members of those names in MCP's `_meta`; one that is not valid is ignored. Whether the request is traced is for
@@ -29,13 +27,11 @@ func WithCall(ctx context.Context, tool, traceparent, tracestate string) context
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
 	}
-	return context.WithValue(ctx, toolKey{}, tool)
-}
-
-// toolOf is the tool that a request came as a call of; "": of none.
-func toolOf(ctx context.Context) string {
-	tool, _ := ctx.Value(toolKey{}).(string)
-	return tool
+	here := &place{tool: tool}
+	if around := placeOf(ctx); around != nil {
+		here.chain = around.chain
+	}
+	return context.WithValue(ctx, placeKey{}, here)
 }
 
 // Attributes of spans. Those of OpenTelemetry are of its conventions for generative AI and MCP, which are in development.
@@ -73,30 +69,24 @@ func sentOn(ctx context.Context) context.Context {
 	return steps.WithTrace(ctx, carrier["traceparent"], carrier["tracestate"])
 }
 
-// beginRequest starts the span of a request; nil: there are no traces.
-func (t *Telemetry) beginRequest(ctx context.Context, r *request) (context.Context, trace.Span) {
-	if t.tracer == nil {
-		return ctx, nil
-	}
+// beginRequest starts the span of a request.
+func (t *Telemetry) beginRequest(r *request) {
 	o := r.about
 	name, kind := string(o.Kind), trace.SpanKindInternal
 	attrs := append(make([]attribute.KeyValue, 0, 6), keyChainID.String(r.chain), keyKind.String(string(o.Kind)))
 	if o.Steps > 0 {
 		attrs = append(attrs, keySteps.Int(o.Steps))
 	}
-	if tool := toolOf(ctx); tool != "" {
-		name, kind = "tools/call "+tool, trace.SpanKindServer
-		attrs = append(attrs, keyMethod.String("tools/call"), keyOperation.String(executeTool), keyTool.String(tool))
+	if r.tool != "" {
+		name, kind = "tools/call "+r.tool, trace.SpanKindServer
+		attrs = append(attrs, keyMethod.String("tools/call"), keyOperation.String(executeTool), keyTool.String(r.tool))
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(o.Started), trace.WithAttributes(attrs...))
-	return sentOn(ctx), span
+	ctx, span := t.tracer.Start(r.Context, name, trace.WithSpanKind(kind), trace.WithTimestamp(o.Started), trace.WithAttributes(attrs...))
+	r.Context, r.span = sentOn(ctx), span
 }
 
 func endRequest(r *request, e *chain.Ended) {
 	span := r.span
-	if span == nil {
-		return
-	}
 	if span.IsRecording() {
 		attrs := append(make([]attribute.KeyValue, 0, 10), keyCalls.Int64(e.Calls), keyTokens.Int(e.Tokens))
 		for _, count := range []struct {
@@ -120,15 +110,12 @@ func endRequest(r *request, e *chain.Ended) {
 	span.End(trace.WithTimestamp(r.about.Started.Add(e.Took)))
 }
 
-// beginStep starts the span of a step; nil: it has none.
-func (t *Telemetry) beginStep(ctx context.Context, s *step) (context.Context, trace.Span) {
+// beginStep starts the span of a step, unless its request has too many.
+func (t *Telemetry) beginStep(s *step) {
 	r := s.request
-	if t.tracer == nil || r == nil {
-		return ctx, nil
-	}
 	if r.spans.Add(1) > maxSpans {
 		r.lost.Add(1)
-		return ctx, nil
+		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 8), keyAt.String(s.at))
 	name := "chain"
@@ -136,18 +123,15 @@ func (t *Telemetry) beginStep(ctx context.Context, s *step) (context.Context, tr
 		name = executeTool + " " + fn
 		attrs = append(attrs, keyOperation.String(executeTool), keyTool.String(fn), keyEffect.String(s.effect.String()))
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(attrs...))
+	ctx, span := t.tracer.Start(s.Context, name, trace.WithAttributes(attrs...))
 	if span.IsRecording() {
 		t.metrics.spans.Inc()
 	}
-	return sentOn(ctx), span
+	s.Context, s.span = sentOn(ctx), span
 }
 
 func endStep(s *step, e chain.StepEnded) {
 	span := s.span
-	if span == nil {
-		return
-	}
 	if span.IsRecording() {
 		attrs := append(make([]attribute.KeyValue, 0, 6), keyStatus.String(e.Status), keyCalls.Int64(e.Calls))
 		if e.Reason != "" {

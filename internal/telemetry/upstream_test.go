@@ -111,7 +111,7 @@ func TestUpstreamTrace(t *testing.T) {
 	}
 }
 
-// TestPassedTrace holds that what a door calls by itself is told of the span of its request.
+// TestPassedTrace holds that calls that a transport makes by itself belong to the span of its request.
 func TestPassedTrace(t *testing.T) {
 	s := newSink(t)
 	traced(t, s)

@@ -37,7 +37,7 @@ var listings = map[string]*listing{
 // routes tell which upstream has what of a joined list. Of a list of one upstream they hold only what has another key there.
 type routes struct {
 	holder map[string]Upstream // by the key that clients know
-	own    map[string]string   // the key that the upstream has, where it is another
+	own    map[string]string   // the key that the upstream has, if it differs
 	keys   []string            // in the order of the list; of templates only
 }
 
@@ -325,7 +325,7 @@ func missing(err error) bool {
 	return errors.As(err, &wire) && wire.Code == jsonrpc.CodeMethodNotFound
 }
 
-// known is a joined list as it was read last; it is read where it was not.
+// known is a joined list as it was read last; it is read if it was not.
 func (l *links) known(ctx context.Context, method string, given json.RawMessage) (*routes, error) {
 	l.mu.Lock()
 	r := l.routes[method]
@@ -346,7 +346,7 @@ func onlyMeta(given json.RawMessage) json.RawMessage {
 	return raw.With(nil, "_meta", raw.With(json.RawMessage(meta.Raw), "progressToken", nil))
 }
 
-// forget has lists read anew at their next use.
+// forget has lists read again at their next use.
 func (l *links) forget(methods ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
-	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
@@ -120,7 +119,7 @@ func (l *links) notify(ctx context.Context, u Upstream, method string, params js
 		}
 	case toolsChanged:
 		l.readTools(u, true)
-		if rights := l.client.Rights(); rights.Functions != "" || rights.Tier != steps.TierAdmin {
+		if l.client.Rights().Functions != "" || !l.client.View().HasAll(u.Name()) {
 			return // it may be a tool that the client may not use: the client is told when what it sees has changed
 		}
 		l.changeKnown(nil, nil)
@@ -147,7 +146,7 @@ func send(ctx context.Context, ss *sdk.ServerSession, method string, params json
 	return ss.NotifyProgress(context.WithValue(ctx, outgoingKey{}, &outgoing{method: method, params: params}), &sdk.ProgressNotificationParams{})
 }
 
-// shown are an upstream's params without secrets; an empty object where there are none.
+// shown are an upstream's params without secrets; an empty object if there are none.
 func (l *links) shown(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		return json.RawMessage("{}")

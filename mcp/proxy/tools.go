@@ -105,7 +105,7 @@ func (l *links) Await(ctx context.Context) {
 	}
 }
 
-// readTools reads what an upstream lists, where that is not known, or has changed. done is closed when it is known; nil: it is.
+// readTools reads what an upstream lists, if that is not known, or has changed. done is closed when it is known; nil: it is.
 func (l *links) readTools(u Upstream, changed bool) (done <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *links) readTools(u Upstream, changed bool) (done <-chan struct{}) {
 	return list.reading
 }
 
-// readList reads a list until it has not changed meanwhile, and tells the client where it sees another one than it was given.
+// readList reads a list until it has not changed meanwhile, and tells the client if its own has changed.
 func (l *links) readList(list *toolList) {
 	for again := true; again && l.ctx.Err() == nil; {
 		functions, err := l.listedBy(list.of)
@@ -195,7 +195,7 @@ func (l *links) changeKnown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool
 	return changed || !known
 }
 
-// tellTools tells the clients that their list has changed, where they know another one.
+// tellTools tells the clients that their list has changed, if it has.
 func (l *links) tellTools() {
 	now := l.client.Tools()
 	var told []func()

@@ -21,7 +21,7 @@ type Access struct {
 	Callers Callers      // knows callers by their bearer tokens; nil: nobody has one
 
 	URL   string   // at which clients reach /mcp, such as https://tools.example.com/mcp; "": by a loopback host only
-	Hosts []string // that are served beside loopback and URL's, with a port where that is not the scheme's own
+	Hosts []string // that are served beside loopback and URL's, with a port if it is not the scheme's own
 
 	// Issuers are the authorization servers that give tokens, and Scopes what they may be asked for: clients are told of them
 	// (RFC 9728) if there are Issuers and a URL.
@@ -73,7 +73,7 @@ func (s *Server) SetAccess(a *Access) {
 	served.keyed, _ = a.Callers.(Keyed)
 	s.access.Store(&served)
 	s.keysWatched.Do(func() { s.watching.Go(s.watchKeys) })
-	s.cutRevoked()
+	s.endRevoked()
 }
 
 // LookAgain reads the keys of tokens again now, and ends the streams and calls of callers whose rights have changed, as SetAccess
@@ -86,7 +86,7 @@ func (s *Server) LookAgain() {
 	if a.keyed != nil {
 		a.keyed.Look(true)
 	}
-	s.cutRevoked()
+	s.endRevoked()
 }
 
 // lookTime is how long the rights of open streams may be asked for after a change.
@@ -140,7 +140,7 @@ func sameHost(own, host string) bool {
 	return err == nil && strings.EqualFold(name, strings.Trim(host, "[]"))
 }
 
-// ready tells a load balancer whether to send requests here.
+// ready answers a load balancer whether to send requests here.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if ready := s.access.Load().Ready; s.calls.ending() || ready != nil && ready(r.Context()) != nil {
 		http.Error(w, "not ready", http.StatusServiceUnavailable)

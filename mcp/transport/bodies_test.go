@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // TestOneCallersBodies: who announces much and does not send it has its own messages refused, and those of nobody else.
@@ -16,37 +18,37 @@ func TestOneCallersBodies(t *testing.T) {
 	t.Parallel()
 	const sockets, long = 64, 4 << 20
 	ping := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":%q}}`, strings.Repeat("y", 70_000))
-	for name, door := range map[string]*Access{"tokens": {Callers: staff}, "none": {Anyone: *reader}} {
+	for name, access := range map[string]*Access{"tokens": {Callers: mcptest.Staff}, "none": {Anyone: *reader}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
-			url := s.behind(t, door)
-			headers := header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25"}
+			url := s.behind(t, access)
+			headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25"}
 			var conns []net.Conn
 			for range sockets {
 				headers["Authorization"] = "Bearer ann"
 				conns = append(conns, dial(t, url, "POST", Path, headers, long))
 			}
-			until(func() bool { return s.reading.Held() == maxReading/2 })
+			mcptest.Until(func() bool { return s.reading.Held() == maxReading/2 })
 			send := func(token string) int {
 				headers["Authorization"] = "Bearer " + token
-				r, _ := sendTo(t, "POST", url, ping, headers)
+				r, _ := mcptest.Send(t, "POST", url, ping, headers)
 				return r.StatusCode
 			}
 			if status := send("ann"); status != 429 {
 				t.Errorf("the caller itself: %d", status)
 			}
-			if status := send("eve"); (status == 429) != (door.Callers == nil) {
+			if status := send("eve"); (status == 429) != (access.Callers == nil) {
 				t.Errorf("another caller: %d", status)
 			}
 			headers["Authorization"] = "Bearer ann"
-			if r, body := sendTo(t, "POST", url, hello, headers); r.StatusCode != 200 {
+			if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode != 200 {
 				t.Errorf("a small message: %d %s", r.StatusCode, body)
 			}
 			for _, conn := range conns {
 				conn.Close()
 			}
-			until(func() bool { return s.reading.Held() == 0 })
+			mcptest.Until(func() bool { return s.reading.Held() == 0 })
 			if status := send("ann"); status == 429 {
 				t.Errorf("afterwards: %d", status)
 			}
@@ -59,15 +61,15 @@ func TestLongBodies(t *testing.T) {
 	t.Parallel()
 	const long = 500 << 20
 	s := serve(t, func(o *Options) { o.MaxRequestBytes = long })
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	for i, token := range []string{"ann", "eve"} {
-		dial(t, url, "POST", Path, header{"Content-Type": "application/json", "Authorization": "Bearer " + token}, long)
-		until(func() bool { return s.reading.Held() == int64(i+1)*long })
+		dial(t, url, "POST", Path, mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer " + token}, long)
+		mcptest.Until(func() bool { return s.reading.Held() == int64(i+1)*long })
 	}
 }
 
 // dial begins a request of which rest is not sent, and gives the connection.
-func dial(t *testing.T, url, method, path string, headers header, rest int) net.Conn {
+func dial(t *testing.T, url, method, path string, headers mcptest.Header, rest int) net.Conn {
 	t.Helper()
 	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), Path)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
@@ -90,16 +92,16 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.readTime = 300 * time.Millisecond
-	url := s.behind(t, &Access{Callers: staff})
-	json := header{"Content-Type": "application/json"}
-	ann := header{"Content-Type": "application/json", "Authorization": "Bearer ann"}
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	json := mcptest.Header{"Content-Type": "application/json"}
+	ann := mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer ann"}
 	var conns []net.Conn
 	for _, one := range []struct {
 		method, path string
-		headers      header
+		headers      mcptest.Header
 	}{
-		{"POST", Path, json}, {"POST", Path, ann}, {"POST", Path, header{"Authorization": "Bearer ann", "Content-Type": "text/plain"}},
-		{"POST", Path, header{"Host": "evil"}}, {"POST", "/healthz", nil}, {"GET", Path, json}, {"PUT", "/nothing", nil}, {"POST", Path + "?surface=x", ann},
+		{"POST", Path, json}, {"POST", Path, ann}, {"POST", Path, mcptest.Header{"Authorization": "Bearer ann", "Content-Type": "text/plain"}},
+		{"POST", Path, mcptest.Header{"Host": "evil"}}, {"POST", "/healthz", nil}, {"GET", Path, json}, {"PUT", "/nothing", nil}, {"POST", Path + "?surface=x", ann},
 	} {
 		conns = append(conns, dial(t, url, one.method, one.path, one.headers, 1000))
 	}
@@ -115,36 +117,33 @@ func TestSlowBody(t *testing.T) {
 func TestRevokedWhileSending(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	for version, body := range map[string]string{
-		"2026-07-28": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`,
-		"":           hello,
+		"2026-07-28": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`,
+		"":           mcptest.Hello,
 	} {
-		headers := header{"Content-Type": "application/json", "Authorization": "Bearer bob", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
+		headers := mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer bob", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
 		if version != "" {
 			headers["Mcp-Protocol-Version"] = version
 		}
 		conn := dial(t, url, "POST", Path, headers, len(body))
-		for s.callers.visiting("token:bob") == 0 {
+		for s.requests.of("token:bob") == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		s.SetAccess(&Access{Callers: badges{"ann": staff["ann"]}})
+		s.SetAccess(&Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
 		status, text := answerTo(t, conn, body)
 		if status != 401 || s.shop.calls.Load() != 0 {
 			t.Errorf("%q: %d %s", version, status, text)
 		}
-		s.SetAccess(&Access{Callers: staff})
+		s.SetAccess(&Access{Callers: mcptest.Staff})
 	}
 }
 
-// visiting tells how many requests of a caller are under way.
-func (c *callers) visiting(id string) int {
+// of is how many a caller has.
+func (c *counts) of(caller string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if one := c.byID[id]; one != nil {
-		return one.visits
-	}
-	return 0
+	return c.by[caller]
 }
 
 // answerTo sends the rest of a request, and reads what it is answered.

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ const envelopeSize = 64 << 10
 
 // readMessage reads the message that a request carries, and answers one that is none: what is told of a bad message must not
 // depend on who reads it.
-func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message, from *identity) (good bool) {
+func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message) (good bool) {
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
 		return true // which is refused in its turn
 	}
@@ -40,15 +39,15 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message,
 		}
 		all := max(maxReading, 4*min(most, math.MaxInt64/4))
 		size = min(size, all/4)
-		if !s.reading.Hold(from.ID, size, all) {
-			s.tooBusy(w, from, "too much is being sent at once: try again in a moment")
+		if !s.reading.Hold(m.from.ID, size, all) {
+			s.tooBusy(w, m.from, "too much is being sent at once: try again in a moment")
 			return false
 		}
-		m.held = sync.OnceFunc(func() { s.reading.Hold(from.ID, -size, all) })
+		m.release = sync.OnceFunc(func() { s.reading.Hold(m.from.ID, -size, all) })
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		s.refused(from, RefusedSize)
+		s.logRefused(m.from, reasonSize)
 		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
 		return false
 	}
@@ -60,7 +59,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message,
 	read, wrong := examine(body)
 	switch wrong {
 	case nil:
-	case stray:
+	case nullIDError:
 		w.WriteHeader(http.StatusAccepted)
 		return false
 	default:
@@ -81,33 +80,19 @@ func isJSON(contentType string) bool {
 	return kind == "application/json"
 }
 
-// visitsEach is how many requests of a caller may be under way: its calls, a stream for each of its sessions, and some to
-// ask what there is. -1: any number.
-func (s *Server) visitsEach() int {
-	o := s.o()
-	if o.Limits.Calls < 0 || o.Limits.Sessions < 0 {
-		return -1
-	}
-	calls, sessions := DefaultCallerCalls, s.sessionsEach()
-	if sessions == 0 { // all clients are one caller
-		calls, sessions = DefaultCalls, o.MaxSessions
-	}
-	return cmp.Or(o.Limits.Calls, calls) + sessions + 100
-}
-
 // tooBusy refuses a request of a caller that has too much under way.
 func (s *Server) tooBusy(w http.ResponseWriter, from *identity, why string) {
-	s.refused(from, RefusedRate)
+	s.logRefused(from, reasonBusy)
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, http.StatusTooManyRequests)
 }
 
-// turnAway refuses a request before it is known who has sent it.
-func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, f *fault.Error) {
-	reason := RefusedRequest
+// reject refuses a request before it is known who has sent it.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, f *fault.Error) {
+	reason := reasonRequest
 	if f.Code == fault.Denied {
-		reason = RefusedHost
+		reason = reasonHost
 	}
-	s.turnedAway(r, reason, f)
+	s.logRejected(r, reason, f)
 	http.Error(w, f.Message, f.Code.HTTP())
 }

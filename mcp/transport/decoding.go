@@ -14,21 +14,17 @@ const heavyMessage = 256 << 10
 const decodeTime = 10 * time.Second
 
 // decode acquires a slot for decoding a large message. It is released when the message has come to Receive, or done is called.
-// Without tokens there is one caller, who needs none. ok is false if the client has left meanwhile.
-func (s *Server) decode(ctx context.Context, m *message, from *identity) (done func(), ok bool) {
-	if len(m.body) < heavyMessage || from.token == "" {
-		m.held()
-		return func() {}, true
-	}
-	release, err := s.handler.Acquire(ctx, from.ID)
+// ok is false if the client has left meanwhile.
+func (s *Server) decode(ctx context.Context, m *message) (done func(), ok bool) {
+	release, err := s.handler.Acquire(ctx, m.from.ID)
 	if err != nil {
 		return nil, false
 	}
 	decoded := sync.OnceFunc(func() {
 		release()
-		m.held()
+		m.release()
 	})
-	from.decoded = decoded
+	m.from.decoded = decoded
 	bound := time.AfterFunc(s.decodeTime, decoded)
 	return func() {
 		bound.Stop()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // TestLargeMessagesNeedASlot: while another has the only slot a large message waits to be decoded, and a small one is answered; the
@@ -25,9 +27,9 @@ func TestLargeMessagesNeedASlot(t *testing.T) {
 				}
 			}
 			s.decodeTime = time.Hour
-			url := s.behind(t, &Access{Callers: staff})
+			url := s.behind(t, &Access{Callers: mcptest.Staff})
 			send := func(token, fn, text string) <-chan string {
-				return beginCall(t, url, token, `{"steps":[{"fn":"`+fn+`","args":{"text":"`+text+`"}}],"lite":true}`, stateless)
+				return mcptest.BeginCall(t, url, token, `{"steps":[{"fn":"`+fn+`","args":{"text":"`+text+`"}}],"lite":true}`, stateless)
 			}
 			slot <- struct{}{}
 			large := send("ann", "shop.slow", strings.Repeat("a", heavyMessage))

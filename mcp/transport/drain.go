@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -14,19 +13,19 @@ import (
 // tracker counts what is under way, so that a server that is shut down can let it end: calls, and the requests over HTTP that
 // any replica could serve, from the moment that they are let in.
 type tracker struct {
-	closing  atomic.Bool  // nothing begins any more
-	admitted atomic.Int64 // requests that were let in
-
-	mu      sync.Mutex
-	running int           // calls
-	idle    chan struct{} // closed when nothing runs any more while the server closes
-	rests   bool          // idle is closed
+	life    context.Context // ends when the server has no more patience
 	cutting context.CancelCauseFunc
-	life    context.Context
+
+	mu       sync.Mutex
+	closing  bool // nothing begins any more
+	calls    int
+	requests int
+	idle     chan struct{} // closed when nothing is under way any more while the server closes
+	rests    bool          // idle is closed
 }
 
-// endingWords are what callers read of a server that shuts down, before what became of theirs.
-const endingWords = "the server is shutting down: "
+// endingMessage are what callers read of a server that shuts down, before what became of theirs.
+const endingMessage = "the server is shutting down: "
 
 func newTracker() *tracker {
 	t := &tracker{idle: make(chan struct{})}
@@ -34,69 +33,51 @@ func newTracker() *tracker {
 	return t
 }
 
-// admit lets a request in, whose calls may begin whenever they do, until the function that it returns is called; false: the
-// server closes. What is let in before drain has ended is waited for.
-func (t *tracker) admit() (leave func(), ok bool) {
-	t.admitted.Add(1)
-	if !t.closing.Load() { // drain stores it, and then counts
-		return t.leave, true
-	}
-	t.leave()
-	return nil, false
-}
-
-func (t *tracker) leave() {
-	if t.admitted.Add(-1) == 0 && t.closing.Load() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.rest()
-	}
-}
-
-// start lets a call begin: its context ends when the server has no more patience. Once the server closes it is refused, but for
-// a call of a request that was let in before.
-func (t *tracker) start(ctx context.Context, admitted bool) (context.Context, func(), *fault.Error) {
+// begin counts one more call or request in n, until end is called. ok is false once the server closes, but for what belongs to
+// a request that was let in before.
+func (t *tracker) begin(n *int, admitted bool) (end func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closing.Load() && !admitted {
-		return nil, nil, fault.New(fault.Unavailable, endingWords+"nothing of this call was run")
+	if t.closing && !admitted {
+		return nil, false
 	}
-	t.running++
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(t.life, func() { cancel(context.Cause(t.life)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
+	*n++
+	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.running--
-		t.rest()
-	}, nil
+		if *n--; t.closing {
+			t.rest()
+		}
+	}, true
 }
 
-// rest tells drain that nothing runs any more, if so. The caller holds the lock.
+// rest tells drain that nothing is under way any more, if so. The caller holds the lock, and the server closes.
 func (t *tracker) rest() {
-	if t.closing.Load() && !t.rests && t.running == 0 && t.admitted.Load() == 0 {
+	if !t.rests && t.calls+t.requests == 0 {
 		t.rests = true
 		close(t.idle)
 	}
 }
 
-// count tells how many calls run.
-func (t *tracker) count() int {
+// running is how many calls run.
+func (t *tracker) running() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.running
+	return t.calls
 }
 
 // ending reports whether no call begins any more.
-func (t *tracker) ending() bool { return t.closing.Load() }
+func (t *tracker) ending() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closing
+}
 
 // drain refuses new calls, and waits until those that run have ended, for at most patience; then it cancels them and
 // waits a moment for their answers.
 func (t *tracker) drain(patience time.Duration) {
 	t.mu.Lock()
-	t.closing.Store(true)
+	t.closing = true
 	t.rest()
 	t.mu.Unlock()
 	select {
@@ -104,27 +85,24 @@ func (t *tracker) drain(patience time.Duration) {
 		return
 	case <-time.After(patience):
 	}
-	t.cut()
+	t.cancelCalls()
 	select {
 	case <-t.idle:
 	case <-time.After(2 * time.Second):
 	}
 }
 
-// cut cancels all that runs.
-func (t *tracker) cut() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.cutting(fault.New(fault.Cancelled, endingWords+"this call did not end in time, and was cancelled"))
+// cancelCalls cancels all that runs.
+func (t *tracker) cancelCalls() {
+	t.cutting(fault.New(fault.Cancelled, endingMessage+"this call did not end in time, and was cancelled"))
 }
 
 // codeEnding is the code of the error that a server which shuts down answers; JSON-RPC 2.0, section 5.1 leaves it to servers.
 const codeEnding = -32000
 
-// sendAway answers a request that is not begun, as the server closes. It is none of its caller's that are counted.
-func (s *Server) sendAway(w http.ResponseWriter, m *message, from *identity) {
-	from.counted.Store(true)
-	why := &misfit{id: m.id, code: codeEnding, message: endingWords + "nothing of this was done, send it again"}
+// refuseEnding answers a request that is not begun, as the server closes.
+func refuseEnding(w http.ResponseWriter, m *message) {
+	why := &badMessage{id: m.id, code: codeEnding, message: endingMessage + "nothing of this was done, send it again"}
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close") // so that the next one may go elsewhere
 	w.Header().Set("Content-Type", "application/json")
@@ -140,19 +118,19 @@ type newConnections struct{ conns sync.Map }
 
 type connKey struct{}
 
-func (n *newConnections) came(ctx context.Context, c net.Conn) context.Context {
+func (n *newConnections) accepted(ctx context.Context, c net.Conn) context.Context {
 	n.conns.Store(c, true)
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-func (n *newConnections) went(c net.Conn, state http.ConnState) {
+func (n *newConnections) closed(c net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		n.conns.Delete(c)
 	}
 }
 
-// heard has the first request of a connection taken note of.
-func (n *newConnections) heard(next http.Handler) http.Handler {
+// served has the first request of a connection taken note of.
+func (n *newConnections) served(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.conns.Delete(r.Context().Value(connKey{}))
 		next.ServeHTTP(w, r)

@@ -16,17 +16,18 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // statelessCall is a request of a client without sessions, with its headers.
-func statelessCall(id, method, params string) (body string, headers header) {
+func statelessCall(id, method, params string) (body string, headers mcptest.Header) {
 	name := gjson.Get("{"+params+"}", "name").Str
 	if params != "" {
 		params += ","
 	}
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params +
 			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`,
-		header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
+		mcptest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
 }
 
 // TestSentAway: once a server shuts down, a request that any replica could serve is answered 503 before anything of it is done,
@@ -45,9 +46,9 @@ func TestSentAway(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
 			url := s.http(t, anyone)
-			headers, own := header{}, header{"Mcp-Protocol-Version": "2025-11-25"}
+			headers, own := mcptest.Header{}, mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"}
 			if one.session {
-				begun, _ := sendTo(t, "POST", url, hello, nil)
+				begun, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 				own["Mcp-Session-Id"] = begun.Header.Get("Mcp-Session-Id")
 			}
 			send := func(id, method, params string) (*http.Response, string) {
@@ -56,7 +57,7 @@ func TestSentAway(t *testing.T) {
 				if !one.session {
 					body, headers = statelessCall(id, method, params)
 				}
-				return sendTo(t, "POST", url, body, headers)
+				return mcptest.Send(t, "POST", url, body, headers)
 			}
 			var running sync.WaitGroup
 			running.Go(func() {
@@ -76,12 +77,12 @@ func TestSentAway(t *testing.T) {
 				sentAway(t, r, text, "7")
 				r, text = send(`"b"`, "tools/list", "")
 				sentAway(t, r, text, `"b"`)
-				r, text = sendTo(t, "GET", url, "", headers)
+				r, text = mcptest.Send(t, "GET", url, "", headers)
 				sentAway(t, r, text, "null")
 				if headers["Mcp-Method"] != "" {
 					headers["Mcp-Method"] = "notifications/cancelled"
 				}
-				if r, text := sendTo(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, headers); r.StatusCode != http.StatusAccepted {
+				if r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, headers); r.StatusCode != http.StatusAccepted {
 					t.Errorf("a notification: %d %s", r.StatusCode, text)
 				}
 			} else {
@@ -92,12 +93,12 @@ func TestSentAway(t *testing.T) {
 					t.Errorf("a list: %d %s", r.StatusCode, text)
 				}
 			}
-			r, text = sendTo(t, "POST", url, hello, nil)
-			sentAway(t, r, text, gjson.Get(hello, "id").Raw)
+			r, text = mcptest.Send(t, "POST", url, mcptest.Hello, nil)
+			sentAway(t, r, text, gjson.Get(mcptest.Hello, "id").Raw)
 			if now := s.shop.calls.Load(); now != before {
 				t.Errorf("%d calls were run", now-before)
 			}
-			if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil); r.StatusCode != http.StatusServiceUnavailable {
+			if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, Path)+"/readyz", "", nil); r.StatusCode != http.StatusServiceUnavailable {
 				t.Errorf("/readyz: %d %s", r.StatusCode, text)
 			}
 			select {
@@ -105,7 +106,7 @@ func TestSentAway(t *testing.T) {
 				t.Error("the running call was not waited for")
 			default:
 			}
-			s.calls.cut()
+			s.calls.cancelCalls()
 			running.Wait()
 			<-drained
 		})
@@ -127,23 +128,25 @@ func TestAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := newTracker()
-		leave, ok := calls.admit()
+		leave, ok := calls.begin(&calls.requests, false)
 		if !ok {
 			t.Fatal("nothing is let in")
 		}
 		drained := make(chan bool)
 		go func() { calls.drain(time.Minute); close(drained) }()
 		synctest.Wait()
-		if _, ok := calls.admit(); ok || !calls.ending() {
+		if _, ok := calls.begin(&calls.requests, false); ok || !calls.ending() {
 			t.Error("a request is let in while the server closes")
 		}
-		if _, _, f := calls.start(t.Context(), false); f == nil || f.Code != fault.Unavailable {
-			t.Errorf("a call of nobody who was let in: %v", f)
+		if _, ok := calls.begin(&calls.calls, false); ok {
+			t.Error("a call of nobody who was let in begins")
 		}
-		ctx, end, f := calls.start(t.Context(), true)
-		if f != nil {
-			t.Fatalf("a call of one who was let in: %v", f)
+		end, ok := calls.begin(&calls.calls, true)
+		if !ok {
+			t.Fatal("a call of one who was let in does not begin")
 		}
+		ctx, stop := within(t.Context(), calls.life)
+		defer stop()
 		leave() // its client has gone
 		synctest.Wait()
 		select {
@@ -170,16 +173,16 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for {
-					leave, ok := calls.admit()
+					leave, ok := calls.begin(&calls.requests, false)
 					if !ok {
 						refused.Add(1)
 						return
 					}
 					inside.Add(1)
-					if _, end, f := calls.start(t.Context(), true); f != nil {
-						t.Error(f)
-					} else {
+					if end, ok := calls.begin(&calls.calls, true); ok {
 						end()
+					} else {
+						t.Error("a call of one who was let in does not begin")
 					}
 					inside.Add(-1)
 					leave()
@@ -197,8 +200,8 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestNewcomer: who has connected before the door is closed, and asks then, is answered.
-func TestNewcomer(t *testing.T) {
+// TestNewConnection: a client that has connected before the server closes, and asks then, is answered.
+func TestNewConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.awaitTime = time.Hour
@@ -211,12 +214,12 @@ func TestNewcomer(t *testing.T) {
 	go func() { ended <- s.ServeHTTP(ctx, l, &Access{Anyone: *anyone}) }()
 	url := "http://" + l.Addr().String() + Path
 	body, headers := statelessCall("1", "tools/list", "")
-	if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {
+	if r, text := mcptest.Send(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	headers["Content-Type"] = "application/json"
 	conn := dial(t, url, "POST", Path, headers, len(body)) // accepted before the next one is
-	if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+	if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	silent, err := net.Dial("tcp", l.Addr().String())
@@ -224,7 +227,7 @@ func TestNewcomer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	if r, text := sendTo(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", header{"Connection": "close"}); r.StatusCode != http.StatusOK {
+	if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, Path)+"/healthz", "", mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", r.StatusCode, text)
 	}
 	cancel()

@@ -26,18 +26,18 @@ type envelope struct {
 	method string // "": it is a response
 }
 
-// misfit is what is wrong with a message that is not handed on: with the id that it has, where it has one.
-type misfit struct {
+// badMessage says what is wrong with a message that is not handed on, with the message's id if it has one.
+type badMessage struct {
 	id      string // as it is written; "": null
 	code    int
 	message string
 }
 
-// stray is what the client says of a message that it could not read: it answers nothing that was asked, and is dropped.
-var stray = &misfit{}
+// nullIDError stands for a client's error response to a message that it could not read: it answers no request, and is dropped.
+var nullIDError = &badMessage{}
 
 // answer is the response to such a message.
-func (m *misfit) answer() []byte {
+func (m *badMessage) answer() []byte {
 	id := m.id
 	if id == "" {
 		id = "null"
@@ -50,20 +50,20 @@ func quoted(text string) string { return string(gjson.AppendJSONString(nil, text
 
 // examine says what is wrong with a message before anything reads it that could take it for another: text after it, keys
 // that stand twice, ids that a float does not hold. nil: it is one message of JSON-RPC 2.0.
-func examine(message []byte) (envelope, *misfit) {
+func examine(message []byte) (envelope, *badMessage) {
 	_, deep := rawjson.Outline(message, maxDepth)
 	switch {
 	case deep >= 0:
-		return envelope{}, &misfit{code: codeRequest, message: "the message is nested more than " + strconv.Itoa(maxDepth) + " deep"}
+		return envelope{}, &badMessage{code: codeRequest, message: "the message is nested more than " + strconv.Itoa(maxDepth) + " deep"}
 	case !gjson.ValidBytes(message):
-		return envelope{}, &misfit{code: codeParse, message: "not JSON, or more than one value"}
+		return envelope{}, &badMessage{code: codeParse, message: "not JSON, or more than one value"}
 	}
 	root := gjson.ParseBytes(message)
 	if root.IsArray() {
-		return envelope{}, &misfit{code: codeRequest, message: "batches are not supported: send each message by itself"}
+		return envelope{}, &badMessage{code: codeRequest, message: "batches are not supported: send each message by itself"}
 	}
 	if !root.IsObject() {
-		return envelope{}, &misfit{code: codeRequest, message: "a message must be a JSON object"}
+		return envelope{}, &badMessage{code: codeRequest, message: "a message must be a JSON object"}
 	}
 	var version, id, method, result, failure, params gjson.Result
 	twice := ""
@@ -96,7 +96,7 @@ func examine(message []byte) (envelope, *misfit) {
 	if twice == "" && version.Str == "2.0" && method.Type == gjson.String && !isResult && !isError && (!hasID || goodID(id)) {
 		return envelope{id.Raw, method.Str}, nil // a request, or a notification
 	}
-	m := &misfit{code: codeRequest}
+	m := &badMessage{code: codeRequest}
 	if hasID && goodID(id) {
 		m.id = id.Raw
 	}
@@ -110,7 +110,7 @@ func examine(message []byte) (envelope, *misfit) {
 	case !isRequest && !isResult && !isError:
 		m.message = "a message has a method, a result or an error"
 	case isError && hasID && id.Type == gjson.Null:
-		return envelope{}, stray
+		return envelope{}, nullIDError
 	case hasID && m.id == "":
 		m.message = "id must be a string, or an integer of at most 2^53-1"
 	case !isRequest && !hasID:

@@ -23,7 +23,7 @@ func FuzzExamine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message string) {
 		_, wrong := examine([]byte(message))
 		switch wrong {
-		case stray:
+		case nullIDError:
 		case nil:
 			decoded, err := jsonrpc.DecodeMessage([]byte(message))
 			if err != nil {
@@ -52,7 +52,7 @@ func TestLines(t *testing.T) {
 	good := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"id":7}`, good}, "\n")
 	var out bytes.Buffer
-	read, err := io.ReadAll(newLines(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: closing{&out}}, 70_000))
+	read, err := io.ReadAll(newLineReader(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: closing{&out}}, 70_000))
 	if err != nil || string(read) != strings.Repeat(good+"\n", 3) {
 		t.Errorf("handed on %q, %v", read, err)
 	}

@@ -23,7 +23,7 @@ func (w *written) Write(_ context.Context, m jsonrpc.Message) error {
 func TestGreetedFirst(t *testing.T) {
 	t.Parallel()
 	to := &written{}
-	c := &answeringConn{Connection: to, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
+	c := &drainingConn{Connection: to, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
 	changed := &jsonrpc.Request{Method: "notifications/tools/list_changed"}
 	log := &jsonrpc.Request{Method: "notifications/message"}
 	answer := &jsonrpc.Response{Result: []byte("{}")}

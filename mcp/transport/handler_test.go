@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -69,7 +70,7 @@ func (s *served) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToo
 	failed := func(f *fault.Error) (*sdk.CallToolResult, error) {
 		return text(`{"error":{"code":"`+string(f.Code)+`","message":"`+f.Message+`"}}`, true)
 	}
-	ctx, end, refused := RequestIn(ctx).Start(ctx, DefaultCallerCalls)
+	ctx, end, refused := RequestIn(ctx).Start(ctx)
 	if refused != nil {
 		return failed(refused)
 	}
@@ -96,14 +97,14 @@ func (s *served) handler() Handler { return tested{s} }
 // tested is the handler of a served.
 type tested struct{ s *served }
 
-func (tested) Serves(query url.Values) *fault.Error {
+func (tested) Target(query url.Values) (any, *fault.Error) {
 	if query.Get("surface") == "x" {
-		return fault.New(fault.BadRequest, "there is no such surface")
+		return nil, fault.New(fault.BadRequest, "there is no such surface")
 	}
-	return nil
+	return nil, nil
 }
 
-func (h tested) Server(_ *steps.Caller, _ url.Values, sessions bool) *sdk.Server {
+func (h tested) Server(_ *steps.Caller, _ any, sessions bool) *sdk.Server {
 	if sessions {
 		return h.s.stateful
 	}
@@ -119,10 +120,6 @@ func (h tested) Begin(ctx context.Context) (context.Context, func()) {
 	return ctx, func() {}
 }
 
-func (tested) Refuse(_ context.Context, _ string, _ *Request, why *fault.Error) (sdk.Result, error) {
-	return nil, why
-}
-
 func (tested) CallID(context.Context) string { return "" }
 
 func (h tested) Acquire(ctx context.Context, caller string) (func(), error) {
@@ -135,29 +132,15 @@ func (h tested) Acquire(ctx context.Context, caller string) (func(), error) {
 // reader and anyone are callers that have no tokens.
 var (
 	reader = &steps.Caller{ID: "reader", Rights: steps.Rights{Tier: steps.TierRead}}
-	anyone = caller("anyone", steps.TierReadWrite)
+	anyone = mcptest.Caller("anyone", steps.TierReadWrite)
 )
 
 // stdio connects a client over stdio.
 func (s *served) stdio(t testing.TB, a *steps.Caller, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
-	fromClient, toServer := io.Pipe()
-	fromServer, toClient := io.Pipe()
-	ended := make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		ended <- s.ServeStdio(ctx, fromClient, toClient, a)
-		toClient.Close()
-	}()
-	session := connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "")
-	t.Cleanup(func() {
-		session.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("ServeStdio: %v", err)
-		}
+	return mcptest.Stdio(t, o, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+		return s.ServeStdio(ctx, in, out, a)
 	})
-	return session
 }
 
 // http serves all who come over a loopback socket as one caller, and gives the URL.
@@ -169,21 +152,5 @@ func (s *served) http(t testing.TB, a *steps.Caller) string {
 // behind serves those who have access, and gives the URL.
 func (s *served) behind(t testing.TB, a *Access) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeHTTP(ctx, l, a) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("ServeHTTP: %v", err)
-		}
-	})
-	return "http://" + l.Addr().String() + Path
+	return mcptest.Serve(t, func(ctx context.Context, l net.Listener) error { return s.ServeHTTP(ctx, l, a) }) + Path
 }
-
-// patience is against hangs: nothing that is right comes near to it.
-const patience = 30 * time.Second

@@ -23,10 +23,10 @@ const Path = "/mcp"
 
 // ServeHTTP serves MCP's Streamable HTTP transport to all who connect to l, until ctx is done; then running calls have
 // Grace to end. It closes l. Clients of a version without sessions and those with sessions come to the same URL. Beside it
-// /healthz tells that the process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728)
-// where a client gets a token.
+// /healthz reports that the process serves, /readyz whether it is ready, and the metadata of a protected resource (RFC 9728)
+// how a client gets a token.
 //
-// A Server serves one listener: a second call takes the place of the first's.
+// A Server serves one listener: a second call replaces the first's.
 //
 // If callers have no tokens, only a loopback listener is served (denied): every caller has the same rights then.
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
@@ -37,9 +37,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	s.SetAccess(a)
 	var fresh newConnections
 	server := &http.Server{
-		Handler:           fresh.heard(s.httpHandler()),
-		ConnContext:       fresh.came,
-		ConnState:         fresh.went,
+		Handler:           fresh.served(s.httpHandler()),
+		ConnContext:       fresh.accepted,
+		ConnState:         fresh.closed,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -54,7 +54,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 	}
 	s.calls.drain(s.o().Grace)
 	s.endSessions()
-	s.cutHeld(func(*held) bool { return true })
+	s.endRequests(func(*openRequest) bool { return true })
 	_ = l.Close()
 	err := <-failed
 	fresh.await(s.awaitTime)
@@ -73,7 +73,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 func (s *Server) httpHandler() http.Handler {
 	o := s.o()
 	options := sdk.StreamableHTTPOptions{
-		Logger:                       Quiet(o.Log),
+		Logger:                       SDKLog(o.Log),
 		SessionTimeout:               o.SessionTimeout,
 		MaxRequestBodyBytes:          -1, // messages are read before the protocol's library sees them
 		PropagateRequestCancellation: true,
@@ -81,31 +81,34 @@ func (s *Server) httpHandler() http.Handler {
 	}
 	serverOf := func(sessions bool) func(*http.Request) *sdk.Server {
 		return func(r *http.Request) *sdk.Server {
-			from := identityIn(r.Context())
-			return s.handler.Server(from.Caller, from.query, sessions)
+			from := identityOf(r.Context(), nil)
+			return s.handler.Server(from.Caller, from.target, sessions)
 		}
 	}
 	stateful := sdk.NewStreamableHTTPHandler(serverOf(true), &options)
 	options.Stateless = true
 	stateless := sdk.NewStreamableHTTPHandler(serverOf(false), &options)
 	answer := func(w http.ResponseWriter, r *http.Request, m *message) {
+		serve, next := s.inSession, http.Handler(stateful)
 		if o.Stateless || !protocol.HasSessions(r.Header.Get("Mcp-Protocol-Version")) {
-			s.withoutSession(stateless, w, r, m)
-		} else {
-			s.inSession(stateful, w, r, m)
+			serve, next = s.withoutSession, stateless
 		}
+		if m.isStream {
+			next = s.stream(next, m.from)
+		}
+		serve(next, w, r, m)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", s.ready)
 	mux.HandleFunc(metadataPath, s.metadata)
 	mux.HandleFunc(metadataPath+"/", s.metadata)
-	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w.(*writer), r, answer) })
+	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // also where nobody reads it: net/http waits for its end
+		if r.ContentLength != 0 { // also if nobody reads it: net/http waits for its end
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.readTime)) // net/http's own connections have one
 		}
-		patient := &writer{ResponseWriter: w, server: s}
+		patient := &writer{w}
 		defer patient.extend() // for what net/http writes at the end
 		mux.ServeHTTP(patient, r)
 	})
@@ -113,104 +116,107 @@ func (s *Server) httpHandler() http.Handler {
 
 // message is what a request asks for.
 type message struct {
-	envelope        // of the message in the body of a POST
-	body     []byte // nil: there is none
-	held     func() // gives back what is counted of it (see small), until it is decoded
-	lasts    bool   // the answer is a stream that stays open
+	envelope           // of the message in the body of a POST
+	from     *identity // who has sent it
+	body     []byte    // nil: there is none
+	release  func()    // gives back what is counted of it (see small), until it is decoded
+	isStream bool      // the answer is a stream that stays open
 }
 
 // admit finds out who has sent a request, reads it, and has it answered if the caller may send it.
-func (s *Server) admit(w *writer, r *http.Request, answer func(http.ResponseWriter, *http.Request, *message)) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, *message)) {
 	access := s.access.Load()
 	var query url.Values
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
 	if f := access.refuses(r, query); f != nil {
-		s.turnAway(w, r, f)
+		s.reject(w, r, f)
 		return
 	}
-	if f := s.handler.Serves(query); f != nil {
-		s.turnAway(w, r, f)
+	target, f := s.handler.Target(query)
+	if f != nil {
+		s.reject(w, r, f)
 		return
 	}
-	from := s.identify(access, query, w, r)
+	from := s.identify(access, target, w, r)
 	if from == nil {
 		return
 	}
-	w.from = from
-	leave, ok := s.callers.visit(from.ID, s.visitsEach())
+	leave, ok := s.requests.begin(from.ID, s.o().Limits(access.Callers != nil).Requests)
 	if !ok {
 		s.tooBusy(w, from, "too many of your requests are under way: wait until one is answered")
 		return
 	}
 	defer leave()
-	m := &message{held: func() {}, lasts: r.Method == http.MethodGet}
-	defer func() { m.held() }()
-	if !s.readMessage(w, r, m, from) {
+	m := &message{from: from, release: func() {}, isStream: r.Method == http.MethodGet}
+	defer func() { m.release() }()
+	if !s.readMessage(w, r, m) {
 		return
 	}
-	m.lasts = m.lasts || m.method == "subscriptions/listen"
-	if !s.sentSoon(from) { // it may have taken its time to send all of it
-		w.from = nil
-		if from = s.identify(s.access.Load(), query, w, r); from == nil {
+	m.isStream = m.isStream || m.method == "subscriptions/listen"
+	if !s.unchanged(from) { // it may have taken its time to send all of it
+		if from = s.identify(s.access.Load(), target, w, r); from == nil {
 			return
 		}
-		w.from = from
+		m.from = from
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, from))
-	r.Header.Del(CallHeader) // no client chooses it
+	r.Header.Del(callHeader) // no client chooses it
 	if m.method == "tools/call" {
 		if id := s.handler.CallID(r.Context()); id != "" {
-			r.Header.Set(CallHeader, id)
-			w.Header().Set(CallHeader, id)
+			r.Header.Set(callHeader, id)
+			w.Header().Set(callHeader, id)
 		}
 	}
-	done, ok := s.decode(r.Context(), m, from)
-	if !ok {
-		return
+	if len(m.body) < heavyMessage || from.token == "" { // without tokens there is one caller, who needs no slot
+		m.release()
+	} else {
+		done, ok := s.decode(r.Context(), m)
+		if !ok {
+			return
+		}
+		defer done()
 	}
-	defer done()
-	from.introduce(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
+	from.withTokenInfo(func(w http.ResponseWriter, r *http.Request) { answer(w, r, m) }).ServeHTTP(w, r)
 }
 
-// CallHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
+// callHeader says by which id logs know a call of a tool, in the response over HTTP: a model reads nothing of it. The request
 // has the same id when it comes to the SDK, which hands its headers to the call, but not its context if there is a session.
-const CallHeader = "Onecall-Chain"
+const callHeader = "Onecall-Chain"
 
 // withoutSession serves a request of a client without sessions. Once the server closes it is answered 503 before anything of it
 // is done, so that a balancer may send it to another replica, which it must not with one that was begun. Notifications, answers
 // to what a running call has asked, and the end of a session are always let in.
 func (s *Server) withoutSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
-	from := identityIn(r.Context())
 	switch {
-	case m.lasts: // which ends with the server, and is not waited for
+	case m.isStream: // which ends with the server, and is not waited for
 		if s.calls.ending() {
-			s.sendAway(w, m, from)
+			refuseEnding(w, m)
 			return
 		}
 	case r.Method == http.MethodPost && m.id != "" && m.method != "":
-		leave, ok := s.calls.admit()
+		leave, ok := s.calls.begin(&s.calls.requests, false)
 		if !ok {
-			s.sendAway(w, m, from)
+			refuseEnding(w, m)
 			return
 		}
 		defer leave()
-		from.admitted = true
+		m.from.admitted = true
 	}
-	s.serve(next, w, r, m)
+	next.ServeHTTP(w, r)
 }
 
 // inSession serves a request of a client with sessions.
 func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
-	id, from := r.Header.Get(sessionHeader), identityIn(r.Context())
+	id, from := r.Header.Get(sessionHeader), m.from
 	n := s.byID(id)
 	switch {
 	case id != "" && (n == nil || n.Caller.ID != from.ID || n.Caller.Rights != from.Rights):
-		s.noSession(w, from) // of another caller, or of what the caller was: not told from one that there is not
+		s.noSession(w, from) // of another caller, or of the caller with other rights: answered like one that does not exist
 	case id != "" || r.Method != http.MethodPost:
 		if r.Method == http.MethodDelete && n != nil {
-			n.cut(sessionEnded()) // the end of a session waits for its calls
+			n.cancelCalls(sessionEnded()) // the end of a session waits for its calls
 		}
 		if r.Method == http.MethodPost && n != nil {
 			n.note(1) // before the look: who ends the session waits for this request, or the look finds that it has ended
@@ -220,49 +226,46 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 				return
 			}
 		}
-		s.serve(next, w, r, m)
+		next.ServeHTTP(w, r)
 	case s.calls.ending():
-		s.sendAway(w, m, from)
+		refuseEnding(w, m)
 	case m.body != nil && m.method != "initialize" && knowsSessions(r): // what is no JSON, or no version, is refused as such
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
 	default:
-		place, ok := s.reserve(from.Caller)
+		reserved, ok := s.reserve(from.Caller)
 		if !ok {
-			s.refused(from, RefusedSession)
+			s.logRefused(from, reasonSession)
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
 			return
 		}
-		defer place.free()
-		from.place = place
-		s.serve(next, w, r, m)
+		defer reserved.free()
+		from.reservation = reserved
+		next.ServeHTTP(w, r)
 	}
 }
 
-// serve answers a request. One that stays open does not outlive the rights of its caller.
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
-	if !m.lasts {
-		next.ServeHTTP(w, r)
-		return
-	}
-	from := identityIn(r.Context())
-	ctx, end, refused := s.hold(r.Context(), from)
-	defer end()
-	if refused != nil {
-		s.noSession(w, from)
-		return
-	}
-	if !from.Expires.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, from.Expires)
-		defer cancel()
-	}
-	next.ServeHTTP(w, r.WithContext(ctx))
+// stream answers a request by a stream that stays open. It does not outlive the rights of its caller.
+func (s *Server) stream(next http.Handler, from *identity) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end, refused := s.endWithRights(r.Context(), from)
+		defer end()
+		if refused != nil {
+			s.noSession(w, from)
+			return
+		}
+		if !from.Expires.IsZero() {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, from.Expires)
+			defer cancel()
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // noSession answers that there is no such session.
 func (s *Server) noSession(w http.ResponseWriter, from *identity) {
-	s.refused(from, RefusedSession)
+	s.logRefused(from, reasonSession)
 	http.Error(w, "session not found", http.StatusNotFound)
 }
 

@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestIdentifiedOnce: a request whose sender nothing has happened to is identified once, and anew where something may have.
+// TestIdentifiedOnce: a sender is identified once, and again if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
 	url := s.behind(t, &Access{Callers: k})
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + statelessMeta + `}}`
-	headers := header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
+	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}` + mcptest.StatelessMeta + `}}`
+	headers := mcptest.Header{"Content-Type": "application/json", "Mcp-Method": "tools/call", "Mcp-Name": "chain", "Mcp-Protocol-Version": "2026-07-28"}
 	const requests = 10
 	before, _, _ := k.count()
 	for range requests {
 		headers["Authorization"] = "Bearer ann"
-		if r, text := sendTo(t, "POST", url, body, headers); r.StatusCode != 200 {
+		if r, text := mcptest.Send(t, "POST", url, body, headers); r.StatusCode != 200 {
 			t.Fatal(text)
 		}
 	}
@@ -39,12 +40,12 @@ func TestIdentifiedOnce(t *testing.T) {
 			k.known = maps.Clone(k.known)
 			delete(k.known, "bob")
 			k.mu.Unlock()
-			time.Sleep(readSoon)
+			time.Sleep(maxIdentityAge)
 		},
 	} {
 		headers["Authorization"] = "Bearer " + who
 		conn := dial(t, url, "POST", Path, headers, len(body))
-		until(func() bool { return s.callers.visiting("token:"+who) > 0 })
+		mcptest.Until(func() bool { return s.requests.of("token:"+who) > 0 })
 		meanwhile()
 		status, text := answerTo(t, conn, body)
 		if status != 401 || s.shop.calls.Load() != calls {
@@ -53,8 +54,8 @@ func TestIdentifiedOnce(t *testing.T) {
 	}
 }
 
-// TestSentSoon: what may have happened to a sender while it sent.
-func TestSentSoon(t *testing.T) {
+// TestUnchanged: what may have happened to a sender while it sent.
+func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := &Server{}, newKeyring()
@@ -69,8 +70,8 @@ func TestSentSoon(t *testing.T) {
 			soon      bool
 		}{
 			"nothing":        {func(*identity) {}, true},
-			"a moment":       {func(*identity) { time.Sleep(readSoon - 1) }, true},
-			"a while":        {func(*identity) { time.Sleep(readSoon) }, false},
+			"a moment":       {func(*identity) { time.Sleep(maxIdentityAge - 1) }, true},
+			"a while":        {func(*identity) { time.Sleep(maxIdentityAge) }, false},
 			"its end":        {func(v *identity) { v.Expires = time.Now() }, false},
 			"other keys":     {func(*identity) { k.keys++ }, false},
 			"another access": {func(*identity) { d = let() }, false},
@@ -79,43 +80,43 @@ func TestSentSoon(t *testing.T) {
 			v := &identity{Caller: &one, access: d, at: time.Now(), token: "ann"}
 			v.keys.Store(k.keys)
 			one.Expires = time.Now().Add(time.Hour)
-			if test.meanwhile(v); s.sentSoon(v) != test.soon {
+			if test.meanwhile(v); s.unchanged(v) != test.soon {
 				t.Errorf("%s: %v", name, !test.soon)
 			}
 		}
 	})
 }
 
-// pondering is who knows callers after a while.
-type pondering struct {
-	badges
+// slowCallers are Callers that take a while.
+type slowCallers struct {
+	mcptest.Callers
 	asked  chan struct{} // gets a token when somebody may be waited for
 	answer chan struct{} // closed when it is known
 }
 
-func (p *pondering) Verify(ctx context.Context, token string) (*steps.Caller, error) {
+func (p *slowCallers) Verify(ctx context.Context, token string) (*steps.Caller, error) {
 	select {
 	case <-p.answer:
-		return p.badges.Verify(ctx, token)
+		return p.Callers.Verify(ctx, token)
 	case <-ctx.Done():
 		return nil, fault.New(fault.Timeout, "the keys did not come in time")
 	case p.asked <- struct{}{}:
 	}
 	select {
 	case <-p.answer:
-		return p.badges.Verify(ctx, token)
+		return p.Callers.Verify(ctx, token)
 	case <-ctx.Done():
 		return nil, fault.New(fault.Timeout, "the keys did not come in time")
 	}
 }
 
-// TestADoorThatPonders: what is served next does not wait for whoever has to tell who may stay; who may not ends when that is known.
-func TestADoorThatPonders(t *testing.T) {
+// TestSlowCallers: new access does not wait for slow Callers; a call ends once its caller's token turns out to be invalid.
+func TestSlowCallers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
-	p := &pondering{badges{"bob": staff["bob"]}, make(chan struct{}), make(chan struct{})}
+	p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
 	s.SetAccess(&Access{Callers: p}) // nobody answers yet
 	soon(t, "somebody looks who may stay", p.asked)
 	close(p.answer)
@@ -128,7 +129,7 @@ func TestADoorThatPonders(t *testing.T) {
 	}
 }
 
-// TestSettledRights: a caller whose rights are others by the new keys is cut too.
+// TestSettledRights: a call also ends if its caller has different rights by the new keys.
 func TestSettledRights(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()

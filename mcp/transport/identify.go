@@ -21,51 +21,45 @@ import (
 // identity is who has sent a request over HTTP, and by what it was identified.
 type identity struct {
 	*steps.Caller
-	sender
+	remote
 	access *Access
 	keys   atomic.Uint64 // of the access, by which its token was verified
 	at     time.Time     // when it was identified
 	token  string        // "": none is asked for
-	query  url.Values    // of the request's URL
+	target any           // what the request's URL asks for
 
-	admitted bool        // its calls may begin although the server closes: it is waited for
-	place    *place      // for the session that the request begins; nil: it begins none
-	counted  atomic.Bool // the request has come to Receive, which counts it
-	decoded  func()      // releases the slot that its message is decoded with; nil: there is none
+	admitted    bool         // its calls may begin although the server closes: it is waited for
+	reservation *reservation // for the session that the request begins; nil: it begins none
+	decoded     func()       // releases the slot that its message is decoded with; nil: there is none
 }
 
 type identityKey struct{}
-
-// identityIn is who has sent the request whose context ctx is; nil: it did not come over HTTP.
-func identityIn(ctx context.Context) *identity {
-	from, _ := ctx.Value(identityKey{}).(*identity)
-	return from
-}
 
 // identityField is where the protocol's library keeps the identity of a request.
 const identityField = "identity"
 
 // identityOf is who has sent a message; nil: it did not come over HTTP. The context of a message in a session is that of the
-// request that has begun the session: of callers with tokens the library keeps each request's own.
+// request that has begun the session: of callers with tokens the library keeps each request's own. extra nil: ctx is the request's.
 func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
 	if extra != nil && extra.TokenInfo != nil {
 		if from, ok := extra.TokenInfo.Extra[identityField].(*identity); ok {
 			return from
 		}
 	}
-	return identityIn(ctx)
+	from, _ := ctx.Value(identityKey{}).(*identity)
+	return from
 }
 
 // identify finds out who has sent a request. It answers one of somebody who is not known; the identity is nil then.
-func (s *Server) identify(a *Access, query url.Values, w http.ResponseWriter, r *http.Request) *identity {
-	from := &identity{Caller: &a.Anyone, sender: sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a, at: time.Now(), query: query}
+func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.Request) *identity {
+	from := &identity{Caller: &a.Anyone, remote: remote{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a, at: time.Now(), target: target}
 	if a.Callers == nil {
 		return from
 	}
 	from.token = bearer(r)
 	from.keys.Store(a.keys()) // before: what changes meanwhile is noticed
 	if from.token == "" {
-		s.o().Refused(RefusedToken)
+		s.o().Refused(reasonToken)
 		a.challenge(w, "") // RFC 6750 section 3.1: a client that sent no token is told no error
 		http.Error(w, "no bearer token", http.StatusUnauthorized)
 		return nil
@@ -78,36 +72,36 @@ func (s *Server) identify(a *Access, query url.Values, w http.ResponseWriter, r 
 		from.Caller = &known
 		return from
 	case fault.CodeOf(err) != fault.Denied:
-		s.o().Log.Debug("a token could not be checked", "error", err) // whoever keeps the keys tells once that they are away
-		s.o().Refused(RefusedKeys)
+		s.o().Log.Debug("a token could not be checked", "error", err) // the holder of the keys logs once that they are missing
+		s.o().Refused(reasonKeys)
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "tokens cannot be checked now", http.StatusServiceUnavailable)
 	case errors.Is(err, steps.ErrScope):
-		s.refusedToken(r.Context(), &from.sender, RefusedScope, err)
+		s.logRefusedToken(r.Context(), &from.remote, reasonScope, err)
 		a.challenge(w, "insufficient_scope")
 		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
 	default:
-		s.refusedToken(r.Context(), &from.sender, RefusedToken, err)
+		s.logRefusedToken(r.Context(), &from.remote, reasonToken, err)
 		a.challenge(w, "invalid_token")
 		http.Error(w, "invalid token", http.StatusUnauthorized)
 	}
 	return nil
 }
 
-// readSoon is how long a message may take to be read without its sender being identified again.
-const readSoon = time.Second
+// maxIdentityAge is how long a message may take to be read without its sender being identified again.
+const maxIdentityAge = time.Second
 
-// sentSoon reports whether nothing can have happened to the rights of a caller since it was identified.
-func (s *Server) sentSoon(from *identity) bool {
-	return s.access.Load() == from.access && from.access.keys() == from.keys.Load() && time.Since(from.at) < readSoon && !from.expired()
+// unchanged reports whether nothing can have happened to the rights of a caller since it was identified.
+func (s *Server) unchanged(from *identity) bool {
+	return s.access.Load() == from.access && from.access.keys() == from.keys.Load() && time.Since(from.at) < maxIdentityAge && !from.expired()
 }
 
 // expired reports whether the caller's token is not accepted any more.
 func (i *identity) expired() bool { return !i.Expires.IsZero() && !time.Now().Before(i.Expires) }
 
-// holds reports whether a caller that was identified has the same rights now; that its token has expired since does not matter.
-// sure: that is known. If it is not, the caller stays.
-func (s *Server) holds(ctx context.Context, from *identity) (held, sure bool) {
+// permitted reports whether a caller that was identified has the same rights now, also if its token has expired since. sure: that
+// is known. If it is not, the caller keeps them.
+func (s *Server) permitted(ctx context.Context, from *identity) (ok, sure bool) {
 	a := s.access.Load()
 	keys := a.keys()
 	switch {
@@ -134,8 +128,8 @@ func (s *Server) holds(ctx context.Context, from *identity) (held, sure bool) {
 	return true, true
 }
 
-// introduce has the protocol's library told whose a request is.
-func (i *identity) introduce(next http.HandlerFunc) http.Handler {
+// withTokenInfo tells the protocol's library who has sent a request.
+func (i *identity) withTokenInfo(next http.HandlerFunc) http.Handler {
 	if i.token == "" {
 		return next
 	}
@@ -158,7 +152,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// challenge tells how a caller is let in (RFC 6750 section 3, RFC 9728 section 5.1); problem "": it has not tried yet.
+// challenge says how a caller is authenticated (RFC 6750 section 3, RFC 9728 section 5.1); problem "": it has not tried yet.
 func (a *Access) challenge(w http.ResponseWriter, problem string) {
 	params := []string{`realm="onecall"`}
 	if problem != "" {
@@ -177,7 +171,7 @@ func (a *Access) challenge(w http.ResponseWriter, problem string) {
 // it with the path (RFC 9728 section 3.1).
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// metadataURL is where a client is told how to get a token; nil: nowhere.
+// metadataURL is where a client finds how to get a token; nil: nowhere.
 func (a *Access) metadataURL() *url.URL {
 	if a.own == nil || len(a.Issuers) == 0 {
 		return nil
@@ -187,7 +181,7 @@ func (a *Access) metadataURL() *url.URL {
 	return &at
 }
 
-// metadata tells where a client gets a token.
+// metadata answers where a client gets a token.
 func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 	a := s.access.Load()
 	at := a.metadataURL()

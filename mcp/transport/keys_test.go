@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // keyring knows callers by tokens that end, signed with keys that may be taken back: that is seen at the next look.
 type keyring struct {
 	mu        sync.Mutex
-	known     badges
-	next      badges // what there is to be seen; nil: nothing else
+	known     mcptest.Callers
+	next      mcptest.Callers // what there is to be seen; nil: nothing else
 	keys      uint64
 	verified  int
 	looked    int
@@ -26,8 +27,8 @@ type keyring struct {
 }
 
 func newKeyring() *keyring {
-	k := &keyring{known: badges{}, keys: 1}
-	for name, caller := range staff {
+	k := &keyring{known: mcptest.Callers{}, keys: 1}
+	for name, caller := range mcptest.Staff {
 		one := *caller
 		one.Expires = time.Now().Add(time.Hour)
 		k.known[name] = &one
@@ -87,32 +88,10 @@ func (k *keyring) count() (verified, looked, now int) {
 	return k.verified, k.looked, k.lookedNow
 }
 
-// statelessMeta is what a request of a client without a session says of it.
-const statelessMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
-
-// beginCall calls the chain tool with arguments, in a session of its own or without one, and gives what it is answered.
-func beginCall(t *testing.T, url, token, arguments string, stateless bool) <-chan string {
-	t.Helper()
-	headers, meta := header{"Authorization": "Bearer " + token}, ""
-	if stateless {
-		meta = statelessMeta
-		headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "chain"
-	} else {
-		r, _ := sendTo(t, "POST", url, hello, headers)
-		headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
-	}
-	answered := make(chan string, 1)
-	go func() {
-		_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":`+arguments+meta+"}}", headers)
-		answered <- body
-	}()
-	return answered
-}
-
 // slowCall begins a call that runs until it is cancelled, and gives what it is answered.
 func slowCall(t *testing.T, s *served, url, token string, stateless bool) <-chan string {
 	t.Helper()
-	answered := beginCall(t, url, token, `{"steps":[{"fn":"shop.slow"}]}`, stateless)
+	answered := mcptest.BeginCall(t, url, token, `{"steps":[{"fn":"shop.slow"}]}`, stateless)
 	<-s.shop.started
 	return answered
 }
@@ -120,7 +99,7 @@ func slowCall(t *testing.T, s *served, url, token string, stateless bool) <-chan
 // streamOf begins a stream that stays open; it is closed when the server ends it.
 func streamOf(t *testing.T, url, token string) <-chan struct{} {
 	t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + statelessMeta + `}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
 	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +125,7 @@ func streamOf(t *testing.T, url, token string) <-chan struct{} {
 func soon[T any](t *testing.T, what string, from <-chan T) (got T) {
 	t.Helper()
 	const short = 10 * time.Millisecond
-	for range patience / short {
+	for range mcptest.Patience / short {
 		select {
 		case got = <-from:
 			return got
@@ -198,7 +177,7 @@ func TestNobodyLooks(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
 	url := s.behind(t, &Access{Callers: k})
-	if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"}); r.StatusCode != 200 {
+	if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 200 {
 		t.Fatal(body)
 	}
 	time.Sleep(watchEvery + watchEvery/2)
@@ -206,7 +185,7 @@ func TestNobodyLooks(t *testing.T) {
 		t.Errorf("with nothing open it was looked %d times", looked)
 	}
 	running := slowCall(t, s, url, "ann", true)
-	until(func() bool { _, looked, _ := k.count(); return looked > 1 })
+	mcptest.Until(func() bool { _, looked, _ := k.count(); return looked > 1 })
 	s.shop.enough <- struct{}{}
 	<-running
 }
@@ -234,7 +213,7 @@ func TestOtherKeys(t *testing.T) {
 func (k *keyring) ending(name string, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	one := *staff[name]
+	one := *mcptest.Staff[name]
 	one.Expires = time.Now().Add(after)
 	k.known = maps.Clone(k.known)
 	k.known[name] = &one
@@ -246,12 +225,12 @@ func TestExpiredWhileItRuns(t *testing.T) {
 	t.Parallel()
 	s, k := serve(t, nil), newKeyring()
 	url := s.behind(t, &Access{Callers: k})
-	headers := header{"Authorization": "Bearer ann", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
+	headers := mcptest.Header{"Authorization": "Bearer ann", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "chain"}
 	answered := make(chan string, 1)
 	for life := time.Second; ; life *= 2 { // a machine may take long to begin
 		k.ending("ann", life)
 		go func() {
-			_, body := sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`+statelessMeta+"}}", headers)
+			_, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`+mcptest.StatelessMeta+"}}", headers)
 			answered <- body
 		}()
 		select {
@@ -261,8 +240,8 @@ func TestExpiredWhileItRuns(t *testing.T) {
 		}
 		break
 	}
-	until(func() bool {
-		r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
+	mcptest.Until(func() bool {
+		r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
 		return r.StatusCode == 401
 	})
 	s.SetAccess(&Access{Callers: k})

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// lines hands on the lines of a client that are messages. Each other one is answered with an error, and reading goes on:
+// lineReader hands on the lines of a client that are messages. Each other one is answered with an error, and reading goes on:
 // one bad line must not end a session.
-type lines struct {
+type lineReader struct {
 	in      io.ReadCloser
 	reader  *bufio.Reader
 	out     *sharedWriter
@@ -19,15 +19,15 @@ type lines struct {
 	line    []byte // what is still to be handed on
 }
 
-func newLines(in io.ReadCloser, out *sharedWriter, longest int) *lines {
-	return &lines{in: in, reader: bufio.NewReaderSize(in, 64<<10), out: out, longest: longest}
+func newLineReader(in io.ReadCloser, out *sharedWriter, longest int) *lineReader {
+	return &lineReader{in: in, reader: bufio.NewReaderSize(in, 64<<10), out: out, longest: longest}
 }
 
 // Read implements io.Reader.
-func (l *lines) Read(p []byte) (int, error) {
+func (l *lineReader) Read(p []byte) (int, error) {
 	for len(l.line) == 0 {
 		line, wrong, err := l.next()
-		if wrong != nil && wrong != stray {
+		if wrong != nil && wrong != nullIDError {
 			if _, err := l.out.Write(append(wrong.answer(), '\n')); err != nil {
 				return 0, err
 			}
@@ -42,12 +42,12 @@ func (l *lines) Read(p []byte) (int, error) {
 }
 
 // next reads one line: the message in it with its end, or what is wrong with it; neither for an empty line.
-func (l *lines) next() (message []byte, wrong *misfit, err error) {
+func (l *lineReader) next() (message []byte, wrong *badMessage, err error) {
 	var line []byte
 	for {
 		part, err := l.reader.ReadSlice('\n')
 		if len(line)+len(part) > l.longest {
-			return nil, &misfit{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.longest)}, l.skip(err)
+			return nil, &badMessage{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.longest)}, l.skip(err)
 		}
 		line = append(line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -64,7 +64,7 @@ func (l *lines) next() (message []byte, wrong *misfit, err error) {
 }
 
 // skip reads to the end of a line.
-func (l *lines) skip(err error) error {
+func (l *lineReader) skip(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = l.reader.ReadSlice('\n')
 	}
@@ -72,7 +72,7 @@ func (l *lines) skip(err error) error {
 }
 
 // Close implements io.Closer.
-func (l *lines) Close() error { return l.in.Close() }
+func (l *lineReader) Close() error { return l.in.Close() }
 
 // sharedWriter is written to by several, a whole message at a time.
 type sharedWriter struct {

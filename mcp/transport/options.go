@@ -12,11 +12,10 @@ import (
 // Defaults of Options.
 const (
 	DefaultGrace          = 10 * time.Second
-	DefaultMaxSessions    = 1000
+	defaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
-	DefaultCallerSessions = 250
-	DefaultCallerCalls    = 64   // if callers have tokens
-	DefaultCalls          = 1024 // of all together, if nobody knows one from another
+	defaultCallerCalls    = 64   // at once, if callers have tokens
+	defaultCalls          = 1024 // at once, of all together, if nobody knows one from another
 )
 
 // Options bound what comes in.
@@ -30,57 +29,74 @@ type Options struct {
 	// Replica begins the id of every session over HTTP, so that a balancer in front of several servers can send a client to the one
 	// that has its session: letters, digits and - only; "": ids are random.
 	Replica string
-	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000.
+	// MaxSessions bounds the sessions over HTTP at a time; 0: 1,000. If callers have tokens, one of them has a quarter at most.
 	MaxSessions int
+	// CallerCalls bounds the calls of tools that one caller runs at a time, or all together if callers have no tokens; 0:
+	// 64, or 1,024; -1: no bound.
+	CallerCalls int
 	// SessionTimeout ends a session over HTTP that was not used for so long; 0: 30 minutes.
 	SessionTimeout time.Duration
 	// Stateless serves all clients over HTTP without sessions, those of older versions too.
 	Stateless bool
-	// Limits are those of each caller.
-	Limits Limits
-	// Refused is told why a request was refused before it was looked at (RefusedHost…); nil: nobody is.
+	// Refused is told why a request was refused before it was looked at: host, request, token, scope, keys, session, busy or
+	// size; nil: nobody is.
 	Refused func(reason string)
 	// KeepAlive is how often clients with a session are pinged; one that does not answer three in a row is gone. 0: never.
 	KeepAlive time.Duration
 }
 
-// Limits bound what one caller may do at a time. A zero field stands for its default, and -1 for no bound.
+// Limits are what one caller may have at a time.
 type Limits struct {
-	Sessions  int     // over HTTP at once, if callers have tokens; 0: DefaultCallerSessions
-	Calls     int     // that run at once; 0: DefaultCallerCalls, and DefaultCalls if callers have no tokens
-	PerSecond float64 // requests on average, pings and notifications not counted; 0: no bound
-	Burst     int     // requests at once if PerSecond is set; 0: PerSecond, at least 1
+	Calls    int // of tools that run; -1: any number
+	Sessions int // over HTTP
+	Requests int // over HTTP, under way; -1: any number
+}
+
+// Limits are those of one caller. Without tokens nobody knows one caller from another: they hold for all together.
+func (o *Options) Limits(tokens bool) Limits {
+	l := Limits{Calls: cmp.Or(o.CallerCalls, defaultCalls), Sessions: o.MaxSessions, Requests: -1}
+	if tokens {
+		l.Calls, l.Sessions = cmp.Or(o.CallerCalls, defaultCallerCalls), max(1, o.MaxSessions/4)
+	}
+	if l.Calls >= 0 { // a stream for each session, and some to ask what there is
+		l.Requests = l.Calls + l.Sessions + 100
+	}
+	return l
 }
 
 // Why requests are refused before they are looked at.
 const (
-	RefusedHost    = "host"    // sent to a host that is not served, or by a page of another site
-	RefusedRequest = "request" // asks for what there is not, or has a token in its URL
-	RefusedToken   = "token"   // without a token that is known
-	RefusedScope   = "scope"   // with a token that gives no rights
-	RefusedKeys    = "keys"    // tokens cannot be checked now
-	RefusedSession = "session" // for a session that is not the caller's, or too many
-	RefusedRate    = "rate"    // too many requests, or calls at once
-	RefusedSize    = "size"    // a message that is too long
+	reasonHost    = "host"    // sent to a host that is not served, or by a page of another site
+	reasonRequest = "request" // asks for what there is not, or has a token in its URL
+	reasonToken   = "token"   // without a token that is known
+	reasonScope   = "scope"   // with a token that gives no rights
+	reasonKeys    = "keys"    // tokens cannot be checked now
+	reasonSession = "session" // for a session that is not the caller's, or too many
+	reasonBusy    = "busy"    // too many requests or calls at once
+	reasonSize    = "size"    // a message that is too long
 )
 
-var replicaName = regexp.MustCompile(`^[A-Za-z0-9-]{0,63}$`)
+// notInReplica are the characters that the name of a replica cannot have.
+var notInReplica = regexp.MustCompile(`[^A-Za-z0-9-]`)
+
+// ReplicaName is a name as one of a replica, which has at most 63 letters, digits and -: the same if it is one.
+func ReplicaName(name string) string {
+	name = notInReplica.ReplaceAllString(name, "-")
+	return name[:min(len(name), 63)]
+}
 
 // Settle checks the options (bad_request), and fills gaps with defaults.
 func (o *Options) Settle() error {
 	switch {
-	case !replicaName.MatchString(o.Replica):
+	case ReplicaName(o.Replica) != o.Replica:
 		return fault.New(fault.BadRequest, "Options.Replica is %.60q: it must be at most 63 letters, digits and -", o.Replica)
-	case o.Limits.Sessions < -1 || o.Limits.Calls < -1 || o.Limits.PerSecond < 0 || o.Limits.Burst < 0:
-		return fault.New(fault.BadRequest, "Options.Limits: a limit is a number above zero, or -1 for none")
+	case o.MaxSessions < 0 || o.CallerCalls < -1:
+		return fault.New(fault.BadRequest, "Options.MaxSessions is %d and CallerCalls %d: a limit is a number above zero; -1 bounds no calls",
+			o.MaxSessions, o.CallerCalls)
 	}
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
-	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
+	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, DefaultSessionTimeout)
-	o.Limits.Sessions = cmp.Or(o.Limits.Sessions, DefaultCallerSessions)
-	if o.Limits.PerSecond > 0 && o.Limits.Burst == 0 {
-		o.Limits.Burst = max(1, int(o.Limits.PerSecond))
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// sender is where a request came from.
-type sender struct {
-	remote    string   // the address of the connection's other end, with its port
-	forwarded []string // what the request says of whom it was forwarded for
+// remote is where a request came from.
+type remote struct {
+	address   string   // of the connection's other end, with its port
+	forwarded []string // headers that name whom the request was forwarded for
 }
 
-// maxForwarded is how many addresses are told of those that a request was forwarded for.
+// maxForwarded bounds the logged addresses that a request was forwarded for.
 const maxForwarded = 5
 
-// addresses are those that the request says it was forwarded for, the nearest last. Anybody may write the header: what is no
-// address is told as "?", and nothing of it.
-func (s *sender) addresses() string {
+// forwardedFor lists the addresses that the request says it was forwarded for, the nearest last. Anybody may write the header:
+// what is no address is listed as "?".
+func (s *remote) forwardedFor() string {
 	var all []string
 	for _, header := range slices.Backward(s.forwarded) {
 		for header != "" && len(all) < maxForwarded {
@@ -50,30 +50,30 @@ func plainAddress(text string) string {
 	return address.WithZone("").String()
 }
 
-// attrs are what a log says of a sender.
-func (s *sender) attrs() []any {
-	attrs := []any{"remote", plainAddress(s.remote)}
-	if forwarded := s.addresses(); forwarded != "" {
+// attrs are a log line's attributes of where a request came from.
+func (s *remote) attrs() []any {
+	attrs := []any{"remote", plainAddress(s.address)}
+	if forwarded := s.forwardedFor(); forwarded != "" {
 		attrs = append(attrs, "forwarded", forwarded)
 	}
 	return attrs
 }
 
-// name is what tells a sender who has no token from others.
-func (s *sender) name() string {
-	forwarded := s.addresses()
-	return plainAddress(s.remote) + " " + forwarded[strings.LastIndexByte(forwarded, ' ')+1:]
+// name distinguishes senders without a token.
+func (s *remote) name() string {
+	forwarded := s.forwardedFor()
+	return plainAddress(s.address) + " " + forwarded[strings.LastIndexByte(forwarded, ' ')+1:]
 }
 
-// refused logs that a request of a known caller is refused.
-func (s *Server) refused(from *identity, reason string) {
-	s.refusedCaller(context.Background(), from.ID, &from.sender, reason)
+// logRefused counts and logs that a request of a known caller is refused.
+func (s *Server) logRefused(from *identity, reason string) {
+	s.logRefusedCaller(context.Background(), from.ID, &from.remote, reason)
 }
 
-// refusedCaller is as refused; from nil: it did not come over HTTP.
-func (s *Server) refusedCaller(ctx context.Context, caller string, from *sender, reason string) {
+// logRefusedCaller is like logRefused; from nil: the request did not come over HTTP.
+func (s *Server) logRefusedCaller(ctx context.Context, caller string, from *remote, reason string) {
 	s.o().Refused(reason)
-	s.tell(ctx, occasion{ofRefusal, reason, caller}, "refused", func() []any {
+	s.logNowAndThen(ctx, logKey{logRefusal, reason, caller}, "refused", func() []any {
 		attrs := []any{"reason", reason, "caller", caller}
 		if from != nil {
 			attrs = append(attrs, from.attrs()...)
@@ -82,27 +82,28 @@ func (s *Server) refusedCaller(ctx context.Context, caller string, from *sender,
 	})
 }
 
-// turnedAway logs the refusal of a request whose sender was not identified.
-func (s *Server) turnedAway(r *http.Request, reason string, why *fault.Error) {
+// logRejected counts and logs the refusal of a request whose sender was not identified.
+func (s *Server) logRejected(r *http.Request, reason string, why *fault.Error) {
 	s.o().Refused(reason)
-	from := sender{r.RemoteAddr, r.Header["X-Forwarded-For"]}
-	s.tell(r.Context(), occasion{ofStranger, reason, from.name()}, "refused", func() []any {
+	from := remote{r.RemoteAddr, r.Header["X-Forwarded-For"]}
+	s.logNowAndThen(r.Context(), logKey{logUnidentified, reason, from.name()}, "refused", func() []any {
 		return append([]any{"reason", reason}, append(from.attrs(), "error", why.Message)...)
 	})
 }
 
-// whose is what an error of Callers.Verify may hold: the id of the caller whose token was refused, for logs; "": not known.
-type whose interface {
+// callerError is implemented by errors of Callers.Verify that know, for logs, the id of the caller whose token was refused; "": not
+// known.
+type callerError interface {
 	error
 	Whose() string
 }
 
-// refusedToken tells of a token that gives no rights, and why.
-func (s *Server) refusedToken(ctx context.Context, from *sender, reason string, err error) {
+// logRefusedToken counts and logs that a token gives no rights, and why.
+func (s *Server) logRefusedToken(ctx context.Context, from *remote, reason string, err error) {
 	s.o().Refused(reason)
-	s.tell(ctx, occasion{ofToken, reason, from.name()}, "a token was refused", func() []any {
+	s.logNowAndThen(ctx, logKey{logToken, reason, from.name()}, "a token was refused", func() []any {
 		attrs := []any{"reason", reason}
-		var own whose
+		var own callerError
 		if errors.As(err, &own) && own.Whose() != "" {
 			attrs = append(attrs, "caller", own.Whose())
 		}
@@ -114,10 +115,11 @@ func (s *Server) refusedToken(ctx context.Context, from *sender, reason string, 
 	})
 }
 
-// tell logs a refusal. Anybody may have many requests refused: at info it is told now and then, with how many were left out.
-func (s *Server) tell(ctx context.Context, one occasion, message string, attrs func() []any) {
+// logNowAndThen logs a refusal at info, unless the same was logged a moment ago: anybody can send many requests that are refused. The
+// next line says how many were left out.
+func (s *Server) logNowAndThen(ctx context.Context, one logKey, message string, attrs func() []any) {
 	level := slog.LevelDebug
-	left, due := s.occasions.dueAfter(one)
+	left, due := s.logs.due(one)
 	if due {
 		level = slog.LevelInfo
 	}

@@ -9,22 +9,24 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// toldLines is a log that a test reads.
-type toldLines struct {
+// logLines is a log that a test reads.
+type logLines struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *toldLines) Write(p []byte) (int, error) {
+func (l *logLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
 // of are the lines of a message.
-func (l *toldLines) of(message string) []string {
+func (l *logLines) of(message string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
@@ -36,7 +38,7 @@ func (l *toldLines) of(message string) []string {
 	return all
 }
 
-func (l *toldLines) log(level slog.Level) *slog.Logger {
+func (l *logLines) log(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
@@ -65,31 +67,29 @@ func (c *counting) of(reason string) int {
 // another's in.
 func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
-	var told toldLines
+	var told logLines
 	var counted counting
-	s := serve(t, func(o *Options) {
-		o.Log, o.Refused, o.Limits = told.log(slog.LevelInfo), counted.refused, Limits{PerSecond: 0.001, Burst: 1}
-	})
-	url := s.behind(t, &Access{Callers: staff})
+	s := serve(t, func(o *Options) { o.Log, o.Refused = told.log(slog.LevelInfo), counted.refused })
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	const each = 200
 	for range each {
 		for _, token := range []string{"ann", "bob"} {
-			sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token})
+			mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": "made up"})
 		}
 	}
 	for _, who := range []string{"token:ann", "token:bob"} {
 		n := 0
 		for _, line := range told.of("refused") {
-			if strings.Contains(line, "reason=rate caller="+who+" remote=127.0.0.1") {
+			if strings.Contains(line, "reason=session caller="+who+" remote=127.0.0.1") {
 				n++
 			}
 		}
 		if n == 0 || n > each/10 {
-			t.Errorf("%d lines for %d requests of %s that were refused", n, each-1, who)
+			t.Errorf("%d lines for %d requests of %s that were refused", n, each, who)
 		}
 	}
-	if n := counted.of(RefusedRate); n != 2*(each-1) {
-		t.Errorf("%d are counted, want %d", n, 2*(each-1))
+	if n := counted.of(reasonSession); n != 2*each {
+		t.Errorf("%d are counted, want %d", n, 2*each)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told toldLines
+		var told logLines
 		o := &Options{Log: told.log(slog.LevelInfo)}
 		if err := o.Settle(); err != nil {
 			t.Fatal(err)
@@ -105,16 +105,16 @@ func TestLeftOut(t *testing.T) {
 		s := New(o, nil)
 		for _, n := range []int{100, 1, 7} {
 			for range n {
-				s.refusedCaller(t.Context(), "token:ann", nil, RefusedRate)
+				s.logRefusedCaller(t.Context(), "token:ann", nil, reasonBusy)
 			}
-			time.Sleep(occasionEvery)
+			time.Sleep(logEvery)
 		}
 		var got []string
 		for _, line := range told.of("refused") {
 			_, rest, _ := strings.Cut(line, "reason=")
 			got = append(got, rest)
 		}
-		if want := "rate caller=token:ann|rate caller=token:ann left_out=99|rate caller=token:ann"; strings.Join(got, "|") != want {
+		if want := "busy caller=token:ann|busy caller=token:ann left_out=99|busy caller=token:ann"; strings.Join(got, "|") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
@@ -125,33 +125,33 @@ func TestLeftOut(t *testing.T) {
 func TestOccasionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var c occasions
+		var c logLimiter
 		told := 0
 		for i := range 100_000 {
-			if c.due(occasion{ofRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}) {
+			if _, due := c.due(logKey{logRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}); due {
 				told++
 			}
 			if i%1000 == 0 {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if len(c.of[ofRefusal]) > maxOccasions+3 || told > maxOccasions+3 {
-			t.Errorf("%d are remembered, %d were told of", len(c.of[ofRefusal]), told)
+		if len(c.logged[logRefusal]) > maxLogKeys+3 || told > maxLogKeys+3 {
+			t.Errorf("%d are remembered, %d were told of", len(c.logged[logRefusal]), told)
 		}
-		if !c.due(occasion{of: ofToken, what: "reason0", who: "caller: 99999"}) {
+		if _, due := c.due(logKey{kind: logToken, what: "reason0", who: "caller: 99999"}); !due {
 			t.Error("another kind is left out")
 		}
-		time.Sleep(occasionEvery)
-		for i := range maxOccasions - 10 {
-			if !c.due(occasion{ofRefusal, "reason0", fmt.Sprint("new", i)}) {
+		time.Sleep(logEvery)
+		for i := range maxLogKeys - 10 {
+			if _, due := c.due(logKey{logRefusal, "reason0", fmt.Sprint("new", i)}); !due {
 				t.Errorf("the old make no room for the %d. of the new", i)
 				break
 			}
 		}
 		for i := range 20 {
-			c.due(occasion{ofRefusal, "reason2", fmt.Sprint("more", i)})
+			c.due(logKey{logRefusal, "reason2", fmt.Sprint("more", i)})
 		}
-		if left, due := c.dueAfter(occasion{ofRefusal, "reason1", "one more"}); !due || left < 30_000 {
+		if left, due := c.due(logKey{logRefusal, "reason1", "one more"}); !due || left < 30_000 {
 			t.Errorf("those beyond: %v, %d left out", due, left)
 		}
 	})
@@ -160,18 +160,18 @@ func TestOccasionsAreBounded(t *testing.T) {
 // TestWhoWasRefused: the log tells from where a refused request came, by whose word for whom, and never anything of a token.
 func TestWhoWasRefused(t *testing.T) {
 	t.Parallel()
-	var told toldLines
+	var told logLines
 	s := serve(t, func(o *Options) { o.Log = told.log(slog.LevelInfo) })
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	const secret = "oc_s3cr3t-of-a-client"
-	for i, headers := range []header{
+	for i, headers := range []mcptest.Header{
 		{"Authorization": "Bearer " + secret},
 		{"Authorization": "Bearer scopeless", "X-Forwarded-For": "203.0.113.7, 2001:db8::1"},
 		{"Authorization": "Bearer " + secret, "X-Forwarded-For": secret + ", 198.51.100.4:4711, fe80::1%" + secret + ", [2001:db8::2]:80"},
 		{"Authorization": "Bearer " + secret, "X-Forwarded-For": strings.Repeat("192.0.2.1, ", 1000) + "192.0.2.2"},
 		{"Authorization": "Bearer ann", "Host": "evil.example", "X-Forwarded-For": "203.0.113.9"},
 	} {
-		if r, _ := sendTo(t, "POST", url, hello, headers); r.StatusCode < 400 {
+		if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode < 400 {
 			t.Errorf("%d. %d", i, r.StatusCode)
 		}
 	}
@@ -196,18 +196,21 @@ func TestWhoWasRefused(t *testing.T) {
 // TestWhoWasRefusedInASession: it is the request that is refused whose sender is told of, not the one that has begun the session.
 func TestWhoWasRefusedInASession(t *testing.T) {
 	t.Parallel()
-	var told toldLines
-	s := serve(t, func(o *Options) { o.Log, o.Limits = told.log(slog.LevelInfo), Limits{PerSecond: 0.001, Burst: 2} })
-	url := s.behind(t, &Access{Callers: staff})
-	headers := header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
-	r, _ := sendTo(t, "POST", url, hello, headers)
+	var told logLines
+	s := serve(t, func(o *Options) { o.Log, o.CallerCalls = told.log(slog.LevelInfo), 1 })
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
+	headers := mcptest.Header{"Authorization": "Bearer ann", "X-Forwarded-For": "203.0.113.1"}
+	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
 	headers["Mcp-Session-Id"], headers["X-Forwarded-For"] = r.Header.Get("Mcp-Session-Id"), "203.0.113.2"
+	slow := slowCall(t, s, url, "ann", true)
 	for range 3 {
-		sendTo(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, headers)
+		mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
 	}
-	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=rate caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
+	if all := told.of("refused"); len(all) != 1 || !strings.Contains(all[0], "reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
 		t.Errorf("%q", all)
 	}
+	s.shop.enough <- struct{}{}
+	<-slow
 }
 
 // TestPlainAddress tells addresses only.
@@ -221,8 +224,8 @@ func TestPlainAddress(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if from := (&sender{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.addresses() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
-		t.Errorf("several headers: %s", from.addresses())
+	if from := (&remote{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.forwardedFor() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
+		t.Errorf("several headers: %s", from.forwardedFor())
 	}
 }
 
@@ -248,10 +251,10 @@ func TestUncheckedTokensInTheLog(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	s := serve(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	url := s.behind(t, &Access{Callers: staff})
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	for range 5 {
 		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
-			if r, body := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer " + token}); r.StatusCode != status {
+			if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token}); r.StatusCode != status {
 				t.Errorf("%s: %d %s", token, r.StatusCode, body)
 			}
 		}

@@ -3,9 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"math"
-	"strings"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -33,21 +30,15 @@ func RequestIn(ctx context.Context) *Request {
 }
 
 // Receive is the first middleware of the SDK's servers, those for clients with sessions or the others. It finds the message's
-// Request, and refuses it if its caller sends too much, or has lost its rights: from then on the message ends with them.
+// Request, and refuses it if its caller has lost its rights: from then on the message ends with them.
 func (s *Server) Receive(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			r := s.request(ctx, req, sessions)
-			if r.from != nil {
-				r.from.counted.Store(true)
-				if r.from.decoded != nil {
-					r.from.decoded()
-				}
+			if r.from != nil && r.from.decoded != nil {
+				r.from.decoded()
 			}
 			ctx = context.WithValue(ctx, requestKey{}, r)
-			if wait := s.take(ctx, method, r); wait > 0 {
-				return s.handler.Refuse(ctx, method, r, s.tooOften(wait))
-			}
 			if method == "subscriptions/listen" { // which is held as the stream that it is, and goes on with what is served next
 				return next(ctx, method, req)
 			}
@@ -56,21 +47,21 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 			if r.from == nil {
 				return next(ctx, method, req)
 			}
-			ctx, release, refused := s.hold(ctx, r.from)
+			ctx, release, refused := s.endWithRights(ctx, r.from)
 			defer release()
 			if refused != nil {
-				return s.handler.Refuse(ctx, method, r, refused)
+				return nil, refused
 			}
 			return next(ctx, method, req)
 		}
 	}
 }
 
-// Revoked says that the rights of a message's caller have changed while it waited, before anything of it was done; nil: they have
-// not.
-func Revoked(ctx context.Context) *fault.Error {
+// Revoked is the answer to a message whose caller's rights have changed while it waited, before anything of it was done; nil: they
+// have not.
+func Revoked(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errRevoked) {
-		return undone()
+		return errRightsChanged
 	}
 	return nil
 }
@@ -80,7 +71,7 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 	extra := req.GetExtra()
 	r := &Request{server: s, from: identityOf(ctx, extra)}
 	if extra != nil {
-		r.Run = extra.Header.Get(CallHeader)
+		r.Run = extra.Header.Get(callHeader)
 	}
 	if r.from != nil {
 		r.Caller, r.Token = r.from.Caller, r.from.token != ""
@@ -101,56 +92,40 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 	return r
 }
 
-// sender is where the message came from; nil: not over HTTP.
-func (r *Request) sender() *sender {
-	if r.from == nil {
-		return nil
-	}
-	return &r.from.sender
-}
-
 // Start gives the context that a call of a tool runs in, which ends with the server's patience and with the client's session.
-// most is how many calls of the caller may run at once; -1: any number.
-func (r *Request) Start(ctx context.Context, most int) (_ context.Context, end func(), refused *fault.Error) {
+// It is refused if the caller runs as many as it may.
+func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
-	allowed, refused := s.callers.begin(r.Caller.ID, most)
-	if refused != nil {
-		s.refusedCaller(ctx, r.Caller.ID, r.sender(), RefusedRate)
-		return nil, nil, refused
+	most := s.o().Limits(r.Token).Calls
+	allowed, ok := s.running.begin(r.Caller.ID, most)
+	if !ok {
+		var from *remote
+		if r.from != nil {
+			from = &r.from.remote
+		}
+		s.logRefusedCaller(ctx, r.Caller.ID, from, reasonBusy)
+		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is as many as may: wait until one has ended, and send this one again", most)
 	}
-	ctx, ended, refused := s.calls.start(ctx, r.from != nil && r.from.admitted)
-	if refused != nil {
+	ended, ok := s.calls.begin(&s.calls.calls, r.from != nil && r.from.admitted)
+	if !ok {
 		allowed()
-		return nil, nil, refused
+		return nil, nil, fault.New(fault.Unavailable, endingMessage+"nothing of this call was run")
 	}
+	ctx, stop := within(ctx, s.calls.life)
 	if r.Session == nil {
-		return ctx, func() { ended(); allowed() }, nil
+		return ctx, func() { stop(); ended(); allowed() }, nil
 	}
-	ctx, stop := r.Session.within(ctx)
-	return ctx, func() { stop(); ended(); allowed() }, nil
+	r.Session.note(1)
+	ctx, leave := within(ctx, r.Session.ctx)
+	return ctx, func() { leave(); r.Session.note(-1); stop(); ended(); allowed() }, nil
 }
 
-// take counts a message, and gives how long to wait if that is too many.
-func (s *Server) take(ctx context.Context, method string, r *Request) (wait time.Duration) {
-	if s.o().Limits.PerSecond == 0 || method == "ping" || strings.HasPrefix(method, "notifications/") {
-		return 0
+// within gives a context that ends when another ends too, and for the same cause.
+func within(ctx, life context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
 	}
-	return s.takeFor(ctx, r.Caller.ID, r.sender())
-}
-
-// takeFor counts a request of a caller, and gives how long to wait if that is too many.
-func (s *Server) takeFor(ctx context.Context, caller string, from *sender) (wait time.Duration) {
-	limits := &s.o().Limits
-	if limits.PerSecond == 0 {
-		return 0
-	}
-	if wait = s.callers.take(caller, limits); wait > 0 {
-		s.refusedCaller(ctx, caller, from, RefusedRate)
-	}
-	return wait
-}
-
-// tooOften says that a request was one too many.
-func (s *Server) tooOften(wait time.Duration) *fault.Error {
-	return fault.New(fault.Busy, "you may make %v requests a second: send this one again in %d s", s.o().Limits.PerSecond, int(math.Ceil(wait.Seconds())))
 }

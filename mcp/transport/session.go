@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,7 @@ import (
 type Session struct {
 	SDK    *sdk.ServerSession
 	Caller steps.Caller // whose it is
-	Query  url.Values   // of the URL that it was begun at
+	Target any          // what its URL asked for
 	Kept   any          // by the handler
 
 	id     string          // over HTTP; "": it has none
@@ -43,8 +42,10 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 		n = &Session{SDK: ss, Caller: *caller, id: ss.ID(), used: time.Now()}
 		n.ctx, n.cancel = context.WithCancelCause(context.Background())
 		if from != nil {
-			n.Query = from.query
-			delete(s.places, from.place)
+			n.Target = from.target
+			delete(s.reservations, from.reservation)
+		} else {
+			n.Target, _ = s.handler.Target(nil)
 		}
 		s.sessions[ss] = n
 		if n.id != "" {
@@ -62,7 +63,7 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 				delete(s.ids, n.id)
 			}
 			s.mu.Unlock()
-			n.cut(sessionEnded())
+			n.cancelCalls(sessionEnded())
 			ended()
 		})
 		n.opened.Store(true)
@@ -70,24 +71,12 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 	return n
 }
 
-// cut cancels the calls of the session that run, and those to come.
-func (n *Session) cut(why *fault.Error) { n.cancel(why) }
+// cancelCalls cancels the calls of the session that run, and those to come.
+func (n *Session) cancelCalls(why *fault.Error) { n.cancel(why) }
 
 // sessionEnded is why calls of a session are cancelled that its client has ended.
 func sessionEnded() *fault.Error {
 	return fault.New(fault.Cancelled, "the client has ended its session")
-}
-
-// within gives the context of a call of the session, which ends with the session too.
-func (n *Session) within(ctx context.Context) (within context.Context, end func()) {
-	n.note(1)
-	within, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })
-	return within, func() {
-		stop()
-		cancel(nil)
-		n.note(-1)
-	}
 }
 
 // note takes note that a call begins (1) or has ended (-1).
@@ -121,7 +110,7 @@ func (n *Session) rest() {
 	}
 	rests := n.rests
 	n.mu.Unlock()
-	timer := time.NewTimer(farewell)
+	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
 	select {
 	case <-rests:
@@ -140,7 +129,7 @@ func (s *Server) byID(id string) *Session {
 func (s *Server) endSessions() {
 	var closing sync.WaitGroup
 	for _, n := range s.allSessions() {
-		n.cut(sessionEnded())
+		n.cancelCalls(sessionEnded())
 		closing.Go(func() {
 			n.rest()
 			_ = n.SDK.Close()
@@ -151,5 +140,5 @@ func (s *Server) endSessions() {
 		closing.Wait()
 		done <- nil
 	}()
-	_ = bidden(done) // a client that reads nothing is left
+	_ = waitForEnd(done) // a client that reads nothing is left
 }

@@ -12,6 +12,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
 // TestListenEnds: a client that listens by a message, whatever its headers say, hears nothing more once it may not.
@@ -19,8 +21,8 @@ func TestListenEnds(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"2026-07-28": false, "2025-11-25": true} {
 		s := serve(t, func(o *Options) { o.Stateless = stateless })
-		url := s.behind(t, &Access{Callers: staff})
-		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
+		url := s.behind(t, &Access{Callers: mcptest.Staff})
+		body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` + mcptest.StatelessMeta + `}}`
 		r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -40,28 +42,28 @@ func TestListenEnds(t *testing.T) {
 			defer close(ended)
 			_, _ = io.Copy(io.Discard, response.Body)
 		}()
-		s.SetAccess(&Access{Callers: badges{"ann": staff["ann"]}})
+		s.SetAccess(&Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
 		<-ended
 		response.Body.Close()
 		for open := 1; open > 0; time.Sleep(time.Millisecond) { // the test's own time is the bound
 			s.mu.Lock()
-			open = len(s.held)
+			open = len(s.open)
 			s.mu.Unlock()
 		}
 	}
 }
 
-// TestSessionsAtOnce: as many sessions begin as may, however many are begun at the same time.
+// TestSessionsAtOnce: one caller's sessions are a quarter of all, however many are begun at the same time.
 func TestSessionsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Limits = Limits{Sessions: 5} })
-	url := s.behind(t, &Access{Callers: staff})
+	s := serve(t, func(o *Options) { o.MaxSessions = 20 })
+	url := s.behind(t, &Access{Callers: mcptest.Staff})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	began := map[int]int{}
 	for range 40 {
 		all.Go(func() {
-			r, _ := sendTo(t, "POST", url, hello, header{"Authorization": "Bearer ann"})
+			r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
 			mu.Lock()
 			defer mu.Unlock()
 			began[r.StatusCode]++
@@ -82,7 +84,7 @@ func TestShutdown(t *testing.T) {
 			s := serve(t, nil)
 			client := s.stdio(t, anyone, nil)
 			if transport == "http" {
-				client = connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, anyone)}, nil, "2025-11-25")
+				client = mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, anyone)}, nil, "2025-11-25")
 			}
 			type answer struct {
 				result *sdk.CallToolResult
@@ -99,10 +101,10 @@ func TestShutdown(t *testing.T) {
 			if got.err != nil {
 				t.Fatal(got.err)
 			}
-			if text := textOf(t, got.result); !got.result.IsError || gjson.Get(text, "error.code").Str != "cancelled" {
+			if text := mcptest.TextOf(t, got.result); !got.result.IsError || gjson.Get(text, "error.code").Str != "cancelled" {
 				t.Errorf("the running chain: %s", text)
 			}
-			if text, failed := ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
+			if text, failed := mcptest.Ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
 				t.Errorf("a new call: %s", text)
 			}
 		})

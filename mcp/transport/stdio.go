@@ -25,30 +25,31 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	known.Rights = known.Rights.Settled()
 	longest := int(s.o().MaxRequestBytes + envelopeSize)
 	shared := &sharedWriter{out: out}
-	transport := &answering{
-		Transport: &sdk.IOTransport{Reader: newLines(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
+	transport := &drainingTransport{
+		Transport: &sdk.IOTransport{Reader: newLineReader(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
 		grace:     s.o().Grace,
 		closing:   make(chan struct{}),
 		left:      make(chan struct{}),
 	}
-	ss, err := s.handler.Server(&known, nil, true).Connect(context.WithoutCancel(ctx), transport, nil)
+	target, _ := s.handler.Target(nil)
+	ss, err := s.handler.Server(&known, target, true).Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return fmt.Errorf("serving MCP over stdio: %w", err)
 	}
-	transport.cut.Store(s.session(ss, &known, nil))
+	transport.session.Store(s.session(ss, &known, nil))
 	ended := make(chan error, 1)
 	go func() { ended <- ss.Wait() }()
 	select {
 	case err = <-ended:
 	case <-transport.left:
-		err = bidden(ended)
+		err = waitForEnd(ended)
 	case <-ctx.Done():
 		s.calls.drain(s.o().Grace)
 		transport.flush() // a call has ended before its answer is written
 		_ = in.Close()
 		_ = out.Close()
 		go func() { _ = ss.Close() }() // it waits for a client that reads nothing
-		_ = bidden(ended)
+		_ = waitForEnd(ended)
 		return nil
 	}
 	if err != nil && !gone(err) {
@@ -57,12 +58,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	return nil
 }
 
-// farewell bounds how long the end of a session waits for its client.
-const farewell = 2 * time.Second
+// closeTime bounds how long closing a session waits for its client.
+const closeTime = 2 * time.Second
 
-// bidden waits for an end, for as long as a farewell takes; nil where it does not come.
-func bidden(ended <-chan error) error {
-	timer := time.NewTimer(farewell)
+// waitForEnd waits for the end of a session, for closeTime at most; nil: it has not come.
+func waitForEnd(ended <-chan error) error {
+	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
 	select {
 	case err := <-ended:
@@ -82,37 +83,37 @@ func gone(err error) bool {
 	return false
 }
 
-// answering is a transport whose end is told only when all that was asked before it is answered, or after grace: a client
+// drainingTransport is a transport that reports its end only when all earlier requests are answered, or after grace: a client
 // that closes its side after its last request gets all answers.
-type answering struct {
+type drainingTransport struct {
 	sdk.Transport
 	grace   time.Duration
 	closing chan struct{}           // closed when the server itself ends the session
 	left    chan struct{}           // closed when the client has left, and nothing is waited for any more
-	cut     atomic.Pointer[Session] // whose calls are cancelled when grace is over
-	conn    *answeringConn          // once it is connected
+	session atomic.Pointer[Session] // whose calls are cancelled when grace is over
+	conn    *drainingConn           // once it is connected
 }
 
 // flush waits a moment for the answers of calls that have ended to be written. Then nothing is waited for any more.
-func (a *answering) flush() {
+func (a *drainingTransport) flush() {
 	a.conn.await(time.Second)
 	close(a.closing)
 }
 
 // Connect implements sdk.Transport.
-func (a *answering) Connect(ctx context.Context) (sdk.Connection, error) {
+func (a *drainingTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	conn, err := a.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.conn = &answeringConn{Connection: conn, transport: a, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
+	a.conn = &drainingConn{Connection: conn, transport: a, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
 	return a.conn, nil
 }
 
-// answeringConn knows the requests that are not answered yet.
-type answeringConn struct {
+// drainingConn knows the requests that are not answered yet.
+type drainingConn struct {
 	sdk.Connection
-	transport *answering
+	transport *drainingTransport
 
 	mu    sync.Mutex
 	open  map[jsonrpc.ID]bool
@@ -121,7 +122,7 @@ type answeringConn struct {
 }
 
 // Read implements sdk.Connection.
-func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	// A subscription is answered at its end only, and is not waited for.
 	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() && r.Method != "subscriptions/listen" {
@@ -136,23 +137,23 @@ func (c *answeringConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // leave waits for what is not answered yet. After grace the calls are cancelled, and answered as such.
-func (c *answeringConn) leave() {
+func (c *drainingConn) leave() {
 	c.await(c.transport.grace)
-	if n := c.transport.cut.Load(); n != nil && !c.answered() {
-		n.cut(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.transport.grace))
-		c.await(farewell)
+	if n := c.transport.session.Load(); n != nil && !c.answered() {
+		n.cancelCalls(fault.New(fault.Cancelled, "the client has left, and the call did not end within %v", c.transport.grace))
+		c.await(closeTime)
 	}
 	close(c.transport.left)
 }
 
-func (c *answeringConn) answered() bool {
+func (c *drainingConn) answered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open) == 0
 }
 
 // Write implements sdk.Connection. A client that has not been greeted yet is not told that a list has changed.
-func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *drainingConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() && r.Method == "notifications/tools/list_changed" && !c.greeted() {
 		return nil
 	}
@@ -172,14 +173,14 @@ func (c *answeringConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-func (c *answeringConn) greeted() bool {
+func (c *drainingConn) greeted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.spoke
 }
 
 // await waits until all is answered, for at most patience.
-func (c *answeringConn) await(patience time.Duration) {
+func (c *drainingConn) await(patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for !c.answered() {

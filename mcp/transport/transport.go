@@ -21,19 +21,18 @@ import (
 
 // Handler answers what clients ask for.
 type Handler interface {
-	// Serves says what is wrong with the query of a request's URL; nil: nothing.
-	Serves(query url.Values) *fault.Error
+	// Target is what the query of a request's URL asks for, which Server and Session are given; nil: there is no URL. It says
+	// what is wrong with a query.
+	Target(query url.Values) (target any, refused *fault.Error)
 	// Server is the SDK's server for a caller; sessions: for clients with sessions. It has the middleware of
-	// Server.Receive first. query is one that is served.
-	Server(caller *steps.Caller, query url.Values, sessions bool) *sdk.Server
+	// Server.Receive first.
+	Server(caller *steps.Caller, target any, sessions bool) *sdk.Server
 	// Opened is called for each session before its first message is handled, and may set what is Kept of it; ended, once the
 	// session has ended.
 	Opened(n *Session) (ended func())
 	// Begin is called for each message that uses what is served at the moment, before its caller's rights are checked
 	// again: the message is answered with what is served then. end is called after its answer.
 	Begin(ctx context.Context) (begun context.Context, end func())
-	// Refuse makes the answer to a message that is refused.
-	Refuse(ctx context.Context, method string, r *Request, why *fault.Error) (sdk.Result, error)
 	// CallID is the id by which logs know a call of a tool; "": nobody gives ids.
 	CallID(ctx context.Context) string
 	// Acquire waits until a caller's large message may be decoded. It fails if ctx ends first.
@@ -47,20 +46,21 @@ type Server struct {
 	options atomic.Pointer[Options]
 	access  atomic.Pointer[Access] // over HTTP; nil: it is not served
 
-	mu       sync.Mutex
-	sessions map[*sdk.ServerSession]*Session
-	ids      map[string]*Session // those of sessions with an id
-	held     map[*held]bool
-	places   map[*place]bool
-	reading  admit.Bytes   // of messages that are being read
-	readTime time.Duration // for a client to send a message
+	mu           sync.Mutex
+	sessions     map[*sdk.ServerSession]*Session
+	ids          map[string]*Session // those of sessions with an id
+	open         map[*openRequest]bool
+	reservations map[*reservation]bool
+	reading      admit.Bytes   // of messages that are being read
+	readTime     time.Duration // for a client to send a message
 
 	awaitTime  time.Duration // for a new connection to say something, when the server closes
 	decodeTime time.Duration // after which the slot is released of a message that the protocol's library keeps waiting for something else
 
-	calls     *tracker
-	callers   callers
-	occasions occasions
+	calls    *tracker
+	running  counts // calls of tools, of each caller
+	requests counts // over HTTP, of each caller
+	logs     logLimiter
 
 	keysWatched sync.Once
 
@@ -71,28 +71,31 @@ type Server struct {
 
 // New makes a server. Its options are as Options.Settle leaves them. The caller closes it.
 func New(o *Options, h Handler) *Server {
-	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, held: map[*held]bool{},
-		places: map[*place]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
-	s.options.Store(o)
+	s := &Server{handler: h, sessions: map[*sdk.ServerSession]*Session{}, ids: map[string]*Session{}, open: map[*openRequest]bool{},
+		reservations: map[*reservation]bool{}, readTime: readTime, decodeTime: decodeTime, awaitTime: awaitTime, calls: newTracker(), done: make(chan struct{})}
+	s.Configure(o)
 	return s
 }
 
 // Configure replaces the options. Stateless and SessionTimeout stay what they were when ServeHTTP was called.
-func (s *Server) Configure(o *Options) { s.options.Store(o) }
+func (s *Server) Configure(o *Options) {
+	own := *o // which keeps nothing of what it was part of
+	s.options.Store(&own)
+}
 
 func (s *Server) o() *Options { return s.options.Load() }
 
 // Close ends all sessions at once. It may be called more than once.
 func (s *Server) Close() {
 	s.closed.Do(func() { close(s.done) })
-	s.calls.cut()
+	s.calls.cancelCalls()
 	s.endSessions()
 	done := make(chan error, 1)
 	go func() {
 		s.watching.Wait()
 		done <- nil
 	}()
-	_ = bidden(done)
+	_ = waitForEnd(done)
 }
 
 // Done is closed when the server closes.
@@ -109,7 +112,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Sessions: len(s.sessions), Calls: s.calls.count(), Ending: s.calls.ending()}
+	return Stats{Sessions: len(s.sessions), Calls: s.calls.running(), Ending: s.calls.ending()}
 }
 
 // Sessions are those that there are.

@@ -12,10 +12,8 @@ import (
 
 const tokenField = "continuation_token"
 
-// fetchFields are the fields of a fetch, beside lite. Without a token of onecall they are arguments like any other.
-var fetchFields = []string{tokenField, "mode", "page", "page_size", "filter_keys", "query", budgetField}
-
-// token reports whether the call holds a continuation token of onecall, and whether it stands in params.
+// token reports whether the call holds a continuation token of onecall, and whether it stands in params. Without one the fields of a
+// fetch are arguments like any other.
 func (r *reader) token() (found, inParams bool) {
 	isToken := func(v gjson.Result) bool {
 		return v.Type == gjson.String && strings.HasPrefix(v.Str, budget.TokenPrefix)
@@ -37,7 +35,7 @@ func (r *reader) fetch(inParams bool) *Request {
 	_, hasResource := find(r.top, "resource")
 	_, hasAction := find(r.top, "action")
 	again := hasResource || hasAction
-	ofFetch := func(m member) bool { return m.name == "lite" || slices.Contains(fetchFields, m.name) }
+	ofFetch := func(m member) bool { return slices.Contains(fetchFields, m.name) }
 	var beside []member
 	for _, m := range r.top {
 		isOfCall := again || slices.Contains(callFields, m.name) || slices.Contains(r.d.hoist, m.name)

@@ -41,20 +41,20 @@ func main() {
 	must(build.Run())
 
 	few, many := counts(work, binary, 2), counts(work, binary, 6)
-	rooms, total := map[string][]string{}, 0
+	byPackage, total := map[string][]string{}, 0
 	for block, n := range many {
 		if n <= few[block] {
 			continue
 		}
-		room, name := functionAt(root, block)
-		if !slices.Contains(rooms[room], name) {
-			rooms[room] = append(rooms[room], name)
+		pkg, name := functionAt(root, block)
+		if !slices.Contains(byPackage[pkg], name) {
+			byPackage[pkg] = append(byPackage[pkg], name)
 			total++
 		}
 	}
-	for _, room := range slices.SortedFunc(maps.Keys(rooms), func(a, b string) int { return len(rooms[b]) - len(rooms[a]) }) {
-		slices.Sort(rooms[room])
-		fmt.Printf("%4d %s: %s\n", len(rooms[room]), room, strings.Join(rooms[room], " "))
+	for _, pkg := range slices.SortedFunc(maps.Keys(byPackage), func(a, b string) int { return len(byPackage[b]) - len(byPackage[a]) }) {
+		slices.Sort(byPackage[pkg])
+		fmt.Printf("%4d %s: %s\n", len(byPackage[pkg]), pkg, strings.Join(byPackage[pkg], " "))
 	}
 	fmt.Printf("%4d functions\n", total)
 }
@@ -145,7 +145,7 @@ var parsed = map[string]*ast.File{}
 var files = token.NewFileSet()
 
 // functionAt is the declared function that a block stands in; what stands in a function literal belongs to the function around it.
-func functionAt(root string, at block) (room, name string) {
+func functionAt(root string, at block) (pkg, name string) {
 	file := parsed[at.file]
 	if file == nil {
 		var err error

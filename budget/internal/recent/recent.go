@@ -152,7 +152,7 @@ func (v *Values[M]) makeRoom(size int64) {
 // used puts off the time at which everything is let go of.
 func (v *Values[M]) used() {
 	if v.letGo == nil {
-		v.letGo = time.AfterFunc(idle, v.Clear)
+		v.letGo = time.AfterFunc(idle, v.clear)
 		return
 	}
 	v.letGo.Reset(idle)
@@ -163,11 +163,11 @@ func (v *Values[M]) Close() {
 	v.mu.Lock()
 	v.most = -1
 	v.mu.Unlock()
-	v.Clear()
+	v.clear()
 }
 
-// Clear lets go of everything that is held.
-func (v *Values[M]) Clear() {
+// clear lets go of everything that is held.
+func (v *Values[M]) clear() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.values.Purge()

@@ -50,7 +50,7 @@ func TestSharedReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := recent.New(4*recent.Least, func(a, b string) bool { return a == b })
-		defer v.Clear()
+		defer v.Close()
 		s := &source{}
 		get := func(ctx context.Context, mark string) chan error {
 			done := make(chan error, 1)

@@ -27,7 +27,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		run  func(*testing.T, Store)
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Late", late}, {"Drop", drop}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
-		{"Batch", batch}, {"Many", many}, {"Reopen", reopen},
+		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums", sums}, {"SideBySide", sideBySide},
+		{"LateRelease", lateRelease}, {"FirstUse", firstUse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -165,14 +166,16 @@ func drop(t *testing.T, s Store) {
 
 func find(t *testing.T, s Store) {
 	d := s.Open(t)
-	mine, younger, foreign := added("run_aa"), added("run_ab"), added("run_c")
-	mine.Row.Key, younger.Row.Key, foreign.Row.Key = "k", "k", "k"
+	mine, again, foreign := added("run_aa"), added("run_ab"), added("run_c")
+	mine.Row.Key, again.Row.Key, foreign.Row.Key = "k", "k", "k"
 	foreign.Row.Caller = "token:other"
-	younger.Row.Began = start.Add(time.Second)
-	write(t, d, mine, younger, foreign)
+	write(t, d, mine, foreign)
+	if refused, err := d.Write(t.Context(), []journal.Write{again, added("run_d")}); err != nil || !slices.Equal(refused, []bool{true, false}) {
+		t.Fatalf("a key that is taken: refused %v, error %v", refused, err)
+	}
 	for _, test := range []struct{ caller, key, prefix, want string }{
-		{"token:ci", "k", "", "run_ab"}, {"token:other", "k", "", "run_c"}, {"", "k", "", ""}, {"token:ci", "K", "", ""},
-		{"", "", "run_c", "run_c"}, {"", "", "run_aa", "run_aa"}, {"", "", "run_a%", ""}, {"", "", "run_x", ""},
+		{"token:ci", "k", "", "run_aa"}, {"token:other", "k", "", "run_c"}, {"", "k", "", ""}, {"token:ci", "K", "", ""},
+		{"", "", "run_c", "run_c"}, {"", "", "run_aa", "run_aa"}, {"", "", "run_a%", ""}, {"", "", "run_ab", ""}, {"", "", "run_x", ""},
 	} {
 		got, err := d.Find(t.Context(), test.caller, test.key, test.prefix)
 		if got != test.want || (err != nil) != (test.want == "") || err != nil && !errors.Is(err, journal.ErrNotFound) {

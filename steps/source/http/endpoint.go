@@ -59,8 +59,7 @@ type endpoint struct {
 	headers  []headerTemplate
 	query    *refs.Template   // nil: none
 	body     *refs.Template   // nil: none
-	hidden   []string         // secrets in the configuration
-	scrubber *secret.Scrubber // of these
+	scrubber *secret.Scrubber // of the secrets in the configuration
 }
 
 // headerTemplate is one header: a template, or a text as it stands.
@@ -105,6 +104,7 @@ type endpointCompiler struct {
 	at     string
 	faults []*fault.Error
 	inputs inputs
+	hidden []string // secrets in the configuration
 }
 
 // fault notes what is wrong with a field. The format must not show what the field holds where that may be a secret.

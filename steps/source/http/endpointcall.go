@@ -35,7 +35,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	}
 	scrubber := e.scrubber
 	if len(hidden) > 0 {
-		scrubber = secret.New(append(secret.Unusual(hidden...), e.hidden...))
+		scrubber = scrubber.With(secret.Unusual(hidden...))
 	}
 	got, err := s.send(s.named, request)
 	if err != nil {

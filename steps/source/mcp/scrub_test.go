@@ -46,6 +46,19 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 	}
 }
 
+// A long number in a variable of the server is a secret, whatever the variable's name: account numbers, numeric keys.
+func TestNumbersAreSecrets(t *testing.T) {
+	t.Parallel()
+	const number = "12345678901234567890"
+	s := newScrubber(&Options{Env: map[string]string{"ACCOUNT": number, "PORT": "8080"}})
+	if got := s.clean("account " + number + " at 8080"); got != "account [redacted] at 8080" {
+		t.Errorf("in a text: %s", got)
+	}
+	if got := string(s.JSON([]byte(`{"account":` + number + `,"port":8080}`))); got != `{"account":"[redacted]","port":8080}` {
+		t.Errorf("in JSON: %s", got)
+	}
+}
+
 // What is told of a message that is none holds no part of a secret, where its beginning is cut.
 func TestWarningsCutNoSecret(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type scrubber struct {
 func newScrubber(o *Options) *scrubber {
 	var secrets []string
 	for name, value := range o.Env {
-		if secret.Name(name) || secret.LooksLikeKey(value) {
+		if secret.Variable(name, value) {
 			secrets = append(secrets, visible(value))
 		}
 	}

@@ -156,7 +156,7 @@ func callAll(t *testing.T, text []byte, most int) (called, unfit int) {
 		doc := &document{operations: d.operations[i : i+1], schemes: d.schemes}
 		s := sourceOf(t, Options{Client: wire{service}, BaseURL: "http://api.example.com/v1"}, doc)
 		if len(s.Functions()) != 1 {
-			t.Errorf("%s is left out: %v", op.place, s.Skipped())
+			t.Errorf("%s is left out: %v", op.place, s.loaded.skipped)
 			continue
 		}
 		registry, err := steps.NewRegistry(s.Functions(), nil)

@@ -316,13 +316,6 @@ func (s *Source) Functions() []steps.Function {
 	return slices.Clone(s.loaded.functions)
 }
 
-// Skipped are the operations that became no function, each as "GET /path: reason".
-func (s *Source) Skipped() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.loaded.skipped)
-}
-
 // Changed are the functions whose schemas were changed so that they can be checked, each as "name: what".
 func (s *Source) Changed() []string {
 	s.mu.Lock()

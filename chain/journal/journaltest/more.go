@@ -1,0 +1,177 @@
+package journaltest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// rewritten: a row that is changed is found by what it says now, and by nothing that it said before.
+func rewritten(t *testing.T, s Store) {
+	d, other := s.Open(t), s.Open(t)
+	write(t, d, added("run_a"))
+	changed := row("run_a")
+	changed.Functions, changed.Chain, changed.Caller, changed.Key = []string{"a.b", "c.d"}, "nightly", "token:new", "k"
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: changed})
+	changed = row("run_a")
+	changed.Functions, changed.Status, changed.Chain, changed.Caller, changed.Key, changed.Lease = []string{"c.d", "e.f"}, journal.Failed, "nightly", "token:new", "k", 2
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
+	if _, err := other.Take(t.Context(), "run_a", nil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, other, journal.Write{ID: "run_a", Lease: 2, Row: changed})
+	old, now := "token:ci", "token:new"
+	for _, test := range []struct {
+		filter journal.Filter
+		want   int
+	}{
+		{journal.Filter{Function: "fs.read"}, 0}, {journal.Filter{Function: "a.b"}, 0}, {journal.Filter{Function: "c.d"}, 1}, {journal.Filter{Function: "e.f"}, 1},
+		{journal.Filter{Caller: &old}, 0}, {journal.Filter{Caller: &now}, 1}, {journal.Filter{Status: journal.Running}, 0}, {journal.Filter{Status: journal.Failed}, 1},
+		{journal.Filter{Status: journal.Failed, Function: "e.f"}, 1}, {journal.Filter{Status: journal.Failed, Function: "a.b"}, 0},
+	} {
+		if rows, err := d.List(t.Context(), &test.filter); len(rows) != test.want || err != nil {
+			t.Errorf("%+v: %d rows, %v", test.filter, len(rows), err)
+		}
+	}
+	if id, err := d.Find(t.Context(), now, "k", ""); id != "run_a" {
+		t.Errorf("found %q, %v", id, err)
+	}
+}
+
+// oddText: what a caller writes is kept, whatever it is, and keeps no other write from being done.
+func oddText(t *testing.T, s Store) {
+	d := s.Open(t)
+	for i, text := range []string{"'; DROP TABLE onecall_runs; --", `"[]{}\`, "zero\x00byte", "not\xffUTF-8", "%_", "\U0001F600 \u2028"} {
+		w := added(fmt.Sprint("run_", i))
+		w.Row.Key, w.Row.Chain, w.Row.Hash, w.Row.Functions, w.Row.Caller = text, text, text, []string{text, "fs.read"}, text
+		w.Days = []journal.Day{{Day: journal.DayOf(start), Caller: text, Chain: text, Function: text, Count: 1}}
+		write(t, d, w, added(fmt.Sprint("run_beside_", i)))
+		rows, err := d.List(t.Context(), &journal.Filter{Caller: &text, Chain: text, Function: text})
+		if err != nil || len(rows) != 1 || rows[0].ID != w.ID {
+			t.Errorf("%q: %+v, %v", text, rows, err)
+		}
+		if id, err := d.Find(t.Context(), text, text, ""); id != w.ID {
+			t.Errorf("%q: found %q, %v", text, id, err)
+		}
+		if days, err := d.Days(t.Context(), &journal.Filter{Caller: &text, Chain: text, Function: text}); len(days) != 1 || err != nil {
+			t.Errorf("%q: %d days, %v", text, len(days), err)
+		}
+	}
+}
+
+// sums of days that many add to at once miss nothing, and what is refused adds nothing.
+func sums(t *testing.T, s Store) {
+	const goroutines, each = 4, 25
+	functions := []string{"a.b", "c.d", ""}
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		d := s.Open(t)
+		wg.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("run_%d_%d", g, i)
+				w := added(id)
+				for _, function := range functions {
+					times := journal.Times{}
+					times.Count(time.Duration(i+1) * time.Millisecond)
+					w.Days = append(w.Days, journal.Day{Day: journal.DayOf(start), Caller: "token:ci", Function: function, Count: 1, Calls: 2, Times: times})
+				}
+				if g%2 == 1 {
+					slices.Reverse(w.Days)
+				}
+				foreign := journal.Write{ID: "run_none", Lease: 1, Days: w.Days}
+				if refused, err := d.Write(t.Context(), []journal.Write{w, foreign}); err != nil || !slices.Equal(refused, []bool{false, true}) {
+					t.Errorf("refused %v, error %v", refused, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	days, err := s.Open(t).Days(t.Context(), &journal.Filter{})
+	if err != nil || len(days) != len(functions) {
+		t.Fatalf("%+v, %v", days, err)
+	}
+	for _, day := range days {
+		counted := int64(0)
+		for _, n := range day.Times {
+			counted += n
+		}
+		if day.Count != goroutines*each || day.Calls != 2*goroutines*each || counted != goroutines*each {
+			t.Errorf("%s: %d counted, %d calls, %d times", day.Function, day.Count, day.Calls, counted)
+		}
+	}
+}
+
+// sideBySide: runs that go on at once do not disturb each other, and each has its segments in order.
+func sideBySide(t *testing.T, s Store) {
+	const runs, each = 6, 20
+	drivers := []journal.Driver{s.Open(t), s.Open(t)}
+	var wg sync.WaitGroup
+	for g := range runs {
+		d, id := drivers[g%2], fmt.Sprint("run_", g)
+		wg.Go(func() {
+			for i := range each {
+				w := journal.Write{ID: id, Lease: 1, Row: row(id), New: i == 0, Segment: segment(1, i+1), Tokens: 1}
+				w.Row.Calls = i
+				if refused, err := d.Write(t.Context(), []journal.Write{w}); err != nil || refused[0] {
+					t.Errorf("refused %v, error %v", refused, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for g := range runs {
+		got := load(t, drivers[0], fmt.Sprint("run_", g))
+		if got.Row.Calls != each-1 || got.Row.Tokens != each || len(got.Segments) != each {
+			t.Errorf("%+v with %d segments", got.Row, len(got.Segments))
+		}
+		for i, s := range got.Segments {
+			if s.First != i+1 {
+				t.Errorf("segment %d is from %d on", i, s.First)
+			}
+		}
+	}
+}
+
+// lateRelease: a late write gives back the lease that it has, and no other's.
+func lateRelease(t *testing.T, s Store) {
+	d := s.Open(t)
+	release := journal.Write{ID: "run_a", Lease: 1, Late: true, Release: true}
+	write(t, d, added("run_a"), release)
+	if _, err := d.Take(t.Context(), "run_a", nil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, release)
+	if _, err := d.Take(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
+		t.Fatalf("an old lease gave back a new one: %v", err)
+	}
+	release.Lease = 2
+	write(t, d, release)
+	if got, err := d.Take(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// firstUse: several processes make the same database at once.
+func firstUse(t *testing.T, s Store) {
+	const processes = 8
+	var wg sync.WaitGroup
+	for i := range processes {
+		d := s.Open(t)
+		wg.Go(func() {
+			if refused, err := d.Write(t.Context(), []journal.Write{added(fmt.Sprint("run_", i))}); err != nil || refused[0] {
+				t.Errorf("refused %v, error %v", refused, err)
+			}
+		})
+	}
+	wg.Wait()
+	if rows, err := s.Open(t).List(t.Context(), &journal.Filter{}); len(rows) != processes || err != nil {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}

@@ -1,0 +1,249 @@
+//go:build unix
+
+package sqljournal_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// typical is a run of ten reads that ended ok, in one write, or with release false one that goes on.
+func typical(id string, release bool) journal.Write {
+	now := time.Now()
+	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43), Functions: []string{"memory.read_graph", "fs.read_text_file"}, Status: journal.OK,
+		Began: now, Last: now, Expires: now.Add(24 * time.Hour), Steps: 10, Calls: 10, Took: 3 * time.Millisecond, Lease: 1}
+	w := journal.Write{ID: id, Lease: 1, New: true, Row: r, Release: release, Tokens: 100, Kept: 5000,
+		Segment: &journal.Segment{Lease: 1, First: 1, Events: []byte("[" + strings.Repeat("e", 1498) + "]"), Kept: make([]byte, 300)}}
+	if release {
+		times := journal.Times{}
+		times.Count(3 * time.Millisecond)
+		for _, function := range append(r.Functions, "") {
+			w.Days = append(w.Days, journal.Day{Day: journal.DayOf(now), Caller: r.Caller, Function: function, Count: 5, Calls: 10, Tokens: 100, Kept: 5000, Times: times})
+		}
+	}
+	return w
+}
+
+func newID(n int) string { return fmt.Sprintf("run_%026d", n) }
+
+// BenchmarkWrite: what a batch of runs costs, and what one durable event of a run that goes on; ns/write is of one of the batch. The
+// baseline is an empty commit of the same database.
+func BenchmarkWrite(b *testing.B) {
+	stores := map[string]func(b *testing.B) journal.Driver{
+		"sqlite":   func(b *testing.B) journal.Driver { return openSQLite(b, filepath.Join(b.TempDir(), "journal.db")) },
+		"postgres": func(b *testing.B) journal.Driver { return openPostgres(b, sharedPostgres(b).database(b)) },
+	}
+	for name, open := range stores {
+		for _, size := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/runs=%d", name, size), func(b *testing.B) {
+				d, n := open(b), 0
+				for b.Loop() {
+					list := make([]journal.Write, size)
+					for i := range list {
+						list[i] = typical(newID(n), true)
+						n++
+					}
+					mustWrite(b, d, list...)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/write")
+				if rows, err := d.List(b.Context(), &journal.Filter{}); len(rows) != n || err != nil {
+					b.Fatalf("%d of %d runs, %v", len(rows), n, err)
+				}
+			})
+		}
+		b.Run(name+"/event", func(b *testing.B) {
+			d, n := open(b), 0
+			first := typical(newID(0), false)
+			mustWrite(b, d, first)
+			for b.Loop() {
+				n++
+				mustWrite(b, d, journal.Write{ID: first.ID, Lease: 1, Row: first.Row, Segment: &journal.Segment{Lease: 1, First: 1 + n, Events: make([]byte, 250)}})
+			}
+			if got, err := d.Load(b.Context(), first.ID); err != nil || len(got.Segments) != n+1 {
+				b.Fatalf("%v, %v", got, err)
+			}
+		})
+	}
+	for name, open := range stores {
+		b.Run(name+"/take", func(b *testing.B) { // what a resume of a hundred writes waits for, and what gives it back
+			d := open(b)
+			list := []journal.Write{typical(newID(0), false)}
+			for n := range 200 {
+				more := &journal.Segment{Lease: 1, First: 2 + n, Events: make([]byte, 250), Results: make([]byte, 500)}
+				list = append(list, journal.Write{ID: newID(0), Lease: 1, Segment: more})
+			}
+			mustWrite(b, d, list...)
+			lease := int64(1)
+			for b.Loop() {
+				mustWrite(b, d, journal.Write{ID: newID(0), Lease: lease, Release: true})
+				rec, err := d.Take(b.Context(), newID(0), nil)
+				if err != nil || len(rec.Segments) != 201 {
+					b.Fatal(rec, err)
+				}
+				lease = rec.Row.Lease
+			}
+		})
+	}
+	b.Run("sqlite/commit", func(b *testing.B) {
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "plain.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+		commits(b, db, err)
+	})
+	b.Run("postgres/commit", func(b *testing.B) {
+		db, err := sql.Open("pgx", sharedPostgres(b).database(b))
+		commits(b, db, err)
+	})
+}
+
+func commits(b *testing.B, db *sql.DB, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("CREATE TABLE t (n BIGINT)"); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for b.Loop() {
+		n++
+		if _, err := db.Exec("INSERT INTO t VALUES (1)"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var got int
+	if err := db.QueryRow("SELECT count(*) FROM t").Scan(&got); got != n || err != nil {
+		b.Fatalf("%d of %d rows, %v", got, n, err)
+	}
+}
+
+// BenchmarkSize: what runs of ten reads take on the disk.
+func BenchmarkSize(b *testing.B) {
+	for b.Loop() {
+		path, n := filepath.Join(b.TempDir(), "journal.db"), 0
+		d := openSQLite(b, path)
+		for range 50 {
+			list := make([]journal.Write, 200)
+			for i := range list {
+				list[i] = typical(newID(n*7919%1_000_003), true)
+				n++
+			}
+			mustWrite(b, d, list...)
+		}
+		d.Close()
+		info, err := os.Stat(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		each := float64(info.Size()) / float64(n*10)
+		if b.ReportMetric(each, "B/step"); each > 400 {
+			b.Errorf("%.0f bytes a step", each)
+		}
+	}
+}
+
+// BenchmarkMillion looks for runs among a million: the newest, those of a function or caller that is rare, and those that failed.
+func BenchmarkMillion(b *testing.B) {
+	if testing.Short() {
+		b.Skip("it makes a million rows first")
+	}
+	path := os.Getenv("ONECALL_TEST_MILLION") // keeps the database for the next time
+	if path == "" {
+		path = filepath.Join(b.TempDir(), "million.db")
+	}
+	d := openSQLite(b, path)
+	if rows, err := d.List(b.Context(), &journal.Filter{Limit: 1}); err != nil {
+		b.Fatal(err)
+	} else if len(rows) == 0 {
+		fillMillion(b, path)
+	}
+	rare, common, since := "token:7", "token:1001", time.UnixMicro(1_790_000_000_000_000)
+	for _, test := range []struct {
+		name   string
+		filter journal.Filter
+		want   int
+	}{
+		{"newest", journal.Filter{}, 50}, {"function", journal.Filter{Function: "rare.call"}, 10}, {"common function", journal.Filter{Function: "fs.read"}, 50},
+		{"status", journal.Filter{Status: journal.Failed}, 50}, {"waiting", journal.Filter{Status: journal.Waiting}, 10}, {"caller", journal.Filter{Caller: &rare}, 50},
+		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chain: "chain 3"}, 50},
+		{"a second", journal.Filter{Since: since, Until: since.Add(time.Second)}, 12},
+		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Caller: &common}, 0},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			test.filter.Limit = 50
+			within(b, 200*time.Millisecond, func() int {
+				rows, err := d.List(b.Context(), &test.filter)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return len(rows)
+			}, test.want)
+		})
+	}
+	b.Run("days", func(b *testing.B) {
+		within(b, 200*time.Millisecond, func() int {
+			days, err := d.Days(b.Context(), &journal.Filter{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return len(days)
+		}, 9000)
+	})
+	b.Run("id", func(b *testing.B) {
+		within(b, 200*time.Millisecond, func() int {
+			if id, err := d.Find(context.Background(), "", "", "run_0000000000000000000012345"); err != nil || id == "" {
+				b.Fatal(id, err)
+			}
+			return 1
+		}, 1)
+	})
+}
+
+func within(b *testing.B, bound time.Duration, f func() int, want int) {
+	n := 0
+	for b.Loop() {
+		n++
+		if got := f(); got != want {
+			b.Fatalf("%d, want %d", got, want)
+		}
+	}
+	if each := b.Elapsed() / time.Duration(n); each > bound {
+		b.Errorf("%v, more than %v", each, bound)
+	}
+}
+
+// fillMillion writes a million runs by SQL: a hundredth failed, one in 100,000 waits, one in 100,000 called rare.call.
+func fillMillion(b *testing.B, path string) {
+	b.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	for _, query := range []string{
+		`WITH RECURSIVE i(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < 999999)
+		INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at, expires, steps, calls, reused, writes, took,
+			tokens, kept)
+		SELECT printf('run_%026d', n * 7919 % 1000003), 1, '', 'token:' || (n % 1000), '', CASE WHEN n % 10 = 0 THEN 'chain ' || (n / 10 % 10) ELSE '' END,
+			'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',
+			CASE WHEN n % 100000 = 100 THEN '["fs.read","rare.call"]' WHEN n % 2 = 0 THEN '["fs.read","fs.list"]' ELSE '["memory.read"]' END, 1790000000000000 + n * 86400,
+			CASE WHEN n % 100000 = 50 THEN 'waiting' WHEN n % 100 = 7 OR n = 100 THEN 'failed' ELSE 'ok' END, '', 1790000000000000 + n * 86400,
+			1790086400000000 + n * 86400, 10, 10, 0, 0, 3000, 100, 5000 FROM i`,
+		`INSERT INTO onecall_functions (fn, began, run) SELECT f.value, r.began, r.n FROM onecall_runs r, json_each(r.functions) f`,
+		`WITH RECURSIVE d(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM d WHERE d < 90), c(c) AS (SELECT 0 UNION ALL SELECT c + 1 FROM c WHERE c < 9),
+			f(f) AS (SELECT 0 UNION ALL SELECT f + 1 FROM f WHERE f < 9)
+		INSERT INTO onecall_days SELECT date('2026-01-01', d || ' days'), 'token:' || c, '', 'function ' || f, 11, 1, 110, 1000, 2000,
+			x'4003010201050201010101010101010101010101010203010201020102010201' FROM d, c, f`,
+	} {
+		if _, err := db.Exec(query); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

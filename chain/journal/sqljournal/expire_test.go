@@ -1,0 +1,125 @@
+//go:build unix
+
+package sqljournal_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// TestSize: ten minutes at 200 steps a second, or 1,000 with ONECALL_TEST_LONG, of which each run is kept for 60 seconds. After the third
+// minute the file stays within 10 % of what it is then. The minutes are those of the rows.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := openSQLite(t, path)
+	const keep = time.Minute
+	perSecond := 20 // runs, of ten steps
+	if os.Getenv("ONECALL_TEST_LONG") != "" {
+		perSecond = 100
+	}
+	start, n := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 0
+	var third, most int64
+	for second := range 600 {
+		now := start.Add(time.Duration(second) * time.Second)
+		list := make([]journal.Write, 0, perSecond+1)
+		for i := range perSecond {
+			w := typical(newID(n*7919%1_000_003), i != 0)
+			w.Row.Began, w.Row.Last, w.Row.Expires = now, now, now.Add(keep)
+			if list = append(list, w); i == 0 { // one of a hundred goes on for two writes
+				list = append(list, journal.Write{ID: w.ID, Lease: 1, Row: w.Row, Release: true, DropResults: true,
+					Segment: &journal.Segment{Lease: 1, First: 20, Events: make([]byte, 500)}})
+			}
+			n++
+		}
+		mustWrite(t, d, list...)
+		if second%60 != 59 {
+			continue
+		}
+		if err := d.Expire(t.Context(), now, now.AddDate(0, 0, -90)); err != nil {
+			t.Fatal(err)
+		}
+		size := sizeOf(t, path)
+		if minute := second/60 + 1; minute == 3 {
+			third = size
+		}
+		most = max(most, size)
+	}
+	if most > third*11/10 {
+		t.Errorf("%d bytes after the third minute, and %d later", third, most)
+	}
+	rows, err := d.List(t.Context(), &journal.Filter{})
+	if err != nil || len(rows) < 60*perSecond || len(rows) > 61*perSecond {
+		t.Errorf("%d runs are left, %v", len(rows), err)
+	}
+	// When all have expired, most of the file is given back.
+	if err := d.Expire(t.Context(), start.Add(time.Hour), start.AddDate(1, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	if size := sizeOf(t, path); size > third/4 {
+		t.Errorf("%d bytes are left of %d when nothing is kept", size, third)
+	}
+}
+
+// sizeOf is that of the database and its log.
+func sizeOf(t *testing.T, path string) (size int64) {
+	t.Helper()
+	for _, file := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(file); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+// TestExpireOfTheDead: a run that goes on is kept, whenever it should have expired; that of a process that has gone is not. More of them
+// than fit one transaction stand before those that go.
+func TestExpireOfTheDead(t *testing.T) {
+	t.Parallel()
+	for name, where := range map[string]func(t *testing.T) string{
+		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "journal.db") },
+		"postgres": func(t *testing.T) string { return sharedPostgres(t).database(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := where(t)
+			lives, dies := openAt(t, at), openAt(t, at)
+			var list []journal.Write
+			for i := range 500 {
+				list = append(list, typical(fmt.Sprintf("run_lives_%d", i), false))
+			}
+			mustWrite(t, lives, list...)
+			last := typical("run_last", false)
+			last.Row.Expires = last.Row.Expires.Add(time.Hour)
+			mustWrite(t, dies, last)
+			dies.Close()
+			later := time.Now().AddDate(0, 0, 3)
+			if err := lives.Expire(t.Context(), later, later.AddDate(0, 0, -90)); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := lives.List(t.Context(), &journal.Filter{Function: "fs.read_text_file"})
+			if err != nil || len(rows) != 500 {
+				t.Errorf("%d runs, %v", len(rows), err)
+			}
+			if _, err := lives.Load(t.Context(), "run_last"); err != journal.ErrNotFound { //nolint:errorlint // it is not wrapped
+				t.Errorf("the run of who has gone: %v", err)
+			}
+		})
+	}
+}
+
+func openAt(t *testing.T, where string) journal.Driver {
+	t.Helper()
+	d, err := openAny(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}

@@ -1,0 +1,330 @@
+//go:build unix
+
+package sqljournal_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// unavailable holds that an error says what is wrong.
+func unavailable(t *testing.T, err error, what string) {
+	t.Helper()
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), what) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// failsEverywhere holds that each method fails in the same way.
+func failsEverywhere(t *testing.T, d journal.Driver, what string) {
+	t.Helper()
+	for name, f := range map[string]func(context.Context) error{
+		"Write": func(ctx context.Context) error {
+			_, err := d.Write(ctx, []journal.Write{typical("run_x", false)})
+			return err
+		},
+		"Take":   func(ctx context.Context) error { _, err := d.Take(ctx, "run_x", nil); return err },
+		"Load":   func(ctx context.Context) error { _, err := d.Load(ctx, "run_x"); return err },
+		"Find":   func(ctx context.Context) error { _, err := d.Find(ctx, "", "", "run_"); return err },
+		"List":   func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
+		"Days":   func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
+		"Expire": func(ctx context.Context) error { return d.Expire(ctx, time.Now(), time.Now()) },
+	} {
+		err := f(t.Context())
+		if unavailable(t, err, what); t.Failed() {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDamaged: what is no database, or a damaged one, is left as it is; when it is gone a new one is made.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, text := range map[string][]byte{
+		"no database":      []byte(strings.Repeat("no database ", 1000)),
+		"a damaged header": append([]byte("SQLite format 3\x00"), make([]byte, 5000)...),
+	} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d := openSQLite(t, path)
+		failsEverywhere(t, d, "move it away")
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
+			t.Errorf("%s: the file was changed: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func(ctx context.Context) error {
+			_, err := d.Write(ctx, []journal.Write{typical("run_a", false)})
+			return err
+		})
+		d.Close()
+		os.Remove(path)
+	}
+}
+
+// TestDamagedPages: a database whose pages were overwritten fails, and does not panic.
+func TestDamagedPages(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := openSQLite(t, path)
+	for i := range 20 {
+		mustWrite(t, d, typical(newID(i), false))
+	}
+	d.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 4096 * 2; i < len(text); i++ {
+		text[i] = byte(i * 7)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d = openSQLite(t, path)
+	_, err = d.Write(t.Context(), []journal.Write{typical("run_x", false)})
+	unavailable(t, err, "journal.db")
+	_, err = d.List(t.Context(), &journal.Filter{})
+	unavailable(t, err, "journal.db")
+}
+
+// TestNewer: what a newer version wrote is refused and left alone.
+func TestNewer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	openSQLite(t, path).Close()
+	test := func(t *testing.T, db *sql.DB, open func() journal.Driver) {
+		d := open()
+		mustWrite(t, d, typical("run_a", true))
+		d.Close()
+		if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
+			t.Fatal(err)
+		}
+		d = open()
+		failsEverywhere(t, d, "newer version of onecall (its tables are of version 99")
+		var rows, version int
+		err := db.QueryRow("SELECT (SELECT count(*) FROM onecall_runs), (SELECT version FROM onecall_meta)").Scan(&rows, &version)
+		if err != nil || rows != 1 || version != 99 {
+			t.Errorf("%d rows of version %d, %v", rows, version, err)
+		}
+		if _, err := db.Exec("UPDATE onecall_meta SET version = 1"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		test(t, db, func() journal.Driver { return openSQLite(t, path) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		url := sharedPostgres(t).database(t)
+		db, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		test(t, db, func() journal.Driver { return openPostgres(t, url) })
+	})
+}
+
+// TestLocked: another program keeps the file locked for longer than the driver waits. Reads go on, and when it ends writes do.
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := openSQLite(t, path)
+	mustWrite(t, d, typical("run_a", false))
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=exclusive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err = d.Write(t.Context(), []journal.Write{typical("run_b", false)})
+	unavailable(t, err, "locked by another program")
+	if took := time.Since(began); took < 4*time.Second {
+		t.Errorf("it gave up after %v", took)
+	}
+	if _, err := d.Load(t.Context(), "run_a"); err != nil {
+		t.Errorf("a read: %v", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, d, typical("run_b", false))
+}
+
+// TestUnusable: the folder is a file.
+func TestUnusable(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failsEverywhere(t, openSQLite(t, filepath.Join(file, "journal.db")), "name another file")
+}
+
+// TestUnreadable: a database that this user may only read is refused. The superuser may write to each.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("the superuser may write to each file")
+	}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	openSQLite(t, path).Close()
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	failsEverywhere(t, openSQLite(t, path), "this user may write")
+}
+
+// TestClosed: a closed driver does nothing more.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{filepath.Join(t.TempDir(), "journal.db"), sharedPostgres(t).database(t)} {
+		d := openAt(t, where)
+		mustWrite(t, d, typical("run_a", false))
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := d.Load(t.Context(), "run_a"); err == nil || d.Close() != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+// TestPostgresRefuses: a server that lets nobody write, one that does not let this user make tables, and one that lost them.
+func TestPostgresRefuses(t *testing.T) {
+	t.Parallel()
+	s := sharedPostgres(t)
+	url := s.database(t)
+	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
+	admin, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	must := func(query string) {
+		t.Helper()
+		if _, err := admin.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
+	readOnly := openPostgres(t, url)
+	_, err = readOnly.Write(t.Context(), []journal.Write{typical("run_a", false)})
+	unavailable(t, err, "is read-only: name the primary server")
+	must("SET default_transaction_read_only = off")
+	must("ALTER DATABASE " + name + " RESET default_transaction_read_only")
+	eventually(t, func(ctx context.Context) error {
+		_, err := readOnly.Write(ctx, []journal.Write{typical("run_a", false)})
+		return err
+	})
+
+	must("CREATE ROLE guest LOGIN PASSWORD 'guest'")
+	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], "guest:guest", 1)).Load(t.Context(), "run_a")
+	unavailable(t, err, "grant that")
+
+	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders")
+	_, err = readOnly.Load(t.Context(), "run_a")
+	unavailable(t, err, "lost its tables")
+	eventually(t, func(ctx context.Context) error {
+		_, err := readOnly.Write(ctx, []journal.Write{typical("run_a", false)})
+		return err
+	})
+}
+
+// TestMoved: a database that was removed while it was open is made again, and others find it.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "journal.db")
+	d := openSQLite(t, path)
+	mustWrite(t, d, typical("run_a", false))
+	entries, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.Remove(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustWrite(t, d, typical("run_b", false))
+	other := openSQLite(t, path)
+	if _, err := other.Load(t.Context(), "run_b"); err != nil {
+		t.Error(err)
+	}
+	if _, err := other.Take(t.Context(), "run_b", nil); err != journal.ErrBusy { //nolint:errorlint // it is not wrapped
+		t.Errorf("the lock went with the file: %v", err)
+	}
+}
+
+// TestPrivate: nobody else may read the files.
+func TestPrivate(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "state")
+	d := openSQLite(t, filepath.Join(folder, "journal.db"))
+	mustWrite(t, d, typical("run_a", false))
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 4 { // the database, its log, the index of that, and the lock
+		t.Fatalf("%v, %v", entries, err)
+	}
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder: %v, %v", info, err)
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info, err)
+		}
+	}
+}
+
+// TestPostgresAway: errors say what is wrong, and never the password.
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://u:s3cret%zz@h/d", "postgres://u:s3cret@h:99999/d", "host=h password='s3cret", "",
+		"postgres://u:s3cret@h/d?connect_timeout=x"} {
+		if _, err := sqljournal.OpenPostgres(url, nil); fault.CodeOf(err) != fault.BadRequest || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	failsEverywhere(t, openPostgres(t, "postgres://u:s3cret@127.0.0.1:1/d"), "does not answer")
+	failsEverywhere(t, openPostgres(t, "postgres://u:s3cret@/d?host="+t.TempDir()), "does not answer")
+	wrong := strings.Replace(sharedPostgres(t).database(t), "onecall:", "onecall:s3cret", 1)
+	d := openPostgres(t, wrong)
+	failsEverywhere(t, d, "refuses the login")
+	_, err := d.Load(t.Context(), "run_a")
+	for ; err != nil; err = unwrap(err) {
+		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), password) {
+			t.Errorf("an error quotes the password: %v", err)
+		}
+	}
+}
+
+func unwrap(err error) error {
+	if u, ok := err.(interface{ Unwrap() error }); ok {
+		return u.Unwrap()
+	}
+	return nil
+}

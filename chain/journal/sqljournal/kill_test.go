@@ -1,0 +1,200 @@
+//go:build unix
+
+package sqljournal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// kills is how often a process is killed: often in CI.
+func kills(often int) int {
+	if os.Getenv("ONECALL_TEST_CI") == "" {
+		return often / 10
+	}
+	return often
+}
+
+// killSome kills processes that write to a database, at random points, and holds that what was acknowledged is there.
+func killSome(t *testing.T, where string, n int, then func(prefix string)) {
+	d, err := openAny(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	for i := range n {
+		prefix, acknowledged := fmt.Sprintf("run_%d_", i), 0
+		w := startWriter(t, where, prefix, "")
+		for range rand.IntN(20) {
+			if w.lines.Scan() {
+				_, _ = fmt.Sscan(w.lines.Text(), &acknowledged)
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // between two lines
+		acknowledged = w.kill(acknowledged)
+		whole(t, d, prefix, acknowledged)
+		if acknowledged > 0 {
+			then(prefix + "a")
+		}
+	}
+}
+
+// TestKilledSQLite: the leases of a process that was killed are free at once.
+func TestKilledSQLite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	other := openSQLite(t, path)
+	killSome(t, path, kills(100), func(id string) {
+		if rec, err := other.Take(t.Context(), id, nil); err != nil || rec.Row.Lease != 2 {
+			t.Fatalf("%s was not taken: %+v, %v", id, rec, err)
+		}
+	})
+	locks := func() int {
+		found, _ := filepath.Glob(path + "-*.lock")
+		return len(found)
+	}
+	if before := locks(); before < 3 {
+		t.Errorf("%d processes left traces", before)
+	}
+	if err := other.Expire(t.Context(), time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if after := locks(); after > 2 { // of those who live
+		t.Errorf("%d files stand for holders", after)
+	}
+}
+
+// TestKilledPostgres: the leases of a process that was killed are free after four seconds.
+func TestKilledPostgres(t *testing.T) {
+	t.Parallel()
+	url := sharedPostgres(t).database(t)
+	other, last, at := openPostgres(t, url), "", time.Time{}
+	killSome(t, url, kills(20), func(id string) { last, at = id, time.Now() })
+	_, err := other.Take(t.Context(), last, nil)
+	if time.Since(at) < 2*time.Second && !errors.Is(err, journal.ErrBusy) {
+		t.Errorf("it was renewed a moment ago: %v", err)
+	}
+	for err != nil && time.Since(at) < 20*time.Second {
+		time.Sleep(100 * time.Millisecond)
+		_, err = other.Take(t.Context(), last, nil)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSleeperPostgres: a process that slept too long finds that its run was taken over, and writes nothing more of it.
+func TestSleeperPostgres(t *testing.T) {
+	t.Parallel()
+	url := sharedPostgres(t).database(t)
+	other := openPostgres(t, url)
+	w, acknowledged := startWriter(t, url, "run_", ""), 0
+	for range 10 {
+		w.lines.Scan()
+		_, _ = fmt.Sscan(w.lines.Text(), &acknowledged)
+	}
+	if err := w.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var rec *journal.Record
+	eventually(t, func(ctx context.Context) (err error) {
+		rec, err = other.Take(ctx, "run_a", nil)
+		return err
+	})
+	if err := w.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * len(rec.Segments) { // which were printed before, or are of run_b alone
+		w.lines.Scan()
+	}
+	_ = w.kill(0)
+	if got := segmentsOf(t, other, "run_a"); got != len(rec.Segments) || got < acknowledged {
+		t.Errorf("%d segments were taken over, and there are %d", len(rec.Segments), got)
+	}
+	if got := segmentsOf(t, other, "run_b"); got <= len(rec.Segments) {
+		t.Errorf("the run that nobody took over has %d segments", got)
+	}
+}
+
+// TestPostgresStops: while the server is away each call fails soon and says so, and when it is back all that was acknowledged is
+// there. What lives goes on to hold its leases.
+func TestPostgresStops(t *testing.T) {
+	t.Parallel()
+	s := ownPostgres(t)
+	url := s.database(t)
+	d, other := openPostgres(t, url), openPostgres(t, url)
+	for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		prefix := fmt.Sprintf("run_%d_", i)
+		mustWrite(t, d, typical(prefix+"held", false))
+		w, acknowledged := startWriter(t, url, prefix, ""), 0
+		for range 10 {
+			w.lines.Scan()
+			_, _ = fmt.Sscan(w.lines.Text(), &acknowledged)
+		}
+		s.stop(signal)
+		acknowledged = w.kill(acknowledged)
+		started := time.Now()
+		_, err := d.Load(t.Context(), prefix+"a")
+		unavailable(t, err, "does not answer")
+		_, err = d.Write(t.Context(), []journal.Write{typical(prefix+"new", true)})
+		unavailable(t, err, "does not answer")
+		if took := time.Since(started); took > 5*time.Second {
+			t.Errorf("the failures took %v", took)
+		}
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, prefix+"held"); return err })
+		whole(t, d, prefix, acknowledged)
+		time.Sleep(1500 * time.Millisecond) // until it is renewed
+		eventually(t, func(ctx context.Context) error {
+			if _, err := other.Take(ctx, prefix+"held", nil); !errors.Is(err, journal.ErrBusy) {
+				return fmt.Errorf("of a run whose holder lives: %w", err)
+			}
+			return nil
+		})
+		mustWrite(t, d, journal.Write{ID: prefix + "held", Lease: 1, Release: true})
+	}
+}
+
+// eventually tries for some seconds.
+func eventually(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err = f(t.Context()); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}
+
+// TestFullDisk: the file may not grow beyond a bound. The write that does not fit fails, reads go on, and what was acknowledged is
+// there.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	w := startWriter(t, path, "run_", "ulimit -f 2000;")
+	acknowledged, told := 0, ""
+	for w.lines.Scan() {
+		if _, err := fmt.Sscan(w.lines.Text(), &acknowledged); err != nil {
+			told += w.lines.Text() + "\n"
+		}
+	}
+	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(told, "journal.db cannot") || !strings.Contains(told, "rows: 2 <nil>") {
+		t.Errorf("%d writes, %v, %s", acknowledged, err, told)
+	}
+	d := openSQLite(t, path)
+	whole(t, d, "run_", acknowledged)
+	mustWrite(t, d, typical("run_more", true))
+}

@@ -1,0 +1,34 @@
+package sqljournal
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestNetwork: nothing is made on a network file system, and the temporary folder is on none.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d, err := newDriver(&sqliteEngine{path: path, remote: func(string) bool { return true }}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	_, err = d.Write(t.Context(), []journal.Write{{ID: "run_a", Lease: 1, New: true, Row: &journal.Row{ID: "run_a"}}})
+	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "on a network file system") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made: %v", err)
+	}
+	if onNetwork(filepath.Dir(path)) {
+		t.Error("the temporary folder is on a network file system")
+	}
+}

@@ -1,0 +1,240 @@
+package sqljournal
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// OpenPostgres makes a driver over a PostgreSQL database, whose tables are made at the first use in the first schema of its
+// search path. The URL, or list of keywords, is one of libpq. It fails if that cannot be read; no error quotes the password.
+func OpenPostgres(where string, o *Options) (*Driver, error) {
+	config, err := pgx.ParseConfig(where)
+	if err != nil || where == "" {
+		return nil, fault.New(fault.BadRequest,
+			"The journal's address is not one of PostgreSQL: write it as postgres://user:password@host:5432/database.")
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	config.RuntimeParams["synchronous_commit"] = "on"
+	return newDriver(&postgresEngine{config: config}, o)
+}
+
+const connectTimeout = 5 * time.Second
+
+// A holder that has not been renewed for leaseTime is dead.
+const (
+	leaseTime  = 4 * time.Second
+	renewEvery = time.Second
+)
+
+// maxConnections bounds the connections of a driver.
+const maxConnections = 10
+
+type postgresEngine struct{ config *pgx.ConnConfig }
+
+func (e *postgresEngine) open(ctx context.Context, holder string) (*database, error) {
+	pool := stdlib.OpenDB(*e.config)
+	pool.SetMaxOpenConns(maxConnections)
+	pool.SetMaxIdleConns(maxConnections)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	db := &database{dialect: inPostgres, read: pool, write: pool, alive: postgresAlive}
+	if err := db.migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	if err := renew(ctx, pool, holder); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	r := &renewal{pool: pool, holder: holder, stop: make(chan struct{}), done: make(chan struct{})}
+	go r.run()
+	db.begin = func(ctx context.Context) (transaction, error) {
+		conn, err := pool.Conn(ctx)
+		return &postgresTransaction{conn: conn}, err
+	}
+	db.tidy = func(ctx context.Context) error {
+		_, err := pool.ExecContext(ctx, `DELETE FROM onecall_holders WHERE live_until < clock_timestamp() - interval '1 hour'`)
+		return err
+	}
+	db.close = r.end
+	return db, nil
+}
+
+// renewal renews a holder until it is ended.
+type renewal struct {
+	pool       *sql.DB
+	holder     string
+	once       sync.Once
+	stop, done chan struct{}
+}
+
+func renew(ctx context.Context, pool queries, holder string) error {
+	var n int
+	return pool.QueryRowContext(ctx, `INSERT INTO onecall_holders (id, live_until) VALUES ($1, clock_timestamp() + $2 * interval '1 second')
+	ON CONFLICT (id) DO UPDATE SET live_until = excluded.live_until RETURNING 1`, holder, leaseTime.Seconds()).Scan(&n)
+}
+
+func (r *renewal) run() {
+	defer close(r.done)
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+			ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+			_ = renew(ctx, r.pool, r.holder) // tried again at the next tick
+			cancel()
+		}
+	}
+}
+
+func (r *renewal) end() {
+	r.once.Do(func() {
+		close(r.stop)
+		<-r.done
+		r.pool.Close()
+	})
+}
+
+// close gives back all leases at once; if the database is away they end by themselves.
+func (e *postgresEngine) close(db *database, holder string) {
+	if db == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+	defer cancel()
+	_, _ = db.write.ExecContext(ctx, `UPDATE onecall_holders SET live_until = clock_timestamp() WHERE id = $1`, holder)
+	db.close()
+}
+
+func postgresAlive(ctx context.Context, from queries, holder string) (bool, error) {
+	var n int
+	err := from.QueryRowContext(ctx, `SELECT count(*) FROM onecall_holders WHERE id = $1 AND live_until > clock_timestamp()`, holder).Scan(&n)
+	return n > 0, err
+}
+
+// postgresTransaction sends as much as it can in one round trip.
+type postgresTransaction struct {
+	conn  *sql.Conn
+	begun bool
+	ended bool
+}
+
+func (t *postgresTransaction) do(f func(*pgx.Conn) error) error {
+	return t.conn.Raw(func(on any) error { return f(on.(*stdlib.Conn).Conn()) })
+}
+
+func (t *postgresTransaction) exec(ctx context.Context, list []statement, last bool) (changed []int64, err error) {
+	err = t.do(func(conn *pgx.Conn) error {
+		b := &pgx.Batch{}
+		if !t.begun {
+			b.Queue("BEGIN")
+		}
+		changed = make([]int64, len(list))
+		for i, s := range list {
+			b.Queue(inPostgres.sql(s.sql), s.args...).Exec(func(tag pgconn.CommandTag) error {
+				changed[i] = tag.RowsAffected()
+				return nil
+			})
+		}
+		if last {
+			b.Queue("COMMIT")
+		}
+		t.begun = true
+		return conn.SendBatch(ctx, b).Close()
+	})
+	t.ended = err == nil && last
+	return changed, err
+}
+
+func (t *postgresTransaction) query(ctx context.Context, s statement) (value []byte, err error) {
+	err = t.do(func(conn *pgx.Conn) error { return conn.QueryRow(ctx, inPostgres.sql(s.sql), s.args...).Scan(&value) })
+	return value, err
+}
+
+func (t *postgresTransaction) end() {
+	if t.begun && !t.ended {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
+		defer cancel()
+		if err := t.do(func(conn *pgx.Conn) error { _, err := conn.Exec(ctx, "ROLLBACK"); return err }); err != nil {
+			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // it is not used again
+		}
+	}
+	t.conn.Close()
+}
+
+// Classes of PostgreSQL's error codes (its manual, appendix A).
+const (
+	undefinedTable = "42P01"
+	undefinedSpace = "3F000" // a schema
+	readOnly       = "25006"
+	diskFull       = "53100"
+	noPrivilege    = "42501"
+	serialization  = "40001"
+	deadlock       = "40P01"
+	classAccess    = "28"
+	classResources = "53"
+	classEnd       = "57" // the server, or somebody at it, ended the connection
+)
+
+func postgresCode(err error) string {
+	var own *pgconn.PgError
+	if errors.As(err, &own) {
+		return own.Code
+	}
+	return ""
+}
+
+func (e *postgresEngine) again(err error) bool {
+	code := postgresCode(err)
+	return code == serialization || code == deadlock
+}
+
+func (e *postgresEngine) explain(err error) (message string, v verdict) {
+	var newer newerError
+	code := postgresCode(err)
+	where := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
+	switch {
+	case errors.As(err, &newer):
+		return where + " " + newer.say() + ", or name another database.", broken
+	case code == undefinedTable, code == undefinedSpace:
+		return where + " has lost its tables, which are made again: see to it if this is said again.", broken
+	case code == diskFull:
+		return where + " cannot grow, since its disk is full: make room there.", usable
+	case code == readOnly:
+		return where + " is read-only: name the primary server.", broken
+	case code == noPrivilege:
+		return where + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", broken
+	case strings.HasPrefix(code, classAccess):
+		return where + " refuses the login: see to user and password.", away
+	case errors.Is(err, errDamaged):
+		return where + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", usable
+	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
+		return where + " does not answer (" + e.scrub(err) + "): see that the server runs and can be reached.", away
+	}
+	return where + " refuses the work (" + e.scrub(err) + "): see to its log.", usable
+}
+
+// scrub is the text of an error without the password.
+func (e *postgresEngine) scrub(err error) string {
+	text := err.Error()
+	if e.config.Password != "" {
+		text = strings.ReplaceAll(text, e.config.Password, "xxxxx")
+	}
+	return text
+}

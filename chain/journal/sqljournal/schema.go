@@ -1,0 +1,123 @@
+package sqljournal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// schemaVersion is the version of the tables that this package writes. A change of them is one more step of migrations.
+var schemaVersion = len(migrations)
+
+// migrations make the tables of a version from those of the one before it. They, and all other SQL of this package, are written
+// for PostgreSQL; inSQLite translates them.
+var migrations = []string{`
+CREATE TABLE onecall_runs (
+	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,
+	caller TEXT NOT NULL, run_key TEXT NOT NULL, chain TEXT NOT NULL, hash TEXT NOT NULL, functions JSON NOT NULL, began BIGINT NOT NULL,
+	status TEXT NOT NULL, code TEXT NOT NULL, last_at BIGINT NOT NULL, expires BIGINT NOT NULL, steps BIGINT NOT NULL, calls BIGINT NOT NULL,
+	reused BIGINT NOT NULL, writes BIGINT NOT NULL, took BIGINT NOT NULL, tokens BIGINT NOT NULL, kept BIGINT NOT NULL);
+CREATE INDEX onecall_runs_began ON onecall_runs (began, n);
+CREATE INDEX onecall_runs_caller ON onecall_runs (caller, began, n);
+CREATE INDEX onecall_runs_expires ON onecall_runs (expires, n);
+CREATE UNIQUE INDEX onecall_runs_key ON onecall_runs (caller, run_key) WHERE run_key <> '';
+CREATE INDEX onecall_runs_chain ON onecall_runs (chain, began, n) WHERE chain <> '';
+CREATE INDEX onecall_runs_status ON onecall_runs (status, began, n) WHERE status <> 'ok';
+CREATE TABLE onecall_functions (fn TEXT NOT NULL, began BIGINT NOT NULL, run BIGINT NOT NULL, PRIMARY KEY (fn, began, run)) WITHOUT ROWID;
+CREATE TABLE onecall_segments (run BIGINT NOT NULL, lease BIGINT NOT NULL, first_n BIGINT NOT NULL, events BYTEA NOT NULL,
+	results BYTEA, kept BYTEA, PRIMARY KEY (run, lease, first_n));
+CREATE TABLE onecall_days (day TEXT NOT NULL, caller TEXT NOT NULL, chain TEXT NOT NULL, fn TEXT NOT NULL,
+	counted BIGINT NOT NULL, failures BIGINT NOT NULL, calls BIGINT NOT NULL, tokens BIGINT NOT NULL, kept BIGINT NOT NULL,
+	times BYTEA NOT NULL, PRIMARY KEY (day, caller, chain, fn)) WITHOUT ROWID;
+CREATE TABLE onecall_holders (id TEXT PRIMARY KEY, live_until TIMESTAMPTZ NOT NULL);
+`}
+
+// dialect is how SQL is translated for a database.
+type dialect struct {
+	words *strings.Replacer
+	// exists tells whether a table with a name is there.
+	exists string
+	// alone keeps others from migrating the same database until the transaction ends.
+	alone string
+}
+
+// EACH stands for the function that gives a row for each element of a JSON array, in its column value.
+var (
+	inPostgres = &dialect{
+		words:  strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
+		exists: `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
+		alone:  `SELECT pg_advisory_xact_lock(1869505905)`,
+	}
+	inSQLite = &dialect{
+		words: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
+			"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT"),
+		exists: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
+		alone:  `SELECT 1`, // each writing transaction is alone
+	}
+)
+
+// sql translates a query.
+func (d *dialect) sql(query string) string { return d.words.Replace(query) }
+
+// newerError tells that another version of onecall wrote the database.
+type newerError int
+
+func (e newerError) Error() string { return fmt.Sprintf("its tables are of version %d", int(e)) }
+
+// say is the middle of a sentence.
+func (e newerError) say() string {
+	return fmt.Sprintf("was written by a newer version of onecall (its tables are of version %d, not %d): update onecall",
+		int(e), schemaVersion)
+}
+
+// version gives the version of the tables, 0 if there are none. It fails if this package does not know it.
+func (d *dialect) version(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (version int, err error) {
+	var tables int
+	if err := db.QueryRowContext(ctx, d.sql(d.exists), "onecall_meta").Scan(&tables); err != nil || tables == 0 {
+		return 0, err
+	}
+	if err := db.QueryRowContext(ctx, `SELECT version FROM onecall_meta`).Scan(&version); err != nil {
+		return 0, err
+	}
+	if version > schemaVersion {
+		return version, newerError(version)
+	}
+	return version, nil
+}
+
+// migrate brings the tables to this package's version, in one transaction.
+func (d *dialect) migrate(ctx context.Context, db *sql.DB) error {
+	if version, err := d.version(ctx, db); err != nil || version == schemaVersion {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
+	if _, err := tx.ExecContext(ctx, d.alone); err != nil {
+		return err
+	}
+	version, err := d.version(ctx, tx) // somebody else may have done it meanwhile
+	if err != nil || version == schemaVersion {
+		return err
+	}
+	steps := migrations[version:]
+	if version == 0 {
+		steps = append([]string{`CREATE TABLE onecall_meta (version BIGINT NOT NULL); INSERT INTO onecall_meta VALUES (0)`}, steps...)
+	}
+	for _, step := range append(steps, fmt.Sprintf(`UPDATE onecall_meta SET version = %d`, schemaVersion)) {
+		for statement := range strings.SplitSeq(step, ";") {
+			if strings.TrimSpace(statement) == "" {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, d.sql(statement)); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.Commit()
+}

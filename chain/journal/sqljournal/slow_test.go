@@ -1,0 +1,74 @@
+package sqljournal
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// slowEngine is a database that takes its time to open.
+type slowEngine struct{ opened int }
+
+var errSlow = errors.New("slow")
+
+func (e *slowEngine) open(ctx context.Context, _ string) (*database, error) {
+	e.opened++
+	select {
+	case <-time.After(time.Minute):
+		return nil, errSlow
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (e *slowEngine) explain(error) (string, verdict) { return "It is slow.", broken }
+func (e *slowEngine) again(error) bool                { return false }
+func (e *slowEngine) close(*database, string)         {}
+
+// TestSlow: a database that does not open keeps nobody for longer than the timeout, is tried again after a second and not before, and
+// what a caller does not wait for is no failure of it.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &slowEngine{}
+		d, err := newDriver(e, &Options{Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		load := func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err }
+		gone, cancel := context.WithCancel(t.Context())
+		go func() { time.Sleep(time.Second); cancel() }()
+		if err := load(gone); !errors.Is(err, context.Canceled) || fault.CodeOf(err) == fault.Unavailable {
+			t.Errorf("of a caller who went: %v", err)
+		}
+		began, answers := time.Now(), make(chan error)
+		for range 2 { // the second waits for the first
+			go func() { answers <- load(t.Context()) }()
+		}
+		for range 2 {
+			if err := <-answers; fault.CodeOf(err) != fault.Unavailable {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		if took := time.Since(began); took != 5*time.Second || e.opened != 2 {
+			t.Errorf("it took %v, and was opened %d times", took, e.opened)
+		}
+		if err := load(t.Context()); fault.CodeOf(err) != fault.Unavailable || e.opened != 2 {
+			t.Errorf("it was opened %d times, error %v", e.opened, err)
+		}
+		time.Sleep(reopenAfter)
+		if err := load(t.Context()); fault.CodeOf(err) != fault.Unavailable || e.opened != 3 {
+			t.Errorf("it was opened %d times, error %v", e.opened, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := load(t.Context()); !errors.Is(err, errClosed) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package sqljournal_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/chain/journal/journaltest"
+	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
+)
+
+func openSQLite(t testing.TB, path string) *sqljournal.Driver {
+	t.Helper()
+	d, err := sqljournal.OpenSQLite(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	journaltest.Run(t, func(t *testing.T) journaltest.Store {
+		path := filepath.Join(t.TempDir(), "state", "a b?c%41#d.db")
+		return journaltest.Store{Shared: true, Open: func(t *testing.T) journal.Driver { return openSQLite(t, path) }}
+	})
+}

@@ -1,0 +1,160 @@
+package sqljournal
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"time"
+)
+
+// sqliteWriter begins transactions on the one connection that writes. Its statements stay prepared, which database/sql does not do
+// for those of a transaction.
+type sqliteWriter struct {
+	db       *database
+	on       any // the connection of prepared
+	prepared map[string]driver.Stmt
+}
+
+func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
+	conn, err := w.db.write.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &sqliteTransaction{w: w, conn: conn}
+	if err := t.run(ctx, statement{sql: "BEGIN IMMEDIATE"}); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	t.open = true
+	return t, nil
+}
+
+type sqliteTransaction struct {
+	w    *sqliteWriter
+	conn *sql.Conn
+	open bool
+}
+
+// run carries out a statement that may have to wait for other processes.
+func (t *sqliteTransaction) run(ctx context.Context, s statement) error {
+	return t.conn.Raw(func(on any) error {
+		prepared, args, err := t.w.prepare(ctx, on, s)
+		if err == nil {
+			_, err = prepared.(driver.StmtExecContext).ExecContext(ctx, args)
+		}
+		return err
+	})
+}
+
+// exec implements transaction. Statements of a transaction that has begun wait for nobody, and to watch a context at each of
+// them costs a tenth of all.
+func (t *sqliteTransaction) exec(ctx context.Context, list []statement, last bool) (changed []int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx = context.Background()
+	if last {
+		list = append(list[:len(list):len(list)], statement{sql: "COMMIT"})
+	}
+	changed = make([]int64, len(list))
+	err = t.conn.Raw(func(on any) error {
+		for i, s := range list {
+			prepared, args, err := t.w.prepare(ctx, on, s)
+			if err != nil {
+				return err
+			}
+			result, err := prepared.(driver.StmtExecContext).ExecContext(ctx, args)
+			if err != nil {
+				return err
+			}
+			if changed[i], err = result.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.open = t.open && (err != nil || !last)
+	return changed, err
+}
+
+func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byte, err error) {
+	err = t.conn.Raw(func(on any) error {
+		prepared, args, err := t.w.prepare(ctx, on, s)
+		if err != nil {
+			return err
+		}
+		rows, err := prepared.(driver.StmtQueryContext).QueryContext(ctx, args)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		row := make([]driver.Value, 1)
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return sql.ErrNoRows
+		} else if err != nil {
+			return err
+		}
+		found, _ := row[0].([]byte)
+		value = append(value, found...)
+		return nil
+	})
+	return value, err
+}
+
+// prepare gives a statement on a connection, and its arguments as the library takes them.
+func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver.Stmt, []driver.NamedValue, error) {
+	if w.on != on {
+		w.forget()
+		w.on = on
+	}
+	prepared := w.prepared[s.sql]
+	if prepared == nil {
+		var err error
+		if prepared, err = on.(driver.ConnPrepareContext).PrepareContext(ctx, w.db.sql(s.sql)); err != nil {
+			return nil, nil, err
+		}
+		w.prepared[s.sql] = prepared
+	}
+	args := make([]driver.NamedValue, len(s.args))
+	for i, arg := range s.args {
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, nil, err
+		}
+		args[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
+	}
+	return prepared, args, nil
+}
+
+// forget closes the statements: SQLite keeps a connection open, and its log, that has one left.
+func (w *sqliteWriter) forget() {
+	for _, s := range w.prepared {
+		_ = s.Close() // the connection is closed as well, or the next thing that is
+	}
+	w.on, w.prepared = nil, map[string]driver.Stmt{}
+}
+
+// close waits for the transaction that is under way, and closes the statements.
+func (w *sqliteWriter) close() {
+	if conn, err := w.db.write.Conn(context.Background()); err == nil {
+		w.forget()
+		conn.Close()
+	}
+}
+
+// rollbackTime bounds the taking back of a transaction, whose context may have ended.
+const rollbackTime = time.Second
+
+func (t *sqliteTransaction) end() {
+	if t.open {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
+		defer cancel()
+		if err := t.run(ctx, statement{sql: "ROLLBACK"}); err != nil {
+			t.w.forget()
+			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // it is not used again
+		}
+	}
+	t.conn.Close()
+}

@@ -1,0 +1,51 @@
+package chain_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// BenchmarkJournal runs ten reads that do nothing with a journal in memory and without one.
+func BenchmarkJournal(b *testing.B) {
+	text := []byte(`{"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bin.get","args":{"a":1}},`, 10), ",") + `]}`)
+	store := &bin{items: map[string]string{}}
+	functions := store.functions()
+	for i := range functions {
+		functions[i].Prompt = true
+		if functions[i].Name == "bin.get" {
+			functions[i].Call = noop
+		}
+	}
+	registry, err := steps.NewRegistry(functions, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprintf("journal=%t", on), func(b *testing.B) {
+			o := &chain.Options{Functions: registry}
+			if on {
+				j, err := journal.New(&journal.Memory{}, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer j.Close()
+				o.Journal = j
+			}
+			engine, err := chain.New(o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if a := engine.Run(b.Context(), text, nil); !a.OK {
+					b.Fatal(string(a.JSON))
+				}
+			}
+		})
+	}
+}

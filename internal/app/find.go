@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/search"
+)
+
+// Match is a function that a query finds.
+type Match struct {
+	Entry  *steps.Entry
+	Source string
+}
+
+// Find returns the functions that a query finds, best first: by words of what they do, or by the name of a source; "" finds all.
+// named reports that the query is the name of the one function. It waits until every source has started or failed.
+func (a *App) Find(ctx context.Context, query string) (matches []Match, named bool) {
+	functions := steps.Await(ctx, a.Catalog, nil)
+	source := map[string]string{} // by function
+	for _, info := range a.Catalog.Sources() {
+		for name := range info.Functions {
+			source[name] = info.Name
+		}
+	}
+	entry, err := functions.Resolve(query)
+	if err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
+		return []Match{{entry, source[entry.Spec().Name]}}, true
+	}
+	for _, entry := range matching(functions, query, source) {
+		matches = append(matches, Match{entry, source[entry.Spec().Name]})
+	}
+	return matches, false
+}
+
+// matching are the functions that a query finds. source is that of each function, by its name.
+func matching(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
+	if query == "" {
+		return functions.All()
+	}
+	ofSource := functions.View(func(spec *steps.Spec) bool { return source[spec.Name] == query })
+	if ofSource.Len() > 0 {
+		return ofSource.All()
+	}
+	for _, hit := range search.New(functions).Find(query, nil, 0) {
+		entries = append(entries, hit.Entry)
+	}
+	return entries
+}
+
+// Nearest returns names of functions that are spelled like a query that finds none.
+func (a *App) Nearest(query string) []string {
+	var names []string
+	for _, entry := range a.Catalog.Registry().All() {
+		names = append(names, entry.Spec().Name)
+	}
+	return fault.Nearest(query, names, 3)
+}

@@ -1,0 +1,128 @@
+// Package logline writes the lines of a process's log: each whole and without secrets, to a reader that may be slow.
+package logline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say what is logged and how. Scrub must be given.
+type Options struct {
+	Level slog.Level               // the minimum
+	JSON  bool                     // a line of JSON for each record, instead of text
+	Scrub func(text string) string // removes secrets
+}
+
+// Log writes records as lines. Its handler and its notes may be used by many goroutines.
+type Log struct {
+	Handler slog.Handler
+	// Notes takes what a command writes for a person. With JSON each note is a record of any level; else it is a line like any other.
+	Notes io.Writer
+
+	scrub func(string) string
+}
+
+// New returns a log that writes to w.
+func New(w io.Writer, o *Options) *Log {
+	l := &Log{scrub: o.Scrub, Notes: w}
+	options := &slog.HandlerOptions{Level: o.Level, ReplaceAttr: l.replace}
+	to := &scrubbedLines{scrub: o.Scrub, w: w}
+	if !o.JSON {
+		l.Handler = slog.NewTextHandler(to, options)
+		return l
+	}
+	l.Handler = slog.NewJSONHandler(to, options)
+	every := *options
+	every.Level = slog.LevelDebug
+	l.Notes = &notes{slog.NewJSONHandler(to, &every)}
+	return l
+}
+
+// SetDefault makes the loggers that libraries use by default write to the log: net/http quotes what an upstream sent, and
+// upstreams repeat credentials. These loggers are the process's, so only main and serve call it.
+func (l *Log) SetDefault() {
+	slog.SetDefault(slog.New(l.Handler))
+	log.SetFlags(0)
+	log.SetOutput(libraryLines{slog.NewLogLogger(l.Handler, slog.LevelWarn).Writer()})
+}
+
+// replace removes secrets from a value before it is quoted, which may change how they are spelled.
+func (l *Log) replace(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(l.scrub(a.Value.String()))
+	case slog.KindAny:
+		switch value := a.Value.Any().(type) {
+		case error:
+			a.Value = slog.StringValue(l.scrub(value.Error()))
+		case fmt.Stringer:
+			a.Value = slog.StringValue(l.scrub(value.String()))
+		}
+	}
+	return a
+}
+
+// libraryLines are the lines of package log.
+type libraryLines struct{ io.Writer }
+
+// unsolicited is what net/http logs when an idle connection receives bytes, up to those bytes. The last of them may be the
+// beginning of a secret, which no scrubber finds.
+const unsolicited = "Unsolicited response received on idle HTTP channel"
+
+// Write implements io.Writer.
+func (l libraryLines) Write(line []byte) (int, error) {
+	shown := line
+	if bytes.HasPrefix(line, []byte(unsolicited)) {
+		shown = []byte(unsolicited)
+	}
+	if _, err := l.Writer.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// scrubbedLines writes one line at a time, without the secrets that are left in it.
+type scrubbedLines struct {
+	scrub func(string) string
+
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements io.Writer.
+func (s *scrubbedLines) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := io.WriteString(s.w, s.scrub(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// notes makes a record of each note that a command writes for a person.
+type notes struct{ handler slog.Handler }
+
+// Write implements io.Writer.
+func (n *notes) Write(note []byte) (int, error) {
+	text, level := string(bytes.TrimSpace(note)), slog.LevelInfo
+	if warning, is := strings.CutPrefix(text, "warning: "); is {
+		text, level = warning, slog.LevelWarn
+	}
+	if failed, is := strings.CutPrefix(text, "onecall: "); is {
+		text, level = failed, slog.LevelError
+	}
+	if text == "" {
+		return len(note), nil
+	}
+	if err := n.handler.Handle(context.Background(), slog.NewRecord(time.Now(), level, text, 0)); err != nil {
+		return 0, err
+	}
+	return len(note), nil
+}

@@ -1,0 +1,148 @@
+package logline
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Queue is a writer that never waits for its reader: lines wait in memory. When too many wait, new ones are dropped and counted.
+type Queue struct {
+	to    io.Writer
+	wake  *sync.Cond    // with mu
+	ended chan struct{} // closed when run has ended
+
+	mu       sync.Mutex
+	waiting  [][]byte
+	bytes    int // that wait, and those that are being written
+	dropped  int // lines, ever
+	reported int // of them
+	state    queueState
+	log      *slog.Logger // for the number of dropped lines; nil: not yet known
+}
+
+type queueState int
+
+const (
+	queueOpen    queueState = iota
+	queueClosing            // what waits is written
+	queueClosed             // nothing waits any more: lines are written at once
+	queueLost               // the reader did not read in time
+)
+
+// Bounds of what waits, and of the time in which it is written at the end.
+const (
+	maxWaiting = 1 << 20
+	closeTime  = time.Second
+)
+
+// NewQueue returns a queue in front of a writer. The caller closes it.
+func NewQueue(to io.Writer) *Queue {
+	q := &Queue{to: to, ended: make(chan struct{})}
+	q.wake = sync.NewCond(&q.mu)
+	go q.run()
+	return q
+}
+
+// ReportTo sets the log that is told how many lines were dropped, once lines are read again. It writes to the queue.
+func (q *Queue) ReportTo(log *slog.Logger) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.log = log
+}
+
+// Dropped returns the number of lines that were dropped.
+func (q *Queue) Dropped() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}
+
+// Write implements io.Writer. It does not wait until the queue is closed.
+func (q *Queue) Write(lines []byte) (int, error) {
+	q.mu.Lock()
+	switch {
+	case q.state == queueClosed:
+		q.mu.Unlock()
+		return q.to.Write(lines)
+	case q.state == queueLost || q.bytes > 0 && q.bytes+len(lines) > maxWaiting:
+		q.dropped += max(bytes.Count(lines, []byte("\n")), 1)
+	default:
+		q.waiting = append(q.waiting, bytes.Clone(lines))
+		q.bytes += len(lines)
+		q.wake.Signal()
+	}
+	q.mu.Unlock()
+	return len(lines), nil
+}
+
+// run writes what waits until the queue is closed.
+func (q *Queue) run() {
+	defer close(q.ended)
+	for {
+		batch, more := q.take()
+		if !more {
+			return
+		}
+		for _, lines := range batch {
+			_, _ = q.to.Write(lines) // there is nowhere to report an error
+			q.mu.Lock()
+			q.bytes -= len(lines)
+			q.mu.Unlock()
+		}
+		q.reportDropped()
+	}
+}
+
+// take waits for lines to write. more is false at the end.
+func (q *Queue) take() (batch [][]byte, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) == 0 {
+		if q.state == queueClosing {
+			q.state = queueClosed
+		}
+		if q.state != queueOpen {
+			return nil, false
+		}
+		q.wake.Wait()
+	}
+	batch, q.waiting = q.waiting, nil
+	return batch, true
+}
+
+func (q *Queue) reportDropped() {
+	q.mu.Lock()
+	n, log := q.dropped-q.reported, q.log
+	if log == nil {
+		n = 0
+	}
+	q.reported += n
+	q.mu.Unlock()
+	if n > 0 {
+		log.Warn("lines of this log were given up, as nobody read it", "lines", n)
+	}
+}
+
+// Close writes what waits, for at most one second. Later lines are written at once if all others were.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	if q.state == queueOpen {
+		q.state = queueClosing
+	}
+	q.wake.Signal()
+	q.mu.Unlock()
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case <-q.ended:
+	case <-timer.C:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.state == queueClosing {
+			q.state = queueLost
+		}
+	}
+}

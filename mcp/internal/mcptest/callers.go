@@ -1,0 +1,40 @@
+// Package mcptest is what tests of the MCP server and of its transport share: callers with tokens, clients, and raw requests.
+package mcptest
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Callers knows callers by the names that they give for tokens. It implements transport.Callers.
+type Callers map[string]*steps.Caller
+
+// Verify gives the caller of a token. "scopeless" is known and has no rights, and of "unknowable" nobody can say whose it is.
+func (c Callers) Verify(_ context.Context, token string) (*steps.Caller, error) {
+	switch caller := c[token]; {
+	case token == "scopeless":
+		f := fault.New(fault.Denied, "no scope")
+		f.Err = steps.ErrScope
+		return nil, f
+	case token == "unknowable":
+		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
+	case caller == nil:
+		return nil, fault.New(fault.Denied, "unknown")
+	default:
+		return caller, nil
+	}
+}
+
+// Staff are callers with different rights.
+var Staff = Callers{
+	"ann": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}},
+	"bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "shop.item.* shop.slow"}},
+	"eve": {ID: "token:eve", Rights: steps.Rights{Tier: steps.TierReadWrite}},
+}
+
+// Caller makes a caller of a tier.
+func Caller(id string, tier steps.Tier) *steps.Caller {
+	return &steps.Caller{ID: id, Rights: steps.Rights{Tier: tier}}
+}

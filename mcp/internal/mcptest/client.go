@@ -1,0 +1,94 @@
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Patience is against hangs: nothing that is right comes near to it.
+const Patience = 30 * time.Second
+
+// Until waits for something that comes; the test's own time is the bound.
+func Until(there func() bool) {
+	for !there() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Serve has serve answer those who connect to a loopback socket until the test ends, and gives the socket's URL.
+func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ServeHTTP: %v", err)
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+// Stdio connects a client to what serve answers over stdio, until the test ends.
+func Stdio(t testing.TB, o *sdk.ClientOptions, serve func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error) *sdk.ClientSession {
+	t.Helper()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		ended <- serve(ctx, fromClient, toClient)
+		toClient.Close()
+	}()
+	session := Connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "")
+	t.Cleanup(func() {
+		session.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("ServeStdio: %v", err)
+		}
+	})
+	return session
+}
+
+// Connect connects a client that speaks a version of MCP, until the test ends; version "": the newest.
+func Connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, version string) *sdk.ClientSession {
+	t.Helper()
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
+	session, err := client.Connect(t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// Ask calls a tool and gives the text of its answer.
+func Ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text string, failed bool) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+	if err != nil {
+		t.Fatalf("%s %s: %v", tool, args, err)
+	}
+	return TextOf(t, result), result.IsError
+}
+
+// TextOf is the one text of a result.
+func TextOf(t testing.TB, result *sdk.CallToolResult) string {
+	t.Helper()
+	if len(result.Content) != 1 || result.StructuredContent != nil {
+		t.Fatalf("%d content blocks, structured %v", len(result.Content), result.StructuredContent)
+	}
+	return result.Content[0].(*sdk.TextContent).Text
+}

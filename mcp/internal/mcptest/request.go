@@ -1,0 +1,75 @@
+package mcptest
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Hello begins a session.
+const Hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// StatelessMeta is what the params of a request of a client without a session say of it.
+const StatelessMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+
+// Header are headers of requests. It is an http.RoundTripper that sets them.
+type Header map[string]string
+
+// RoundTrip implements http.RoundTripper.
+func (h Header) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range h {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Send posts a message, or with no body makes a request of another method, and gives the answer with its body read.
+func Send(t testing.TB, method, url, body string, headers Header) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range headers {
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
+
+// BeginCall calls the chain tool with arguments, in a session of its own or without one, and gives what it is answered.
+func BeginCall(t testing.TB, url, token, arguments string, stateless bool) <-chan string {
+	t.Helper()
+	headers, meta := Header{"Authorization": "Bearer " + token}, ""
+	if stateless {
+		meta = StatelessMeta
+		headers["Mcp-Protocol-Version"], headers["Mcp-Method"], headers["Mcp-Name"] = "2026-07-28", "tools/call", "chain"
+	} else {
+		r, _ := Send(t, "POST", url, Hello, headers)
+		headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
+	}
+	answered := make(chan string, 1)
+	go func() {
+		_, body := Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":`+arguments+meta+"}}", headers)
+		answered <- body
+	}()
+	return answered
+}

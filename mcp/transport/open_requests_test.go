@@ -1,0 +1,56 @@
+package transport
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+)
+
+// TestRevokedWhileItRuns: calls that run are cancelled when their caller's token is gone, and those of others go on.
+func TestRevokedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			url := s.behind(t, &Access{Callers: mcptest.Staff})
+			ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
+			s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
+			if body := <-ann; !strings.Contains(body, "cancelled") {
+				t.Errorf("whose token is gone: %s", body)
+			}
+			select {
+			case body := <-bob:
+				t.Errorf("another: %s", body)
+			case <-time.After(50 * time.Millisecond):
+			}
+			s.SetAccess(&Access{Callers: mcptest.Callers{}})
+			<-bob
+		})
+	}
+}
+
+// TestRevokedAtTheLastMoment: rights that change just before a message begins are noticed, since they are checked after that;
+// those that change just after end it.
+func TestRevokedAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			url := s.behind(t, &Access{Callers: mcptest.Staff})
+			begun := 0
+			s.begin = func() {
+				if begun++; begun > 1 || stateless {
+					s.SetAccess(&Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
+				}
+			}
+			body := <-mcptest.BeginCall(t, url, "ann", `{"steps":[{"fn":"shop.echo"}]}`, stateless)
+			if !strings.Contains(body, "nothing of this was done") || s.shop.calls.Load() != 0 {
+				t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package transport
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestReplicaName: what cannot stand in the name of a replica is replaced, and refused where it is given.
+func TestReplicaName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"": "", "web-1": "web-1", "web.example.com": "web-example-com", "é b": "--b",
+		strings.Repeat("a", 64): strings.Repeat("a", 63),
+	} {
+		if got := ReplicaName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+		if err := (&Options{Replica: name}).Settle(); (err == nil) != (name == want) {
+			t.Errorf("Options.Replica %q: %v", name, err)
+		}
+	}
+}
+
+// TestLimits: one caller has a quarter of the sessions where tokens tell callers apart, and all of them where nobody does.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		o      Options
+		tokens bool
+		want   Limits
+	}{
+		{Options{}, true, Limits{Calls: 64, Sessions: 250, Requests: 414}},
+		{Options{}, false, Limits{Calls: 1024, Sessions: 1000, Requests: 2124}},
+		{Options{MaxSessions: 2, CallerCalls: 5}, true, Limits{Calls: 5, Sessions: 1, Requests: 106}},
+		{Options{CallerCalls: -1}, true, Limits{Calls: -1, Sessions: 250, Requests: -1}},
+	} {
+		if err := test.o.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		if got := test.o.Limits(test.tokens); got != test.want {
+			t.Errorf("%+v, want %+v", got, test.want)
+		}
+	}
+}

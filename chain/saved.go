@@ -102,7 +102,7 @@ func (r *request) schema() (schema, defaults []byte) {
 			properties.set(value.name, "{}")
 		}
 	}
-	schema = append(appendObject([]byte(`{"type":"object","properties":`), properties.list), `,"required":[`...)
+	var required []byte
 	for _, param := range properties.list {
 		value := gjson.Get(param.raw, "default")
 		switch {
@@ -110,13 +110,14 @@ func (r *request) schema() (schema, defaults []byte) {
 		case value.Exists():
 			values.set(param.name, value.Raw)
 		default:
-			if schema[len(schema)-1] != '[' {
-				schema = append(schema, ',')
-			}
-			schema = appendString(schema, param.name)
+			required = appendString(append(required, ','), param.name)
 		}
 	}
-	return append(schema, `],"additionalProperties":false}`...), appendObject(nil, values.list)
+	schema = appendObject([]byte(`{"type":"object","properties":`), properties.list)
+	if required != nil {
+		schema = append(append(append(schema, `,"required":[`...), required[1:]...), ']')
+	}
+	return append(schema, `,"additionalProperties":false}`...), appendObject(nil, values.list)
 }
 
 // savedChain compiles the steps of a saved chain in the place of the step that names it: with its own onError, common and return, and

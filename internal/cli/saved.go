@@ -272,3 +272,74 @@ func (c *cli) chainFolders() []string {
 	}
 	return folders
 }
+
+func newSaveCommand(c *cli) *cobra.Command {
+	var params []string
+	cmd := &cobra.Command{
+		Use:   "save RUN NAME",
+		Short: "Save the chain of a run under a name",
+		Long: "Write the chain of a run into the folder chains beside the configuration (in the working directory, if there is none).\n" +
+			"--param makes a param of a literal among the arguments of a step, with the literal as its default: 0.query=words\n" +
+			"of the argument query of step 0, make.labels.0=label of the first label of the step with the id make.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage("save needs the id of a run, which onecall runs lists, and a name for the chain")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := paramsOf(params)
+			if err != nil {
+				return err
+			}
+			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
+				return c.saveRun(cmd.Context(), a, args[0], args[1], list)
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&params, "param", nil, "make a param of a literal, `STEP.PATH=NAME`")
+	return cmd
+}
+
+func paramsOf(texts []string) ([]chain.Param, error) {
+	list := make([]chain.Param, len(texts))
+	for i, text := range texts {
+		at := strings.LastIndexByte(text, '=')
+		if at < 1 {
+			return nil, usage("--param %s: write it as STEP.PATH=NAME", fault.Clip(text, 100))
+		}
+		list[i] = chain.Param{Place: text[:at], Name: text[at+1:]}
+	}
+	return list, nil
+}
+
+// saveRun writes the chain of a run into a file.
+func (c *cli) saveRun(ctx context.Context, a *app.App, run, name string, params []chain.Param) error {
+	id, err := found(ctx, a, run)
+	if err != nil {
+		return err
+	}
+	past, err := a.Journal.Read(ctx, id, nil)
+	if err != nil {
+		return met{err}
+	}
+	if len(past.Chain) == 0 {
+		return unable("the chain of run %s is not kept", id)
+	}
+	text, faults := chain.SaveAs(past.Chain, params)
+	for _, f := range faults {
+		c.note("%s", textfile.Printable(f.Message))
+	}
+	if len(faults) > 0 {
+		return answered(faults[0].Code.Exit())
+	}
+	configPath, f := config.Find(c.configPath)
+	if f != nil {
+		return met{f}
+	}
+	path, err := createChain(app.ChainsFolder(configPath), name, chainfile.Suffixes[0], text)
+	if err != nil {
+		return err
+	}
+	return c.writeText([]byte(textfile.Printable(path) + "\n"))
+}

@@ -152,13 +152,20 @@ func (a *App) unlink(why map[string]*fault.Error) {
 	a.chains.unlinked = why
 }
 
-// BrokenChains tells of the saved chains that cannot be used, and of those whose short names mean other functions.
-func (a *App) BrokenChains() []*fault.Error {
-	list := a.chains.broken()
+// BrokenChains tells of the saved chains that cannot be used, and why.
+func (a *App) BrokenChains() []*fault.Error { return a.chains.broken() }
+
+// OddChains tells of the saved chains that were read, and that cannot be used or whose short names mean other functions.
+func (a *App) OddChains() (list []*fault.Error) {
 	if a.chains == nil {
-		return list
+		return nil
 	}
 	registry := a.Catalog.Registry()
+	a.chains.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(a.chains.unlinked)) {
+		list = append(list, placedIn(cmp.Or(a.chains.files[name], name), a.chains.unlinked[name]))
+	}
+	a.chains.mu.Unlock()
 	for _, fn := range a.chains.functions {
 		short := strings.TrimPrefix(fn.Name, steps.ChainSource+".")
 		if entry, err := registry.Resolve(short); err == nil && entry.Spec().Saved == nil {

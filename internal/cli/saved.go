@@ -59,7 +59,7 @@ func newListCommand(c *cli) *cobra.Command {
 			if asJSON {
 				return c.writeValue(list)
 			}
-			for _, f := range a.BrokenChains() {
+			for _, f := range a.OddChains() {
 				c.warn(f)
 			}
 			return c.writeChains(list)

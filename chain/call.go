@@ -337,7 +337,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // inline runs an inline chain; what it gives is its return, or its last step's result.
 func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes}
+	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
 	var within *enclosing
 	if p.effect != steps.Read || r.record != nil {
 		within = &enclosing{outer: s.within, step: p.number, index: s.index}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -254,4 +255,12 @@ func (r *run) reuse(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte, 
 	}
 	f.Outcome = was.Outcome
 	return nil, f, true
+}
+
+// now is what expressions take for the time: that at which the run began, however often it is resumed. Zero: there is no run.
+func (s *exchange) now() time.Time {
+	if s.record == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(s.record.Began().UnixMicro()) // as it is kept
 }

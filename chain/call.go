@@ -66,7 +66,7 @@ func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f
 		s.status, s.reason = statusSkipped, reasonBudget
 		return
 	}
-	if r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
+	if s.outcome != fault.SentUnknown && r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
 		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
 		s.standIn()
 		return

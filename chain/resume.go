@@ -111,7 +111,7 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	case err != nil:
 		s.giveUp()
 		return nil, unwritten(err, "nothing was run")
-	case record.Row.Status == journal.Undone:
+	case record.Row.Status == journal.Undone && !s.said.undo:
 		s.giveUp()
 		return nil, notResumable("this run was undone: send the chain again without resume, under another key")
 	case record.Row.Status == journal.OK && record.Row.Key == "" && !s.said.undo:

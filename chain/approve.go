@@ -86,7 +86,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.E
 	if r.ask == nil {
 		return r.stopForApproval(p, calls)
 	}
-	yes, err := r.asked(ctx, calls)
+	yes, err := r.asked(calls)
 	switch {
 	case err != nil:
 		return r.stopForApproval(p, calls)
@@ -103,7 +103,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.E
 }
 
 // asked asks whoever is there; the time until the answer is not the chain's.
-func (r *run) asked(ctx context.Context, calls []ApprovalCall) (bool, error) {
+func (r *run) asked(calls []ApprovalCall) (bool, error) {
 	r.clock.pause()
 	defer r.clock.goOn()
 	return r.ask(r.parent, calls)

@@ -105,7 +105,9 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	case err != nil:
 		return nil, unwritten(err, "nothing was run")
 	}
-	s.taken = record
+	if s.taken = record; dry {
+		s.looked, s.taken = record, nil
+	}
 	past, err := s.o.Journal.Past(record)
 	switch {
 	case err != nil:

@@ -38,7 +38,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	record, err := s.o.Journal.Resume(s.taken, start)
 	if err != nil {
-		return unwritten(err, "the run cannot be resumed")
+		return fault.New(fault.Internal, "the run cannot be resumed, as what the journal has of it cannot be read: %v", err)
 	}
 	if f := s.heed(record); f != nil {
 		return f // nothing of it was written, and the run is given back

@@ -69,7 +69,7 @@ func openDriver(where string, key []byte) (journal.Driver, []byte, error) {
 	case "sqlite":
 		folder := stateFolder()
 		if folder == "" {
-			return nil, nil, fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")
+			return &unusable{fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")}, nil, nil
 		}
 		folder = filepath.Join(folder, "onecall")
 		key, err := fileKey(filepath.Join(folder, "journal.key"))

@@ -100,8 +100,5 @@ func (s *streams) exitStatus(err error) int {
 	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) {
 		s.note("See onecall --help, or --help after a command.")
 	}
-	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable && !errors.As(err, new(met)) {
-		return f.Code.Exit()
-	}
 	return exitUsage
 }

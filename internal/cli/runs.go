@@ -34,7 +34,12 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) 
 	if a.Journal == nil {
 		return unable("nothing is remembered: the configuration says journal: {store: off}")
 	}
-	return do(a)
+	err = do(a)
+	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
+		c.note("onecall: %s", f.Message)
+		return answered(f.Code.Exit())
+	}
+	return err
 }
 
 // found is the id of a run that is named by it, or by how it begins.

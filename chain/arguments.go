@@ -16,7 +16,7 @@ import (
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	argsAt := p.at + "/args"
 	if p.literal != nil {
-		c.badArguments(p, p.fn.Check(p.literal, nil))
+		c.badArguments(p, p.callee().Check(p.literal, nil))
 		return
 	}
 	uses := p.args.Uses()
@@ -37,10 +37,10 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	for _, at := range p.args.Broken() {
 		holes = append(holes, schema.Hole{At: strings.TrimPrefix(at, argsAt)})
 	}
-	if len(p.fn.Spec().Input) == 0 {
+	if len(p.callee().Spec().Input) == 0 {
 		return
 	}
-	c.badArguments(p, p.fn.Check(withCommon(p.args.Value(), p.common), holes))
+	c.badArguments(p, p.callee().Check(withCommon(p.args.Value(), p.common), holes))
 }
 
 // fromRoundBefore are the arguments that a repeat takes from the round before, and that its function neither requires nor takes
@@ -52,7 +52,7 @@ func (c *compiler) fromRoundBefore(p *plannedStep) (names []string) {
 		isTaken := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.at+"/args"+at }
 		isRefused := func(f *fault.Error) bool { return f.At == at }
 		asNull := append(appendString([]byte{'{'}, m.name), ":null}"...)
-		if slices.ContainsFunc(uses, isTaken) && !p.fn.Requires(m.name) && slices.ContainsFunc(p.fn.Check(asNull, nil), isRefused) {
+		if slices.ContainsFunc(uses, isTaken) && !p.callee().Requires(m.name) && slices.ContainsFunc(p.callee().Check(asNull, nil), isRefused) {
 			names = append(names, m.name)
 		}
 	}
@@ -64,11 +64,11 @@ func (c *compiler) badArguments(p *plannedStep, faults []*fault.Error) {
 	for _, f := range faults {
 		f = f.Under(p.at + "/args")
 		c.faults.add(f)
-		if _, taught := c.teaching[p.fn]; !taught && c.single == nil {
+		if _, taught := c.teaching[p.callee()]; !taught && c.single == nil {
 			if c.teaching == nil {
 				c.teaching = map[*steps.Entry]*fault.Error{}
 			}
-			c.teaching[p.fn] = f
+			c.teaching[p.callee()] = f
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (r *run) defaults(ctx context.Context, p *plannedStep) bool {
 func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
 	s.status, s.err = statusFailed, f
 	if s.fn == nil {
-		s.fn = p.fn
+		s.fn = p.callee()
 	}
 }
 
@@ -337,6 +337,13 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // inline runs an inline chain; what it gives is its return, or its last step's result.
 func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if p.saved != nil {
+		sent, refused := p.saved.Accept(ctx, args)
+		if refused != nil {
+			return nil, refused.Under(inArguments(p, refused))
+		}
+		args = sent
+	}
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
 	var within *enclosing
 	if p.effect != steps.Read || r.record != nil {
@@ -360,13 +367,16 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 	if first >= 0 {
 		s.call = runs[first].call
 		s.fn, s.outcome = runs[first].fn, runs[first].outcome
-		return raw, runs[first].err
+		f = runs[first].err
 	}
 	if f == nil && ctx.Err() != nil {
 		f = r.interrupted(p)
 	}
 	if f == nil && skippedForBudget(runs) {
 		f = r.callsUsedUp(p.at)
+	}
+	if f != nil && p.saved != nil {
+		f = r.undoSaved(ctx, p, within, f)
 	}
 	return raw, f
 }

@@ -16,6 +16,8 @@ import (
 // compiler turns a request into a plan and collects every fault on the way; nothing stops it at the first.
 type compiler struct {
 	*exchange
+	request    *request // that is compiled: the exchange's, or a saved chain
+	saved      []string // the saved chains around what is compiled, from the outermost on
 	common     []objectMember
 	usedCommon map[string]bool
 	unread     []string // settings of the front end for input without params that no reference has read so far
@@ -47,7 +49,7 @@ func (s *exchange) compile(ctx context.Context, r *request, faults *faultList) (
 		faults.add(low)
 	}
 	s.request = r
-	c := &compiler{exchange: s, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
+	c := &compiler{exchange: s, request: r, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
 	s.pace.ctx, s.pace.since = ctx, time.Now()
 	defer s.pace.slot.Release()
 	if c.onError == "" {
@@ -187,6 +189,10 @@ func (c *compiler) function(l *level, s *step, p *plannedStep) {
 	if c.override.ReadOnly && entry.Spec().Effect != steps.Read {
 		c.fault(fault.Denied, p.at+"/fn", "%s may write, and this tool only reads: send the same to the tool chain", entry.Spec().Name)
 	}
+	if entry.Spec().Saved != nil {
+		c.savedChain(l, s, p, entry)
+		return
+	}
 	p.fn = entry
 	if len(entry.Spec().Output) > 0 || entry.Seen() != nil {
 		l.own.result.fn = entry
@@ -238,7 +244,7 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	}
 	if s.literal {
 		p.literal = args
-		if p.fn != nil {
+		if p.callee() != nil {
 			c.checkArguments(l, p)
 		}
 		return
@@ -255,7 +261,7 @@ func (c *compiler) arguments(l *level, s *step, p *plannedStep) {
 	}
 	p.args = t
 	c.use(l, p, t.Uses())
-	if p.fn != nil {
+	if p.callee() != nil {
 		c.checkArguments(l, p)
 		if s.Repeat != nil {
 			p.leftOut = c.fromRoundBefore(p)
@@ -306,7 +312,7 @@ func (c *compiler) controls(l *level, s *step, p *plannedStep) {
 
 func describe(p *plannedStep) string {
 	switch {
-	case p.fn != nil:
+	case p.callee() != nil:
 		return p.name()
 	case p.expr != nil:
 		return "the expression"

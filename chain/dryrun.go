@@ -47,7 +47,7 @@ func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 	w.text("hash", hash)
 	if detail != planCounts {
 		w.waves(p.waves())
-		w.planSteps(s, p, s.request.Steps, detail)
+		w.planSteps(s, p, detail)
 	}
 	counts := map[steps.Effect]int{}
 	p.count(counts)
@@ -148,12 +148,12 @@ func (w *writer) waves(waves [][]int) {
 	w.close(']')
 }
 
-func (w *writer) planSteps(x *exchange, p *plan, written []step, detail planDetail) {
+func (w *writer) planSteps(x *exchange, p *plan, detail planDetail) {
 	w.key("steps")
 	w.b = append(w.b, '[')
 	for i, s := range p.steps {
 		w.open('{')
-		w.step(i, written[i].ID)
+		w.step(i, s.id)
 		if name := s.name(); name != "" {
 			w.text("fn", name)
 		}
@@ -164,14 +164,14 @@ func (w *writer) planSteps(x *exchange, p *plan, written []step, detail planDeta
 		if s.undo != nil {
 			w.raw("undo", s.undo.text)
 		}
-		if s.fn != nil && detail == planSignatures {
-			w.text("signature", s.fn.Signature())
+		if s.callee() != nil && detail == planSignatures {
+			w.text("signature", s.callee().Signature())
 		}
 		if s.inline != nil {
 			w.key("chain")
 			w.b = append(w.b, '{')
 			w.waves(s.inline.waves())
-			w.planSteps(x, s.inline, written[i].Chain.Steps, detail)
+			w.planSteps(x, s.inline, detail)
 			w.close('}')
 		}
 		w.close('}')
@@ -226,6 +226,9 @@ func (p *plan) hash(r *request) string {
 
 func (p *plan) writeNames(write func(string)) {
 	for _, s := range p.steps {
+		if s.saved != nil {
+			write(string(s.saved.Spec().Saved.Text))
+		}
 		if s.inline != nil {
 			s.inline.writeNames(write)
 		} else {

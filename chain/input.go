@@ -173,7 +173,7 @@ func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 // useInput notes what a reference reads of $input; one that nothing can fill is a fault.
 func (c *compiler) useInput(l *level, u refs.Use) {
 	byKey := len(u.Path) > 0 && u.Path[0].Kind <= refs.Quoted
-	if l.depth == 0 {
+	if l.depth == 0 && len(c.saved) == 0 {
 		c.unread = slices.DeleteFunc(c.unread, func(key string) bool { return !byKey || u.Path[0].Key == key })
 	}
 	if u.Lenient || !byKey || l.fills(u.Path[0].Key) {

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ type plan struct {
 
 	gives       origin // of the value of return, or of the last step
 	input       []byte // what $input names; nil for an inline chain, which gets it from its step's args
-	onError     string // stop or continue; an inline chain follows the outermost
+	onError     string // an inline chain follows the one that it is written in
 	dryRun      bool
 	maxCalls    int
 	maxDuration time.Duration
@@ -38,6 +39,7 @@ type plannedStep struct {
 	fn     *steps.Entry // one of these three is not nil
 	expr   *refs.Expression
 	inline *plan
+	saved  *steps.Entry // the saved chain that inline is; nil: it is none
 
 	args    *refs.Template // nil: literal
 	literal []byte         // the arguments of a single call, in which nothing is a reference
@@ -69,16 +71,19 @@ type plannedStep struct {
 	rungs span // of the functions that it calls
 }
 
-// name is the canonical name of the step's function, "expr" for an expression and "" for an inline chain.
+// name is the canonical name of the step's function or saved chain, "expr" for an expression and "" for an inline chain.
 func (p *plannedStep) name() string {
 	switch {
-	case p.fn != nil:
-		return p.fn.Spec().Name
+	case p.callee() != nil:
+		return p.callee().Spec().Name
 	case p.expr != nil:
 		return "expr"
 	}
 	return ""
 }
+
+// callee is the function or the saved chain that the step names; nil: it names none.
+func (p *plannedStep) callee() *steps.Entry { return cmp.Or(p.fn, p.saved) }
 
 // order derives from effects which steps must have ended before each step starts, beside those that it refers to: reads
 // wait for the last write before them, a write waits for every earlier step.
@@ -110,6 +115,11 @@ func (p *plan) waves() [][]int {
 		waves[level[i]] = append(waves[level[i]], i)
 	}
 	return waves
+}
+
+// undoes tells whether a failure of the plan, or of a saved chain in it, takes back what was written.
+func (p *plan) undoes() bool {
+	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(s *plannedStep) bool { return s.inline != nil && s.inline.undoes() })
 }
 
 func appendNew(list []int, n int) []int {

@@ -30,8 +30,8 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 		s.own = own
 	}
 	effect, _ := p.effect()
-	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: r.Name, Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.onError == onErrorUndo || asks, Canonical: canonical}
+	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: cmp.Or(r.Name, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
+		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes() || asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
 		return s.claim(r.Key)
@@ -77,7 +77,7 @@ func (s *exchange) heed(record *journal.Run) *fault.Error {
 // recalls tells whether the run needs to know what it has done while it runs, as its failure undoes that or its calls have idempotency
 // keys: without a journal it has one of its own.
 func (p *plan) recalls() bool {
-	return p.onError == onErrorUndo || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })
+	return p.undoes() || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })
 }
 
 // effective is the chain as it runs: with the input that was set over it.

@@ -35,6 +35,10 @@ type request struct {
 	Name string `json:"name" validate:"max=200" manual:"-"`
 	// What the chain is for; ignored.
 	Description string `json:"description" manual:"-"`
+	// True, of a saved chain: MCP clients see it as a tool of its own, on every surface.
+	Tool bool `json:"tool" manual:"-"`
+	// True, of a saved chain: MCP clients see it as a prompt.
+	Prompt bool `json:"prompt" manual:"-"`
 	// Of the chain's file; ignored.
 	Version string `json:"version" manual:"-"`
 	// Where an editor finds this schema; ignored.

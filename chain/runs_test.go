@@ -83,7 +83,7 @@ var keys = regexp.MustCompile(`oc-[0-9a-f]{32}`)
 
 // TestRuns plays the stories of ../testdata/runs: requests of one caller, one after the other, to one engine with a journal. `N/chain` is a
 // request, in which RESUME and APPROVE stand for what an earlier answer had, `N/answer` what it must be answered, and `N/calls` what
-// must have reached the store. `N/mend` mends the store before it, `options` holds chain.Options as JSON.
+// must have reached the store. `saved/NAME` is a saved chain, `N/mend` mends the store before a request and `N/unmend` breaks it again, `options` holds chain.Options as JSON.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../testdata/runs/*.txtar")
@@ -116,10 +116,11 @@ func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
 		}
 	}
 	b := &bin{items: map[string]string{}}
-	registry, err := steps.NewRegistry(b.functions(), nil)
+	registry, err := steps.NewRegistry(append(b.functions(), savedChains(t, archive)...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	registry = registry.LinkChains(nil)
 	j, err := journal.New(&journal.Memory{}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +140,9 @@ func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
 		if section(archive, name+"/mend") != nil {
 			b.mended = true
 		}
+		if section(archive, name+"/unmend") != nil {
+			b.mended = false
+		}
 		request := bytes.ReplaceAll(bytes.ReplaceAll(f.Data, []byte("RESUME"), []byte(resume)), []byte("APPROVE"), []byte(approve))
 		answer := engine.Run(t.Context(), request, nil)
 		told := answer.JSON
@@ -157,6 +161,22 @@ func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {
 		check(t, archive, name+"/calls", []byte(strings.Join(b.log, "\n")+"\n"))
 		b.log = nil
 	}
+}
+
+// savedChains are the functions that a story's saved chains are.
+func savedChains(t *testing.T, archive *txtar.Archive) (list []steps.Function) {
+	for _, f := range archive.Files {
+		name, isSaved := strings.CutPrefix(f.Name, "saved/")
+		if !isSaved {
+			continue
+		}
+		function, faults := chain.Saved(name, f.Data, &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatalf("%s: %v", f.Name, faults)
+		}
+		list = append(list, *function)
+	}
+	return list
 }
 
 // tokenCounts are those of answers with the true ids.

@@ -91,7 +91,7 @@ func (c *Call) text(args []byte) string {
 func (s *exchange) refuseCall(ctx context.Context, p *plan, list []*fault.Error, more int) *Answer {
 	d := &draft{exchange: s, step: -1, index: -1}
 	if p != nil && len(p.steps) > 0 {
-		d.failed = p.steps[0].fn
+		d.failed = p.steps[0].callee()
 	}
 	d.blame(list[0]) // for what it teaches
 	placed := make([]*fault.Error, len(list))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -40,6 +41,10 @@ func (c *compiler) undo(l *level, s *step, p *plannedStep) {
 		if s.Undo != nil { // of a default nobody is told that may not use it
 			c.faults.add(c.absent(said.Fn, err).Under(at + "/fn"))
 		}
+		return
+	}
+	if entry.Spec().Saved != nil {
+		c.fault(fault.NotSupported, at+"/fn", "a saved chain takes nothing back: name a function")
 		return
 	}
 	args := said.Args
@@ -94,13 +99,13 @@ type takenBack struct {
 }
 
 // takeBack takes back all that the run has applied, the last first. It has a time of its own, and goes on when the caller has
-// left. One call that fails stops no other.
-func (s *exchange) takeBack(ctx context.Context) *takenBack {
+// left. One call that fails stops no other. Only calls whose place begins so are taken back; "": all.
+func (s *exchange) takeBack(ctx context.Context, place string) *takenBack {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.maxDuration)
 	defer cancel()
 	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Functions: s.view, Caller: s.owner})
 	calls := slices.DeleteFunc(s.record.Past().Calls(), func(c *journal.PastCall) bool {
-		return !c.Writes() || c.Undoes != 0 || c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown
+		return !strings.HasPrefix(c.Place, place) || !c.Writes() || c.Undoes != 0 || c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown
 	})
 	slices.SortFunc(calls, func(a, b *journal.PastCall) int { return cmp.Compare(b.Ended, a.Ended) })
 	t := &takenBack{}
@@ -195,7 +200,7 @@ func (s *exchange) undoRun(ctx context.Context) *Answer {
 	}
 	s.record, s.taken = record, nil
 	s.await(ctx, &request{Steps: undoSteps(record.Past().Calls())})
-	t := s.takeBack(ctx)
+	t := s.takeBack(ctx, "")
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	w := &writer{b: []byte{'{'}}
 	w.int("undone", int64(t.undone))
@@ -222,16 +227,21 @@ func (s *exchange) undoRun(ctx context.Context) *Answer {
 	return d.answer(ctx)
 }
 
-// undo takes back what the run has written, as it has failed.
-func (d *draft) undo(ctx context.Context) {
-	t := d.takeBack(ctx)
-	own := d.err.Under("")
+// told is a failure that says what was taken back after it.
+func (t *takenBack) told(f *fault.Error) *fault.Error {
+	own := f.Under("")
 	switch n := len(t.left); {
 	case n > 0:
 		own.Message += fmt.Sprintf(". Undo: %d taken back, %d not, the first as %s", t.undone, n, t.first.Message)
 	case t.undone > 0:
 		own.Message += fmt.Sprintf(". Undo: all of %d taken back", t.undone)
 	}
-	d.err = own
+	return own
+}
+
+// undo takes back what the run has written, as it has failed.
+func (d *draft) undo(ctx context.Context) {
+	t := d.takeBack(ctx, "")
+	d.err = t.told(d.err)
 	_ = d.record.Settle(journal.Undone, d.err.Code)
 }

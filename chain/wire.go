@@ -117,7 +117,7 @@ func (d *draft) renderWarning(w *writer, f *fault.Error) {
 func (w *writer) ran(p *plannedStep, s *stepRun, tokens int, full, brief bool) {
 	w.open('{')
 	w.step(p.number, p.id)
-	if p.inline != nil {
+	if p.inline != nil && p.saved == nil {
 		w.int("chain", int64(len(p.inline.steps)))
 	} else {
 		w.text("fn", p.name())

@@ -42,6 +42,8 @@ var chainPaths = []matrixPath{
 	{"chain", `{"repoId":"r","steps":[{"fn":"FN","args":ARGS}]}`},
 	{"chain", `{"steps":[{"expr":"[1,2]"},{"fn":"FN","args":ARGS,"repeat":{"until":"true","max":2,"collect":"[$result]"}}]}`},
 	{"chain", `{"fn":"FN","args":ARGS}`},
+	{"chain", `{"steps":[{"fn":"chain.SAVED"},{"fn":"SAVED","args":{"FN":1}}]}`},
+	{"chain", `{"steps":[{"fn":"chain.SAVED","forEach":"[1]"}],"dryRun":true,"tool":true,"prompt":true}`},
 }
 
 // knownPaths are tried once with each function that the caller may use: what it is told of them must not lead to others.
@@ -73,6 +75,7 @@ var lookups = []matrixPath{
 	{"search", `{"names":["FN"]}`},
 	{"search", `{"names":["FN","OKFN"],"schema":true,"again":true}`},
 	{"search", `{"names":["FN"],"lite":true}`},
+	{"search", `{"names":["chain.SAVED","SAVED"],"schema":true}`},
 	{"info", `{"FN":1}`},
 }
 
@@ -115,6 +118,8 @@ var flatPaths = []matrixPath{
 	{"FLAT", `{"wrong":1,"verify":true,"lite":true}`},
 	{"FLAT", `{"params":{"continuation_token":"TOKEN"}}`},
 	{"FN", `ARGS`},
+	{"SAVED", `{}`},
+	{"chain_SAVED", `{}`},
 	{"ACTION", `ARGS`},
 }
 
@@ -165,7 +170,7 @@ func (p matrixPath) filled(hidden, known *marked, token string, n int) matrixPat
 			word = word[:len(word)-1]
 		}
 		pairs = append(pairs, "RESOURCE", strings.Join(parts[1:len(parts)-1], "."), "ACTION", spellings[n%2*3](parts[len(parts)-1]), "ARGS", hidden.good(),
-			"FLAT", flatNameOf(hidden), "WORD", word, "FN", spellings[n%len(spellings)](name))
+			"FLAT", flatNameOf(hidden), "SAVED", hidden.mark(inChain), "WORD", word, "FN", spellings[n%len(spellings)](name))
 	}
 	var known_ []string
 	if known != nil {
@@ -203,7 +208,7 @@ func protocolPaths() map[string][]string {
 		"resources/subscribe":      {uri("only://HIDDENUPSTREAM"), uri("same://thing")},
 		"resources/unsubscribe":    {uri("only://HIDDENUPSTREAM"), uri("same://thing")},
 		"prompts/list":             {`{}`, `{"cursor":"FN"}`},
-		"prompts/get":              {`{"name":"same","arguments":{"a":"FN"}}`, `{"name":"only_HIDDENUPSTREAM"}`, `{"name":"HIDDENUPSTREAM_same","inputResponses":{},"requestState":"WORD"}`, `{"name":"FN"}`},
+		"prompts/get":              {`{"name":"same","arguments":{"a":"FN"}}`, `{"name":"only_HIDDENUPSTREAM"}`, `{"name":"HIDDENUPSTREAM_same","inputResponses":{},"requestState":"WORD"}`, `{"name":"FN"}`, `{"name":"SAVED"}`},
 		"completion/complete": {
 			`{"ref":{"type":"ref/prompt","name":"only_HIDDENUPSTREAM"},"argument":{"name":"a","value":"WORD"}}`,
 			`{"ref":{"type":"ref/prompt","name":"same"},"argument":{"name":"a","value":"q"},"context":{"arguments":{"FN":"x"}}}`,

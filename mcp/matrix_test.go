@@ -88,6 +88,9 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 			add(name, &brokenSource{whyBroken(name)})
 		}
 	}
+	if saved := chainsOf(t, w.all, exists); len(saved) > 0 {
+		add(steps.ChainSource, saved)
+	}
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -174,6 +177,7 @@ func rightsOfMatrix() map[string]steps.Caller {
 		"read of some":      matrixCaller("d", steps.TierRead, mixedSource+".part.* "+readsSource+".*"),
 		"all of one":        matrixCaller("e", steps.TierAdmin, southSource+".*"),
 		"read_write of few": matrixCaller("f", steps.TierReadWrite, "*.open "+mixedSource+".renamed.*"),
+		"chains of some":    matrixCaller("h", steps.TierReadWrite, mixedSource+".part.* chain.*"),
 		"nothing":           matrixCaller("g", steps.TierAdmin, "nothing.*"),
 	}
 }

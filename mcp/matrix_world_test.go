@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -50,6 +51,8 @@ const (
 	inAnnotation
 	inOldName
 	inRecording
+	inChain
+	inChainText
 	placesOfMarks
 )
 
@@ -188,6 +191,29 @@ func settingsOfMatrix(t testing.TB, all []*marked) *steps.Settings {
 	}
 	return settings
 }
+
+// chainsOf are saved chains, one for each function that exists and that calls it, as far as they exist themselves.
+func chainsOf(t testing.TB, all []*marked, exists func(*steps.Spec) bool) (list savedSource) {
+	t.Helper()
+	for _, m := range all {
+		text := fmt.Sprintf(`{"description":"Keeps the %s of a thing.","tool":true,"prompt":true,"steps":[{"fn":%q,"args":%s}]}`, m.mark(inChainText), m.Spec.Name, m.good())
+		fn, faults := chain.Saved(m.mark(inChain), []byte(text), &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		spec := fn.Spec
+		if spec.Effect, spec.Tier = m.Spec.Effect, m.Spec.Tier; exists(&m.Spec) && exists(&spec) {
+			list = append(list, *fn)
+		}
+	}
+	return list
+}
+
+// savedSource offers saved chains.
+type savedSource []steps.Function
+
+func (s savedSource) Functions() []steps.Function { return s }
+func (s savedSource) Close() error                { return nil }
 
 // markedSource offers functions.
 type markedSource []*marked

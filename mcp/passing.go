@@ -28,7 +28,7 @@ func (f *toolset) passIn(next sdk.MethodHandler) sdk.MethodHandler {
 			return v.list(ctx, f, ss, req, next)
 		case method == "tools/call":
 			return f.callTool(ctx, v, ss, req, next)
-		case v == nil:
+		case v == nil, method == "prompts/get" && f.hasPrompt(req):
 			return next(ctx, method, req)
 		}
 		return v.links.Answer(ctx, method, req, next)

@@ -88,7 +88,7 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 	switch {
 	case len(faults) > 0:
 		return c.refuse(faults...)
-	case verbatim(&c.now.Options, entry.Spec()):
+	case entry.Spec().Saved == nil && verbatim(&c.now.Options, entry.Spec()):
 		return c.pass(entry, args)
 	}
 	lite := true

@@ -125,7 +125,10 @@ func (c *call) sources() []sourceShown {
 			one.State = string(source.State)
 		}
 		if source.Error != nil {
-			one.Error, one.Since = shortened(source.Error), source.Since.UTC().Format(time.RFC3339)
+			one.Error = shortened(source.Error)
+		}
+		if !source.Since.IsZero() {
+			one.Since = source.Since.UTC().Format(time.RFC3339)
 		}
 		shown = append(shown, one)
 	}

@@ -144,9 +144,9 @@ func (f *toolset) offer(view *steps.View) *Tools {
 	}
 	switch f.surface {
 	case SurfaceChain:
-		rest = nil
+		rest = savedTools(rest, nil)
 	case SurfaceDispatch:
-		rest = arranged.Rest
+		rest = append(slices.Clip(arranged.Rest), savedTools(rest, arranged.Rest)...)
 	}
 	flat := groups.FlatNames(rest, reserved)
 	for _, entry := range rest {
@@ -166,6 +166,16 @@ func (f *toolset) offer(view *steps.View) *Tools {
 		o.byName[t.Name] = t
 	}
 	return o
+}
+
+// savedTools are the saved chains that are tools on every surface, without those that are shown anyway.
+func savedTools(all, shown []*steps.Entry) (list []*steps.Entry) {
+	for _, entry := range all {
+		if saved := entry.Spec().Saved; saved != nil && saved.Tool && !slices.Contains(shown, entry) {
+			list = append(list, entry)
+		}
+	}
+	return list
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

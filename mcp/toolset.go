@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,8 @@ type toolset struct {
 
 	mu      sync.Mutex
 	offered *Tools
-	present map[string]bool // the tools that the protocol's servers have
+	prompts map[string]prompt // by name
+	present map[string]bool   // the tools that the protocol's servers have
 }
 
 // tool is a tool as clients see it, and what answers its calls.
@@ -99,10 +101,10 @@ func (f *toolset) attend(sessions bool) sdk.Middleware {
 				ctx = steps.WithoutCauses(ctx, f.server.logCause)
 			}
 			switch method {
-			case "tools/list":
+			case "tools/list", "prompts/list":
 				f.settle(ctx)
 			case "tools/call":
-				if f.surface != SurfaceChain {
+				if f.lists() {
 					f.settleFor(ctx, req)
 				}
 			case "logging/setLevel":
@@ -147,12 +149,18 @@ const listWait = 5 * time.Second
 
 // settle waits for sources that are starting if that changes the list of tools, and brings the list up to date.
 func (f *toolset) settle(ctx context.Context) {
-	if f.surface != SurfaceChain {
+	if f.lists() {
 		ctx, cancel := context.WithTimeout(ctx, listWait)
 		defer cancel()
 		steps.Await(ctx, f.view(), nil)
 		f.refresh()
 	}
+}
+
+// lists reports whether the tools depend on the functions: on every surface but chain, and where there are saved chains.
+func (f *toolset) lists() bool {
+	return f.surface != SurfaceChain ||
+		slices.ContainsFunc(f.server.o().Catalog.Sources(), func(s steps.SourceInfo) bool { return s.Name == steps.ChainSource })
 }
 
 // settleFor does so for the call of a tool that is not listed yet.
@@ -198,6 +206,7 @@ func (f *toolset) refresh() {
 	f.mu.Lock()
 	f.offered = offered
 	f.mu.Unlock()
+	f.refreshPrompts(offered.of)
 	for _, t := range offered.tools {
 		delete(gone, t.Name)
 		if bytes.Equal(t.listed, f.listed[t.Name]) {

@@ -52,6 +52,11 @@ func serveStore(t *testing.T, options []byte) *store {
 	if err := catalog.Add("store", shelves{}); err != nil {
 		t.Fatal(err)
 	}
+	if saved := savedIn(t, said.Get("saved")); len(saved) > 0 {
+		if err := catalog.Add("chain", saved); err != nil {
+			t.Fatal(err)
+		}
+	}
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +114,26 @@ func (badges) Verify(_ context.Context, token string) (*steps.Caller, error) {
 		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
 	}
 	return nil, fault.New(fault.Denied, "unknown")
+}
+
+// saved is a source of saved chains.
+type saved []steps.Function
+
+func (s saved) Functions() []steps.Function { return s }
+func (saved) Close() error                  { return nil }
+
+// savedIn are the saved chains of an object, by name.
+func savedIn(t *testing.T, object gjson.Result) (list saved) {
+	t.Helper()
+	object.ForEach(func(name, text gjson.Result) bool {
+		fn, faults := chain.Saved(name.String(), []byte(text.Raw), &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatalf("%s: %v", name, faults)
+		}
+		list = append(list, *fn)
+		return true
+	})
+	return list
 }
 
 // shelves is a source that reads, writes and fails.

@@ -22,6 +22,9 @@ type CatalogOptions struct {
 	// Wrap makes of every new registry the one that is given: what calls go through (a call cache, a recording). It is
 	// called by one goroutine at a time. nil: as it is.
 	Wrap func(*Registry) (*Registry, error)
+	// Broken is told, of each new registry, the saved chains that it has to leave out, and why, by one goroutine at a time. nil:
+	// nobody is told.
+	Broken func(why map[string]*fault.Error)
 }
 
 // Catalog gathers the functions of sources that come and go, and gives them as registries, which never change. It may be
@@ -164,7 +167,7 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.options.Wrap(base)
+		current, err = c.options.Wrap(c.linked(base))
 	}
 	if err != nil {
 		c.warn(err)
@@ -172,6 +175,19 @@ func (c *Catalog) Registry() *Registry {
 	}
 	c.base, c.current = base, current
 	return current
+}
+
+// linked is a registry with its saved chains linked.
+func (c *Catalog) linked(base *Registry) *Registry {
+	broken := map[string]*fault.Error{}
+	linked := base.LinkChains(func(name string, why *fault.Error) {
+		broken[name] = ScrubFault(c.options.Scrubber, why)
+		delete(c.owners[name].names, name) // which nobody has got yet
+	})
+	if c.options.Broken != nil {
+		c.options.Broken(broken)
+	}
+	return linked
 }
 
 // warn gives a warning, once.

@@ -99,7 +99,11 @@ func marked(source string, call Call) Call {
 
 // without is what is known of a source, without the cause.
 func (s SourceInfo) without() SourceInfo {
-	if s.discreet = true; s.Error != nil {
+	s.discreet = true
+	switch {
+	case isThere(s.State): // what is left out of it is for those who mend it
+		s.Error = nil
+	case s.Error != nil:
 		s.Error = unavailable(s.Name, s.Error, "; "+inLog)
 	}
 	return s

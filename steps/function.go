@@ -138,6 +138,9 @@ type Spec struct {
 	// Defaults is a JSON object of arguments that stand in where a call does not give them; empty: none.
 	Defaults json.RawMessage
 
+	// Saved makes a saved chain of the function; nil: it is none.
+	Saved *SavedChain
+
 	// Listing is the tool as its MCP server listed it, a JSON object; empty: no tool of an MCP server. It is what a client sees
 	// that is shown the tool as it is.
 	Listing json.RawMessage

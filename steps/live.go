@@ -22,7 +22,7 @@ const (
 // Status is what is known of a source now.
 type Status struct {
 	State   State
-	Error   *fault.Error // why it is retrying or failed; nil in the other states
+	Error   *fault.Error // why it is retrying or failed, or what is left out of it; nil: nothing is wrong
 	Retry   time.Time    // when it is tried again, while it is retrying; else zero
 	Since   time.Time    // since when it has not been there; zero where it is, and where the source does not know: a catalogue does
 	Names   string       // how an MCP source reads the names of its tools (resource_action, action_resource, whole), "" when unknown

@@ -117,6 +117,11 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 			}
 		}
 	}
+	if len(fitting) > 1 { // a saved chain makes no other name ambiguous
+		if others := slices.DeleteFunc(slices.Clone(fitting), func(e *Entry) bool { return e.spec.Saved != nil }); len(others) > 0 {
+			fitting = others
+		}
+	}
 	switch len(fitting) {
 	case 0:
 		return nil, r.unknown(name)
@@ -142,6 +147,9 @@ func ambiguous(name string, fitting []*Entry) *fault.Error {
 }
 
 func (r *Registry) unknown(name string) *fault.Error {
+	if f := r.whyBroken(name); f != nil {
+		return f
+	}
 	f := fault.New(fault.UnknownFunction, "there is no function %s", fault.Quote(name))
 	if f.Nearest = r.nearest(name); f.Nearest != nil {
 		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"

@@ -87,7 +87,7 @@ func Pending(p Provider, name string) bool {
 		return p.Starting() != nil
 	}
 	all, named := sourcesOf(p, name)
-	if len(named) > 0 {
+	if len(named) > 0 && named[0].Name != ChainSource { // saved chains come with the functions that they call
 		all = named
 	}
 	return slices.ContainsFunc(all, func(source SourceInfo) bool { return source.State == StateStarting })

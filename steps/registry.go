@@ -34,6 +34,7 @@ type Registry struct {
 	index   *index
 	entries []*Entry // as index.names; nil: not in this view
 	length  int
+	broken  []*linked // saved chains that are left out
 	options RegistryOptions
 }
 
@@ -111,7 +112,7 @@ func warnOfTwins(names []string, warn func(*fault.Error)) {
 }
 
 // View returns a clone that holds only the functions that keep accepts. The others cannot be named, suggested or
-// counted in it. keep must not change the spec.
+// counted in it, nor can the saved chains that call one of them. keep must not change the spec.
 func (r *Registry) View(keep func(*Spec) bool) *Registry {
 	view := r.clone()
 	for i, entry := range view.entries {
@@ -120,6 +121,7 @@ func (r *Registry) View(keep func(*Spec) bool) *Registry {
 			view.length--
 		}
 	}
+	view.withoutChains(keep)
 	return view
 }
 

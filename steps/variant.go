@@ -61,7 +61,7 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 	}
 	registry, err := c.base.View(func(s *Spec) bool { return names[c.owners[s.Name].name] == nil }).With(added...)
 	if err == nil {
-		registry, err = c.options.Wrap(registry)
+		registry, err = c.options.Wrap(registry.LinkChains(nil))
 	}
 	if err != nil {
 		c.warn(err)

@@ -46,6 +46,7 @@ type App struct {
 	servers           map[string]*mcpsource.Source // those of mcpServers that were opened
 	services          []*openapi.Source            // whose documents stand at a URL
 	unusableDocuments map[string]bool              // of openapi, by name
+	chains            *savedChains                 // nil: there are none
 	cache             *cache.Cache
 	dispatch          *groups.Dispatch
 	ladder            *ladder.Ladder    // nil: calls come in any order
@@ -134,6 +135,7 @@ func (a *App) load() (*config.File, []*fault.Error) {
 		for at, paths := range documentsOf(cfg) {
 			a.files.add(at, paths...)
 		}
+		a.watchChains()
 	}
 	return cfg, faults
 }

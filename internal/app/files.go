@@ -21,7 +21,7 @@ type watchedFile struct {
 	at     string // the place in the configuration that names it; "": it is the configuration
 	path   string
 	info   os.FileInfo // nil: there is none
-	digest string      // of its content; "": it is no regular file, or cannot be read
+	digest string      // of its content; "": it is neither a regular file nor a folder, or cannot be read
 }
 
 // fileState is the files that a configuration was read from, as they were at one moment.
@@ -81,8 +81,11 @@ func (s fileState) content(at string) (digests string) {
 	return digests
 }
 
-// digestOf reads a file, as far as a document may be long.
+// digestOf reads a file, as far as a document may be long, or the names in a folder.
 func digestOf(path string, info os.FileInfo) string {
+	if info != nil && info.IsDir() {
+		return namesIn(path)
+	}
 	if info == nil || !info.Mode().IsRegular() {
 		return ""
 	}
@@ -94,6 +97,16 @@ func digestOf(path string, info os.FileInfo) string {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.LimitReader(file, maxDocument)); err != nil {
 		return ""
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// namesIn is a digest of the names in a folder.
+func namesIn(folder string) string {
+	entries, _ := os.ReadDir(folder)
+	hash := sha256.New()
+	for _, entry := range entries {
+		hash.Write([]byte(entry.Name() + "\n"))
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

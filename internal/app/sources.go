@@ -56,6 +56,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		Settings: settings,
 		Scrubber: scrubber,
 		Wrap:     a.wrap,
+		Broken:   a.unlink,
 	})
 	if err != nil {
 		return nil, err
@@ -68,6 +69,9 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	}
 	if !p.NoSources && p.Replay == "" {
 		o.planServers()
+	}
+	if !p.NoSources {
+		o.openChains()
 	}
 	return o, nil
 }

@@ -39,7 +39,7 @@ func (a *App) UnusedSettings() []*fault.Error {
 		}
 		unused = append(unused, a.config.Under("", f))
 	}
-	return config.InOrder(unused)
+	return append(config.InOrder(unused), a.OddChains()...)
 }
 
 // unusedNames returns the global aliases and hoisted names for which no function has an argument.

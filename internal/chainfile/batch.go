@@ -30,11 +30,14 @@ const ahead = 4
 // Entry is one chain of a batch.
 type Entry struct {
 	File    *File
-	Line    int   // in the file, from 1; 0: the file is one chain
-	Read    int64 // bytes of input since the entry before
+	Line    int    // in the file, from 1; 0: the file is one chain
+	Read    int64  // bytes of input since the entry before
+	Written []byte // what the file holds; nil: Request
 	Request []byte
-	Answer  *chain.Answer // nil before the chain has ended
+	Faults  []*fault.Error // of what was written, which gave no request
+	Answer  *chain.Answer  // nil before the chain has ended
 
+	text  *Text // that Request was made of; nil: it was in JSON
 	ended chan struct{}
 }
 
@@ -163,11 +166,11 @@ func (b *Batch) begin(ctx context.Context, begun chan<- *Entry, left <-chan stru
 // each calls give for the chains of a file: one, or one for each line that is not blank.
 func (f *File) each(stdin io.Reader, maxLine int64, give func(*Entry) error) error {
 	if !f.Lines {
-		text, err := f.readAll(stdin, maxLine)
+		e, err := f.readAll(stdin, maxLine)
 		if err != nil {
 			return err
 		}
-		return give(&Entry{Request: text, Read: int64(len(text))})
+		return give(e)
 	}
 	file, err := textfile.Open(f.Path)
 	if err != nil {

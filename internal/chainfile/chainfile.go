@@ -1,7 +1,9 @@
-// Package chainfile finds the files of chains that a command line names, reads them, and runs many chains side by side.
+// Package chainfile finds the files of chains that a command line names, reads them, whether they hold JSON, JSON with comments or
+// YAML, and runs many chains side by side.
 package chainfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// chainSuffix ends the name of a saved chain's file, linesSuffix that of a file with a chain in each line.
-const chainSuffix, linesSuffix = ".chain.json", ".jsonl"
+// linesSuffix ends the name of a file with a chain in each line.
+const linesSuffix = ".jsonl"
 
 // stdinName names the standard input among the arguments of a command.
 const stdinName = "-"
@@ -27,15 +29,14 @@ type File struct {
 	Lines bool   // a chain in each line
 }
 
-// Find finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json in the
-// working directory, else in its folder chains), or "-" for the standard input. One bad_request names every argument that is
-// none of these.
-func Find(args []string) ([]File, error) {
+// Find finds the files of all arguments: each is the path of a file, the name of a saved chain (NAME.chain.json and the like in one of
+// the folders), or "-" for the standard input. One bad_request names every argument that is none of these.
+func Find(args, folders []string) ([]File, error) {
 	files := make([]File, 0, len(args))
 	var problems []string
 	stdin := 0
 	for _, arg := range args {
-		file, err := find(arg)
+		file, err := find(arg, folders)
 		if err != nil {
 			problems = append(problems, err.Error())
 		}
@@ -53,13 +54,17 @@ func Find(args []string) ([]File, error) {
 	return files, nil
 }
 
-func find(arg string) (File, error) {
+func find(arg string, folders []string) (File, error) {
 	if arg == stdinName {
 		return File{Name: arg}, nil
 	}
 	paths := []string{arg}
 	if !strings.ContainsAny(arg, `/\`) && arg != "" {
-		paths = append(paths, arg+chainSuffix, filepath.Join("chains", arg+chainSuffix))
+		for _, folder := range folders {
+			if path := InFolder(folder, arg); path != "" {
+				paths = append(paths, path)
+			}
+		}
 	}
 	folder := false
 	for _, path := range paths {
@@ -77,18 +82,17 @@ func find(arg string) (File, error) {
 	message := "there is no chain file " + textfile.Printable(fault.Clip(arg, 200))
 	if folder {
 		message = textfile.Printable(arg) + " is a folder: name a chain file in it"
-	} else if near := nearChains(arg); len(near) > 0 {
+	} else if near := nearChains(arg, folders); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	}
 	return File{Path: arg}, errors.New(message)
 }
 
 // nearChains names chain files that are spelt like an argument that is none.
-func nearChains(arg string) []string {
+func nearChains(arg string, folders []string) []string {
 	folder, base := filepath.Split(arg)
-	folders := []string{folder}
-	if folder == "" {
-		folders = append(folders, "chains")
+	if folder != "" {
+		folders = []string{folder}
 	}
 	var names []string
 	paths := map[string]string{}
@@ -96,44 +100,44 @@ func nearChains(arg string) []string {
 		entries, _ := os.ReadDir(filepath.Clean(folder))
 		for _, entry := range entries {
 			name := entry.Name()
-			if ext := filepath.Ext(name); entry.IsDir() || ext != ".json" && ext != linesSuffix {
+			if ext := filepath.Ext(name); entry.IsDir() || ext != ".json" && ext != linesSuffix && NameOf(name) == "" {
 				continue
 			}
-			short := strings.TrimSuffix(name, chainSuffix)
+			short := cmp.Or(NameOf(name), name)
 			if _, twice := paths[short]; !twice {
 				names = append(names, short)
 				paths[short] = filepath.Join(folder, name)
 			}
 		}
 	}
-	near := fault.Nearest(strings.TrimSuffix(base, chainSuffix), names, 3)
+	near := fault.Nearest(cmp.Or(NameOf(base), base), names, 3)
 	for i, name := range near {
 		near[i] = textfile.Printable(paths[name])
 	}
 	return near
 }
 
-// Read returns the text of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
+// Read returns the entry of a file that holds one chain, and of a longer one limit+1 bytes, which no engine accepts. It ends
 // with the context, also while the standard input gives nothing. Errors: bad_request, and the context's.
-func (f *File) Read(ctx context.Context, stdin io.Reader, limit int64) ([]byte, error) {
+func (f *File) Read(ctx context.Context, stdin io.Reader, limit int64) (*Entry, error) {
 	type result struct {
-		text []byte
-		err  error
+		e   *Entry
+		err error
 	}
 	done := make(chan result, 1)
 	go func() {
-		text, err := f.readAll(stdin, limit)
-		done <- result{text, err}
+		e, err := f.readAll(stdin, limit)
+		done <- result{e, err}
 	}()
 	select {
 	case r := <-done:
-		return r.text, r.err
+		return r.e, r.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (f *File) readAll(stdin io.Reader, limit int64) ([]byte, error) {
+func (f *File) readAll(stdin io.Reader, limit int64) (*Entry, error) {
 	in := stdin
 	if f.Path != "" {
 		file, err := textfile.Open(f.Path)
@@ -147,5 +151,12 @@ func (f *File) readAll(stdin io.Reader, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, fault.New(fault.BadRequest, "%s cannot be read: %v", f.Name, textfile.Cause(err))
 	}
-	return textfile.WithoutMark(text), nil
+	e := &Entry{File: f, Read: int64(len(text)), Written: textfile.WithoutMark(text)}
+	if e.text, e.Faults = Parse(f.Path, e.Written); len(e.Faults) == 0 {
+		e.Request = e.text.JSON
+	}
+	return e, nil
 }
+
+// Locate gives faults of the chain the lines and columns that they have in the file.
+func (e *Entry) Locate(faults []*fault.Error) { e.text.Locate(faults) }

@@ -22,7 +22,7 @@ func newCheckCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) check(ctx context.Context, args []string) (err error) {
-	files, err := chainfile.Find(args)
+	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
 		return statusOfFiles(err)
 	}
@@ -42,7 +42,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 			if len(files) > 1 || files[0].Lines {
 				caller.Label = e.Label()
 			}
-			return a.Run(ctx, e.Request, caller)
+			return answerEntry(ctx, a, e, caller)
 		}}
 	first := error(nil)
 	err = b.Each(ctx, func(e *chainfile.Entry) error {
@@ -64,6 +64,9 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 // showChecked shows the faults and warnings of one chain.
 func (c *cli) showChecked(e *chainfile.Entry) {
 	src := &source{name: e.File.Name, text: e.Request, line: max(e.Line, 1)}
+	if e.Written != nil {
+		src.text = e.Written
+	}
 	faults := e.Answer.Faults
 	if len(faults) == 0 && e.Answer.Error != nil {
 		faults = append(faults, e.Answer.Error)

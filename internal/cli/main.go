@@ -128,6 +128,6 @@ func newRoot(s *streams) *cobra.Command {
 	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c),
-		newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
+		newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	return root
 }

@@ -56,12 +56,14 @@ func newRunCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE|NAME|-...",
 		Short: "Run chains and write their answers",
-		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json here or in the folder chains), or - for the\n" +
-			"standard input. Several files, or a .jsonl file with a chain in each line, are a batch: one line of answer for\n" +
-			"each chain, in the order of the input.",
-		Args: needs("a chain: a file, the name of a saved one, or - for the standard input"),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
+		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json, .jsonc or .yaml here or in the folder chains), or\n" +
+			"- for the standard input. Several files, or a .jsonl file with a chain in each line, are a batch: one line of\n" +
+			"answer for each chain, in the order of the input. run NAME --help shows what a saved chain takes.",
+		Args:              needs("a chain: a file, the name of a saved one, or - for the standard input"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
+		ValidArgsFunction: c.completeChains,
 	}
+	c.helpOfChains(cmd)
 	f.answerFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
@@ -72,6 +74,9 @@ func newRunCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
+	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
+		panic(err) // the flag is there
+	}
 	return cmd
 }
 
@@ -132,7 +137,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	files, err := chainfile.Find(args)
+	files, err := chainfile.Find(args, c.chainFolders())
 	if err != nil {
 		return statusOfFiles(err)
 	}
@@ -150,11 +155,21 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if len(files) > 1 || files[0].Lines {
 		return c.runBatch(ctx, a, files, f.jobs, override, out)
 	}
-	request, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
+	e, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
 		return statusOfFiles(err)
 	}
-	return c.runOne(ctx, a, request, override, out)
+	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
+}
+
+// answerEntry answers a chain. What is wrong with it stands where it is in the file.
+func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *chain.Caller) *chain.Answer {
+	if len(e.Faults) > 0 {
+		return a.Engine.Refuse(ctx, e.Faults, caller)
+	}
+	answer := a.Run(ctx, e.Request, caller)
+	e.Locate(answer.Faults)
+	return answer
 }
 
 // runOne runs one request, with a line of progress, and writes its answer.
@@ -185,7 +200,7 @@ func (c *cli) answerOne(override chain.Override, out *output, answered func(*cha
 func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, jobs int, override chain.Override, out *output) error {
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: jobs, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
-			return a.Run(ctx, e.Request, &chain.Caller{Label: e.Label(), Override: override, Log: c.logged()})
+			return answerEntry(ctx, a, e, &chain.Caller{Label: e.Label(), Override: override, Log: c.logged()})
 		}}
 	bar := c.newBar(files)
 	defer bar.stop()

@@ -124,15 +124,19 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 	}
 	request := []argument{{"resume", jsonText(id)}}
 	if len(args) > 1 {
-		files, err := chainfile.Find(args[1:])
+		files, err := chainfile.Find(args[1:], c.chainFolders())
 		if err != nil {
 			return statusOfFiles(err)
 		}
-		text, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
+		e, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
 		if err != nil {
 			return statusOfFiles(err)
 		}
-		gjson.ParseBytes(text).ForEach(func(key, value gjson.Result) bool {
+		if len(e.Faults) > 0 {
+			c.showFaults(&source{name: e.File.Name, text: e.Written}, e.Faults)
+			return answered(e.Faults[0].Code.Exit())
+		}
+		gjson.ParseBytes(e.Request).ForEach(func(key, value gjson.Result) bool {
 			request = append(request, argument{key.String(), json.RawMessage(value.Raw)})
 			return true
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/tidwall/gjson"
 )
 
 // asCommand in the environment makes the test binary the command itself.
@@ -43,7 +44,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", noRaceDelay)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "token": token},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "token": token, "runid": runID},
 	})
 }
 
@@ -68,6 +69,18 @@ func token(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no continuation token in %s", args[1])
 	}
 	ts.Setenv(args[0], found)
+}
+
+// runID NAME FILE: sets a variable to the id of the first run that runs --json has written.
+func runID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: runid name file")
+	}
+	id := gjson.Get(ts.ReadFile(args[1]), "runs.0.id").Str
+	if id == "" {
+		ts.Fatalf("no run in %s", args[1])
+	}
+	ts.Setenv(args[0], id)
 }
 
 // onecall is what cmd/onecall is.

@@ -115,8 +115,8 @@ func (d *decoder) unknownWord(at, written string, words []string) {
 	d.add(d.places[at], at, f)
 }
 
-// Embedded are the sources that onecall has of itself.
-var Embedded = []string{"fs", "http", "expr", "text"}
+// Embedded are the sources that onecall has of itself: functions, and saved chains.
+var Embedded = []string{"fs", "http", "expr", "text", steps.ChainSource}
 
 // checkSources checks the entries of the sources, each by itself and their names together.
 func (d *decoder) checkSources(c *Config) {

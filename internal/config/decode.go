@@ -69,7 +69,7 @@ type decoder struct {
 // parse gives the root of the text, nil when it is empty or a fault.
 func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 	if !utf8.Valid(text) {
-		d.fault(place{}, fault.BadJSON, "", "the configuration is not UTF-8 text")
+		d.fault(place{}, fault.BadJSON, "", "it is not UTF-8 text")
 		return nil
 	}
 	if tooDeep(text) {
@@ -99,7 +99,7 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		case root == nil:
 			root = doc.Body
 		default:
-			d.fault(nodePlace(doc.Body), fault.BadRequest, "", "a configuration is one document: remove what follows ---")
+			d.fault(nodePlace(doc.Body), fault.BadRequest, "", "one file is one document: remove what follows ---")
 		}
 		d.roots = append(d.roots, doc.Body)
 	}

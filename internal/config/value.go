@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -239,4 +240,29 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	default:
 		w.out = gjson.AppendJSONString(w.out, text)
 	}
+}
+
+// YAML gives a YAML document as JSON: numbers as they are spelt, keys in their order. places tells where the value at a JSON Pointer
+// stands, or the nearest value around it. With faults there is no JSON.
+func YAML(text []byte) (value json.RawMessage, places func(at string) (line, column int), faults []*fault.Error) {
+	d := &decoder{places: map[string]place{}, anchors: map[string]ast.Node{}}
+	root := d.parse(text, false)
+	if root == nil && len(d.faults) == 0 {
+		d.fault(place{1, 1}, fault.BadJSON, "", "the file is empty")
+	}
+	if root != nil {
+		ast.Walk(anchorVisitor(d.anchors), root)
+		value = d.json(root, "")
+	}
+	if len(d.faults) > 0 {
+		return nil, nil, InOrder(d.faults)
+	}
+	return value, func(at string) (int, int) {
+		for {
+			if p, known := d.places[at]; known || at == "" {
+				return p.line, p.column
+			}
+			at = at[:max(strings.LastIndexByte(at, '/'), 0)]
+		}
+	}, nil
 }

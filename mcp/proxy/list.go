@@ -68,11 +68,15 @@ const (
 )
 
 // list answers one page of a list: of the one upstream that has it, else of what all have.
-func (p *passing) list(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
+func (p *passing) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	given, l := params(req), p.links
 	l.settle(ctx)
+	own, err := p.own(ctx, req, next)
+	if err != nil {
+		return nil, err
+	}
 	if upstreams := l.upstreams(listings[p.method].offers); len(upstreams) == 1 {
-		return p.listOne(ctx, upstreams[0], given)
+		return p.listOne(ctx, upstreams[0], given, own)
 	}
 	from, ok := offsetOf(gjson.GetBytes(given, "cursor").String(), p.method)
 	if !ok {
@@ -80,33 +84,53 @@ func (p *passing) list(ctx context.Context, req sdk.Request, _ sdk.MethodHandler
 	}
 	items := l.kept(p.method)
 	if from == 0 || items == nil {
-		var err error
 		if _, items, err = l.read(ctx, p.method, given); err != nil {
 			return nil, err
 		}
+		items = append(own, items...)
 	}
 	end := min(from+listPage, len(items))
-	var next json.RawMessage
+	var cursor json.RawMessage
 	if end < len(items) {
-		next = quote(cursorOf(end, p.method))
+		cursor = quote(cursorOf(end, p.method))
 		l.keep(p.method, items)
 	}
-	return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), items[min(from, end):end], next)
+	return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), items[min(from, end):end], cursor)
 }
 
-// listOne answers a page of the one upstream that has the list, under its own cursors.
-func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage) (sdk.Result, error) {
+// own are the toolset's own prompts, which stand before all others.
+func (p *passing) own(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
+	if asked, ok := req.GetParams().(*sdk.ListPromptsParams); p.method != "prompts/list" || ok && asked != nil && asked.Cursor != "" {
+		return nil, nil
+	}
+	result, err := next(ctx, p.method, req)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := result.(*sdk.ListPromptsResult); ok {
+		for _, one := range list.Prompts {
+			item, err := json.Marshal(one)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// listOne answers a page of the one upstream that has the list, under its own cursors, after items.
+func (p *passing) listOne(ctx context.Context, u Upstream, given json.RawMessage, items []json.RawMessage) (sdk.Result, error) {
 	l, kind := p.links, listings[p.method]
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	page, err := l.ofUpstream(ctx, u, p.method, given)
 	if missing(err) {
-		return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), nil, nil)
+		return raw.Page(p.version, listings[p.method].field, json.RawMessage("{}"), items, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	var items []json.RawMessage
 	gjson.GetBytes(page, kind.field).ForEach(func(_, entry gjson.Result) bool {
 		if own := entry.Get(kind.key); own.Type == gjson.String {
 			items = append(items, l.shownItem(entry))

@@ -16,13 +16,18 @@ import (
 // FlatNames gives functions the names that they have as tools of their own, function → tool. All are different, none is
 // reserved, and each matches ^[A-Za-z0-9_-]{1,52}$. A tool of an MCP server keeps the name that its server gave it
 // where that is such a name, no other server's tool has it and the function was not renamed. Any other function has its own name
-// with _ for each other character; one that is too long or not unique then ends in some digits of the name's hash. Names
+// with _ for each other character; one that is too long or not unique then ends in some digits of the name's hash. A saved chain
+// has its name without the source, where no other tool has it. Names
 // do not depend on the order of entries, and change only where they clash with what comes or goes.
 func FlatNames(entries []*steps.Entry, reserved []string) map[string]string {
 	n := newNamer(reserved)
+	others := map[string]bool{}
 	for _, e := range entries {
 		spec := e.Spec()
 		own := ""
+		if spec.Saved != nil {
+			continue
+		}
 		if len(spec.Listing) > 0 {
 			_, tail, _ := strings.Cut(spec.Name, ".")
 			if listed := gjson.GetBytes(spec.Listing, "name"); listed.Type == gjson.String && listed.Str == tail {
@@ -30,6 +35,17 @@ func FlatNames(entries []*steps.Entry, reserved []string) map[string]string {
 			}
 		}
 		n.want(spec.Name, own)
+		others[own], others[plain(spec.Name)] = true, true
+	}
+	for _, e := range entries {
+		if e.Spec().Saved == nil {
+			continue
+		}
+		own := plain(strings.TrimPrefix(e.Spec().Name, steps.ChainSource+"."))
+		if others[own] {
+			own = ""
+		}
+		n.want(e.Spec().Name, own)
 	}
 	return n.names()
 }

@@ -1,0 +1,208 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// Param turns a literal among the arguments of a chain's step into a param of the saved chain.
+type Param struct {
+	Place string // the step by number or id, and the path in its args: "0.query", "make.labels.0"
+	Name  string // of the param
+}
+
+// notSaved are the fields that belong to a run and not to a chain.
+var notSaved = slices.Concat(resuming, []string{"key", "dryRun"})
+
+// SaveAs makes the text of a saved chain, for a file: that of a chain whose literals at the places of params are read from the input,
+// with the literal as the default of the param. All faults are told: bad_request for a place, with what is there.
+func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
+	compact, f := compactJSON(text, DefaultMaxChainBytes)
+	if f != nil {
+		return nil, []*fault.Error{f}
+	}
+	root := newTable(compact)
+	for _, name := range notSaved {
+		root.remove(name)
+	}
+	var faults []*fault.Error
+	declared, list := newTable([]byte(root.get("params"))), gjson.Parse(root.get("steps"))
+	input := newTable([]byte(root.get("input")))
+	for _, p := range params {
+		value, changed, f := extract(list, p)
+		switch {
+		case f != nil:
+		case p.Name == "" || strings.ContainsFunc(p.Name, func(c rune) bool { return !isIdentifier(c) }):
+			f = fault.New(fault.BadRequest, "%s: %s is no name of a param: use letters, digits and _", p.Place, fault.Quote(p.Name))
+		case declared.has(p.Name) || input.has(p.Name):
+			f = fault.New(fault.BadRequest, "%s: the chain reads $input.%s already: choose another name", p.Place, p.Name)
+		}
+		if f != nil {
+			faults = append(faults, f)
+			continue
+		}
+		list = gjson.Parse(changed)
+		declared.set(p.Name, schemaOf(value))
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	if len(declared.list) > 0 {
+		root.set("params", string(appendObject(nil, declared.list)))
+	}
+	root.set("steps", list.Raw)
+	pretty, err := jsontext.AppendFormat(nil, appendObject(nil, root.list), jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, []*fault.Error{fault.New(fault.BadJSON, "%v", err)}
+	}
+	return append(pretty, '\n'), nil
+}
+
+func isIdentifier(c rune) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// extract gives the literal at a place, and the steps with a reference to the param in its stead.
+func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error) {
+	step, path, _ := strings.Cut(p.Place, ".")
+	number := -1
+	var steps []string
+	for i, s := range list.Array() {
+		steps = append(steps, strconv.Itoa(i))
+		if id := s.Get("id").Str; id != "" {
+			steps[i] = id
+		}
+		if step == strconv.Itoa(i) || step == steps[i] {
+			number = i
+		}
+	}
+	if number < 0 {
+		return "", "", absentPlace(p.Place, "no step "+fault.Quote(step), steps)
+	}
+	args := list.Array()[number].Get("args")
+	if path == "" || !args.Exists() {
+		return "", "", absentPlace(p.Place, "the args of a step have to be named further, as in "+step+".NAME", keysOf(args))
+	}
+	value, changed, f = replaceAt(args, strings.Split(path, "."), p)
+	if f != nil {
+		return "", "", f
+	}
+	all := list.Array()
+	parts := make([]string, len(all))
+	for i := range all {
+		parts[i] = all[i].Raw
+	}
+	own := newTable([]byte(parts[number]))
+	own.set("args", changed)
+	parts[number] = string(appendObject(nil, own.list))
+	return value, "[" + strings.Join(parts, ",") + "]", nil
+}
+
+// replaceAt puts the reference in the place of what stands at a path of a value.
+func replaceAt(within gjson.Result, path []string, p Param) (value, changed string, f *fault.Error) {
+	if len(path) == 0 {
+		value, f = literal(within, p.Place)
+		return value, string(appendString(nil, "$input."+p.Name)), f
+	}
+	var members []objectMember
+	found := false
+	i := 0
+	within.ForEach(func(key, v gjson.Result) bool {
+		name, raw := key.String(), v.Raw
+		if within.IsArray() {
+			name = strconv.Itoa(i)
+			i++
+		}
+		if name == path[0] && !found && (within.IsObject() || within.IsArray()) {
+			found = true
+			value, raw, f = replaceAt(v, path[1:], p)
+		}
+		members = append(members, objectMember{name, raw})
+		return f == nil
+	})
+	switch {
+	case f != nil:
+		return "", "", f
+	case !found:
+		return "", "", absentPlace(p.Place, "there is no "+fault.Quote(path[0]), keysOf(within))
+	case within.IsObject():
+		return value, string(appendObject(nil, members)), nil
+	}
+	parts := make([]string, len(members))
+	for i, m := range members {
+		parts[i] = m.raw
+	}
+	return value, "[" + strings.Join(parts, ",") + "]", nil
+}
+
+// literal is the value of an argument that refers to nothing.
+func literal(v gjson.Result, place string) (string, *fault.Error) {
+	t, faults := refs.CompileTemplate([]byte(v.Raw), refs.Place{Steps: DefaultMaxSteps, Step: DefaultMaxSteps})
+	if len(faults) > 0 || len(t.Uses()) > 0 {
+		return "", fault.New(fault.BadRequest, "%s is no literal, but refers to other values: %s", place, fault.ClipRunes(v.Raw, 100))
+	}
+	value, err := t.Resolve(context.Background(), nil, &refs.Scope{})
+	if err != nil {
+		f, _ := fault.As(err)
+		return "", f
+	}
+	return string(value), nil
+}
+
+// schemaOf is the schema of a param whose default is a value.
+func schemaOf(value string) string {
+	kind := ""
+	switch v := gjson.Parse(value); {
+	case v.IsObject():
+		kind = "object"
+	case v.IsArray():
+		kind = "array"
+	case v.IsBool():
+		kind = "boolean"
+	case v.Type == gjson.String:
+		kind = "string"
+	case v.Type == gjson.Number && !strings.ContainsAny(value, ".eE"):
+		kind = "integer"
+	case v.Type == gjson.Number:
+		kind = "number"
+	default:
+		return `{"default":null}`
+	}
+	return fmt.Sprintf(`{"type":%q,"default":%s}`, kind, value)
+}
+
+func keysOf(v gjson.Result) (keys []string) {
+	i := 0
+	v.ForEach(func(key, _ gjson.Result) bool {
+		name := key.String()
+		if v.IsArray() {
+			name = strconv.Itoa(i)
+			i++
+		}
+		keys = append(keys, name)
+		return v.IsObject() || v.IsArray()
+	})
+	if !v.IsObject() && !v.IsArray() {
+		return nil
+	}
+	return keys
+}
+
+func absentPlace(place, what string, known []string) *fault.Error {
+	f := fault.New(fault.BadRequest, "%s: %s", place, what)
+	f.Available = known
+	last := place[strings.LastIndexByte(place, '.')+1:]
+	if f.Nearest = fault.Nearest(last, known, 1); len(known) > 0 {
+		f.Message += "; there are " + strings.Join(known[:min(len(known), 20)], ", ")
+	}
+	return f
+}

@@ -1,0 +1,99 @@
+package chain_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain"
+)
+
+// TestSaveAs: chosen literals become params with the literal as their default, and all else stays as it is spelt.
+func TestSaveAs(t *testing.T) {
+	t.Parallel()
+	const text = `{"key":"k","dryRun":false,"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"$$a","labels":["x",{"size":1.50}],"where":"$input.region"}},
+		{"fn":"bin.put","args":{"key":"$0.id","n":12345678901234567890,"on":true}}],"return":"$1"}`
+	saved, faults := chain.SaveAs([]byte(text), []chain.Param{{"0.key", "name"}, {"make.labels.1.size", "size"}, {"1.n", "count"}, {"1.on", "on"}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	const want = `{
+  "input": {
+    "region": "eu"
+  },
+  "steps": [
+    {
+      "id": "make",
+      "fn": "bin.put",
+      "args": {
+        "key": "$input.name",
+        "labels": [
+          "x",
+          {
+            "size": "$input.size"
+          }
+        ],
+        "where": "$input.region"
+      }
+    },
+    {
+      "fn": "bin.put",
+      "args": {
+        "key": "$0.id",
+        "n": "$input.count",
+        "on": "$input.on"
+      }
+    }
+  ],
+  "return": "$1",
+  "params": {
+    "name": {
+      "type": "string",
+      "default": "$a"
+    },
+    "size": {
+      "type": "number",
+      "default": 1.50
+    },
+    "count": {
+      "type": "integer",
+      "default": 12345678901234567890
+    },
+    "on": {
+      "type": "boolean",
+      "default": true
+    }
+  }
+}
+`
+	if string(saved) != want {
+		t.Errorf("saved:\n%s", saved)
+	}
+	if _, faults := chain.Saved("x", saved, &chain.Options{}); len(faults) > 0 {
+		t.Errorf("what was saved is no saved chain: %v", faults)
+	}
+}
+
+// TestSaveAsRefused: what is not there, or is no literal, is told with what is there.
+func TestSaveAsRefused(t *testing.T) {
+	t.Parallel()
+	const text = `{"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"a","tags":["x"]}},{"fn":"bin.put","args":{"key":"$0.id"}}]}`
+	for _, c := range []struct {
+		place, name, says string
+		available         []string
+	}{
+		{"7.key", "n", `no step "7"`, []string{"make", "1"}},
+		{"make.kye", "n", `no "kye"`, []string{"key", "tags"}},
+		{"0.tags.4", "n", `no "4"`, []string{"0"}},
+		{"0.key.x", "n", `no "x"`, nil},
+		{"0", "n", "named further", []string{"key", "tags"}},
+		{"1.key", "n", "no literal", nil},
+		{"0.key", "a b", "no name of a param", nil},
+		{"0.key", "region", "reads $input.region already", nil},
+	} {
+		_, faults := chain.SaveAs([]byte(text), []chain.Param{{c.place, c.name}})
+		if len(faults) != 1 || !strings.Contains(faults[0].Message, c.says) || !slices.Equal(faults[0].Available, c.available) {
+			t.Errorf("%s=%s: %v %v", c.place, c.name, faults, faults[0].Available)
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// chainList is what list --json answers.
+type chainList struct {
+	Chains []savedChain `json:"chains"`
+	Broken []string     `json:"broken,omitempty"`
+}
+
+type savedChain struct {
+	Name        string `json:"name"`
+	Function    string `json:"fn"`
+	File        string `json:"file"`
+	Effect      string `json:"effect"`
+	Tier        string `json:"tier"`
+	Signature   string `json:"signature"`
+	Description string `json:"description,omitempty"`
+}
+
+func newListCommand(c *cli) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the saved chains",
+		Long: "List the chains in the folder chains beside the configuration (in the working directory, if there is none): what\n" +
+			"each takes, and the strongest effect of its steps. It waits until each source has started, or has failed to.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			a, err := c.open(cmd.Context(), app.Options{})
+			if err != nil {
+				return err
+			}
+			defer closeInto(a, &err)
+			list := listChains(cmd.Context(), a)
+			if asJSON {
+				return c.writeValue(list)
+			}
+			for _, f := range a.OddChains() {
+				c.warn(f)
+			}
+			return c.writeChains(list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
+	return cmd
+}
+
+func listChains(ctx context.Context, a *app.App) *chainList {
+	list := &chainList{Chains: []savedChain{}}
+	for _, entry := range steps.Await(ctx, a.Catalog, nil).All() {
+		spec := entry.Spec()
+		if spec.Saved == nil {
+			continue
+		}
+		list.Chains = append(list.Chains, savedChain{Name: strings.TrimPrefix(spec.Name, steps.ChainSource+"."), Function: spec.Name,
+			File: a.ChainFile(spec.Name), Effect: spec.Effect.String(), Tier: spec.MinimumTier().String(), Signature: entry.Signature(), Description: spec.Description})
+	}
+	for _, f := range a.BrokenChains() {
+		list.Broken = append(list.Broken, f.Message)
+	}
+	return list
+}
+
+func (s *streams) writeChains(list *chainList) error {
+	if len(list.Chains) == 0 {
+		s.note("there are no saved chains: onecall new NAME writes one")
+		return nil
+	}
+	var b bytes.Buffer
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tEFFECT\tCALL")
+	for _, one := range list.Chains {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", textfile.Printable(one.Name), one.Effect, textfile.Printable(one.Signature))
+		if one.Description != "" {
+			fmt.Fprintf(table, "\t\t%s\n", textfile.Printable(one.Description))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return s.writeText(b.Bytes())
+}
+
+//go:embed new.chain.jsonc
+var newChain []byte
+
+func newNewCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "new NAME",
+		Short: "Write a saved chain to begin with",
+		Long:  "Write an example of a saved chain, which runs as it is, into the folder chains beside the configuration (in the\nworking directory, if there is none). A file that is there stays as it is.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("new needs one name for the chain")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return c.writeNew(args[0]) },
+	}
+}
+
+func (c *cli) writeNew(name string) error {
+	configPath, f := config.Find(c.configPath)
+	if f != nil {
+		return met{f}
+	}
+	path, err := createChain(app.ChainsFolder(configPath), name, ".chain.jsonc", newChain)
+	if err != nil {
+		return err
+	}
+	return c.writeText([]byte(textfile.Printable(path) + "\n"))
+}
+
+// createChain writes the file of a new saved chain.
+func createChain(folder, name, suffix string, text []byte) (path string, err error) {
+	if f := chainfile.CheckName(name); f != nil {
+		return "", met{f}
+	}
+	if there := chainfile.InFolder(folder, name); there != "" {
+		return "", unable("%s is there already: choose another name, or remove it", textfile.Printable(there))
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", unable("%s cannot be made: %v", folder, textfile.Cause(err))
+	}
+	path = filepath.Join(folder, name+suffix)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err == nil {
+		_, err = file.Write(text)
+		err = errors.Join(err, file.Close())
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return "", unable("%s is there already: choose another name, or remove it", textfile.Printable(path))
+	}
+	if err != nil {
+		return "", app.Failure{Err: fmt.Errorf("%s cannot be written: %w", path, textfile.Cause(err))}
+	}
+	return path, nil
+}
+
+// helpOfChains makes the help of a command that is given a saved chain that of the chain.
+func (c *cli) helpOfChains(cmd *cobra.Command) {
+	standard := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.Flags().NArg() > 0 {
+			c.unhelped = c.describeChain(cmd.Context(), cmd.Flags().Arg(0))
+			return
+		}
+		standard(cmd, args)
+	})
+}
+
+// describeChain shows what a saved chain takes.
+func (c *cli) describeChain(ctx context.Context, name string) (err error) {
+	files, err := chainfile.Find([]string{name}, c.chainFolders())
+	if err != nil {
+		return statusOfFiles(err)
+	}
+	file := files[0]
+	if file.Path == "" || file.Lines {
+		return unable("%s is no saved chain, and has no help", name)
+	}
+	a, err := c.open(ctx, app.Options{NoSources: true})
+	if err != nil {
+		return err
+	}
+	defer closeInto(a, &err)
+	short := cmp.Or(chainfile.NameOf(file.Path), "chain")
+	fn, faults := a.ReadChain(chainfile.Saved{Name: short, Path: file.Path})
+	if len(faults) > 0 {
+		text, _ := textfile.Read(file.Path, a.MaxRequestBytes)
+		c.showFaults(&source{name: file.Path, text: text}, faults)
+		return answered(fault.Compile.Exit())
+	}
+	registry, err := steps.NewRegistry([]steps.Function{*fn}, nil)
+	if err != nil {
+		return met{err}
+	}
+	var b bytes.Buffer
+	for _, entry := range registry.All() {
+		fmt.Fprintln(&b, textfile.Printable(entry.Signature()))
+		if text := entry.Spec().Description; text != "" {
+			fmt.Fprintf(&b, "\n%s\n", textfile.Printable(text))
+		}
+		writeOutlines(&b, entry)
+	}
+	fmt.Fprintf(&b, "\nonecall run %s --set NAME=VALUE\n", textfile.Printable(name))
+	return c.writeText(b.Bytes())
+}
+
+// completeChains completes the names of saved chains, beside files.
+func (c *cli) completeChains(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, folder := range c.chainFolders() {
+		list, _ := chainfile.List(cmp.Or(folder, "."))
+		for _, file := range list {
+			names = append(names, completion(file.Name, descriptionOf(file.Path, "description")))
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// completeParams completes the params of the saved chain that a command line names.
+func (c *cli) completeParams(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(given) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	files, err := chainfile.Find(given[:1], c.chainFolders())
+	if err != nil || files[0].Path == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	text, faults := chainfile.ReadSaved(files[0].Path, chain.DefaultMaxRequestBytes)
+	if len(faults) == 0 {
+		gjson.GetBytes(text.JSON, "params").ForEach(func(name, param gjson.Result) bool {
+			names = append(names, completion(name.String()+"=", param.Get("description").Str))
+			return true
+		})
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// descriptionOf is a text in the file of a saved chain.
+func descriptionOf(path, field string) string {
+	text, faults := chainfile.ReadSaved(path, chain.DefaultMaxRequestBytes)
+	if len(faults) > 0 || !gjson.ValidBytes(text.JSON) {
+		return ""
+	}
+	return gjson.GetBytes(text.JSON, field).Str
+}
+
+// completion is a word that a shell completes, with a line on it.
+func completion(word, line string) string {
+	if line = textfile.Printable(fault.ClipRunes(line, 100)); line == "" {
+		return word
+	}
+	return word + "\t" + line
+}
+
+// chainFolders are where saved chains are looked for.
+func (c *cli) chainFolders() []string {
+	folders := []string{"", app.ChainsFolder("")}
+	path, _ := config.Find(c.configPath) // what is wrong with it is told where it is loaded
+	if beside := app.ChainsFolder(path); beside != folders[1] {
+		folders = append(folders, beside)
+	}
+	return folders
+}
+
+func newSaveCommand(c *cli) *cobra.Command {
+	var params []string
+	cmd := &cobra.Command{
+		Use:   "save RUN NAME",
+		Short: "Save the chain of a run under a name",
+		Long: "Write the chain of a run into the folder chains beside the configuration (in the working directory, if there is none).\n" +
+			"--param makes a param of a literal among the arguments of a step, with the literal as its default: 0.query=words\n" +
+			"of the argument query of step 0, make.labels.0=label of the first label of the step with the id make.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage("save needs the id of a run, which onecall runs lists, and a name for the chain")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list, err := paramsOf(params)
+			if err != nil {
+				return err
+			}
+			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
+				return c.saveRun(cmd.Context(), a, args[0], args[1], list)
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&params, "param", nil, "make a param of a literal, `STEP.PATH=NAME`")
+	return cmd
+}
+
+func paramsOf(texts []string) ([]chain.Param, error) {
+	list := make([]chain.Param, len(texts))
+	for i, text := range texts {
+		at := strings.LastIndexByte(text, '=')
+		if at < 1 {
+			return nil, usage("--param %s: write it as STEP.PATH=NAME", fault.Clip(text, 100))
+		}
+		list[i] = chain.Param{Place: text[:at], Name: text[at+1:]}
+	}
+	return list, nil
+}
+
+// saveRun writes the chain of a run into a file.
+func (c *cli) saveRun(ctx context.Context, a *app.App, run, name string, params []chain.Param) error {
+	id, err := found(ctx, a, run)
+	if err != nil {
+		return err
+	}
+	past, err := a.Journal.Read(ctx, id, nil)
+	if err != nil {
+		return met{err}
+	}
+	if len(past.Chain) == 0 {
+		return unable("the chain of run %s is not kept", id)
+	}
+	text, faults := chain.SaveAs(past.Chain, params)
+	for _, f := range faults {
+		c.note("%s", textfile.Printable(f.Message))
+	}
+	if len(faults) > 0 {
+		return answered(faults[0].Code.Exit())
+	}
+	configPath, f := config.Find(c.configPath)
+	if f != nil {
+		return met{f}
+	}
+	path, err := createChain(app.ChainsFolder(configPath), name, chainfile.Suffixes[0], text)
+	if err != nil {
+		return err
+	}
+	return c.writeText([]byte(textfile.Printable(path) + "\n"))
+}

@@ -54,7 +54,7 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 	}
 	within, cancel := context.WithTimeout(ctx, max(s.maxDuration, leastReturn))
 	defer cancel()
-	raw, f := returned(within, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes)})
+	raw, f := returned(within, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
 	if f == nil && r.plan.ret != nil {
 		f = s.hold(len(raw))
 	}

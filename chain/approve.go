@@ -86,7 +86,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.E
 	if r.ask == nil {
 		return r.stopForApproval(p, calls)
 	}
-	yes, err := r.asked(ctx, calls)
+	yes, err := r.asked(calls)
 	switch {
 	case err != nil:
 		return r.stopForApproval(p, calls)
@@ -103,7 +103,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.E
 }
 
 // asked asks whoever is there; the time until the answer is not the chain's.
-func (r *run) asked(ctx context.Context, calls []ApprovalCall) (bool, error) {
+func (r *run) asked(calls []ApprovalCall) (bool, error) {
 	r.clock.pause()
 	defer r.clock.goOn()
 	return r.ask(r.parent, calls)
@@ -192,7 +192,7 @@ func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error
 }
 
 func (r *run) required(p *plannedStep) *fault.Error {
-	who := "approve them by resume with approve"
+	who := "send resume with approve, or let onecall approve and onecall resume do it"
 	if r.o.ApproveByPerson {
 		who = "a person approves them with onecall approve"
 	}
@@ -253,8 +253,33 @@ func (s *exchange) approve(record *journal.Run) *fault.Error {
 	return nil
 }
 
-// Approve approves what a run waits with, or refuses it, for an operator. Calls are what it waits with, as ApprovalCall.
-func Approve(ctx context.Context, j *journal.Journal, run string, yes bool) (calls []gjson.Result, err error) {
+// Waiting are the calls that a run waits with, as ApprovalCall, for an operator.
+func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson.Result, err error) {
+	past, err := j.Read(ctx, run, nil)
+	if err != nil {
+		return nil, err
+	}
+	return waitingCalls(past)
+}
+
+func waitingCalls(past *journal.Past) ([]gjson.Result, error) {
+	if past.Waiting == nil {
+		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
+	}
+	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
+}
+
+// Approve approves the calls that a run waits with, for an operator, and gives them.
+func Approve(ctx context.Context, j *journal.Journal, run string) ([]gjson.Result, error) {
+	return decide(ctx, j, run, journal.Approved, journal.Waiting, fault.ApprovalRequired)
+}
+
+// Deny refuses them.
+func Deny(ctx context.Context, j *journal.Journal, run string) ([]gjson.Result, error) {
+	return decide(ctx, j, run, journal.Denied, journal.Failed, fault.Denied)
+}
+
+func decide(ctx context.Context, j *journal.Journal, run string, kind journal.Kind, status journal.Status, code fault.Code) ([]gjson.Result, error) {
 	record, err := j.Take(ctx, run, nil)
 	if err != nil {
 		return nil, err
@@ -264,15 +289,11 @@ func Approve(ctx context.Context, j *journal.Journal, run string, yes bool) (cal
 		j.GiveBack(record)
 		return nil, err
 	}
-	waits := r.Past().Waiting
-	if waits == nil {
+	calls, err := waitingCalls(r.Past())
+	if err != nil {
 		j.GiveBack(record)
-		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
+		return nil, err
 	}
-	kind := journal.Approved
-	if !yes {
-		kind = journal.Denied
-	}
-	r.Tell(journal.Event{Kind: kind, Approvals: waits.Approvals})
-	return gjson.ParseBytes(waits.Args).Array(), r.Settle(journal.Waiting, fault.ApprovalRequired)
+	r.Tell(journal.Event{Kind: kind, Approvals: r.Past().Waiting.Approvals})
+	return calls, r.Settle(status, code)
 }

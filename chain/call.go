@@ -66,7 +66,7 @@ func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f
 		s.status, s.reason = statusSkipped, reasonBudget
 		return
 	}
-	if r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
+	if s.outcome != fault.SentUnknown && r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
 		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
 		s.standIn()
 		return
@@ -344,7 +344,7 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 		}
 		args = sent
 	}
-	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes}
+	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
 	var within *enclosing
 	if p.effect != steps.Read || r.record != nil {
 		within = &enclosing{outer: s.within, step: p.number, index: s.index}

@@ -289,7 +289,8 @@ func (c *compiler) controls(l *level, s *step, p *plannedStep) {
 	}
 	if s.Retry != nil {
 		p.maxRetries, p.backoff = s.Retry.Max, time.Duration(s.Retry.BackoffMs)*time.Millisecond
-		if (p.fn != nil || p.inline != nil) && !p.repeatable {
+		keyed := p.fn != nil && p.fn.Spec().Idempotency != nil
+		if (p.fn != nil || p.inline != nil) && !p.repeatable && !keyed {
 			c.fault(fault.BadRequest, p.at+"/retry", "%s may write, and is not known to be safe to repeat: drop retry", describe(p))
 		}
 	}

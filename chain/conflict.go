@@ -47,7 +47,7 @@ func (s *exchange) shadow() *exchange {
 // rehearse executes a plan over what is known of its calls.
 func (s *exchange) rehearse(ctx context.Context, p *plan) *run {
 	r := &run{exchange: s, plan: p, parent: ctx, spare: make(chan struct{}, s.o.MaxConcurrency-1), rehearsal: true}
-	r.steps = r.chain(ctx, p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes)}, nil)
+	r.steps = r.chain(ctx, p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
 	return r
 }
 

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -13,9 +15,15 @@ import (
 func (s *exchange) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
 	d := &draft{exchange: s, step: -1, index: -1, member: "plan"}
 	hash, room := p.hash(r), d.wholeRoom()
+	goesOn, f := s.foresee(ctx, p)
+	if f != nil {
+		return s.failure(ctx, f)
+	}
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &writer{}
 		w.plan(p, hash, detail, s)
+		w.goesOn(goesOn)
+		w.close('}')
 		if d.result = w.b; room.Fits(d.result) {
 			break
 		}
@@ -39,7 +47,7 @@ func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 	w.text("hash", hash)
 	if detail != planCounts {
 		w.waves(p.waves())
-		w.planSteps(p, detail)
+		w.planSteps(s, p, detail)
 	}
 	counts := map[steps.Effect]int{}
 	p.count(counts)
@@ -56,7 +64,74 @@ func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
 		w.int("ms", p.maxDuration.Milliseconds())
 	}
 	w.close('}')
+}
+
+// foreseen is what a resume would do, as far as it can be known without a call.
+type foreseen struct {
+	reused, made []int // steps of the outermost chain
+	conflicts    []*journal.PastCall
+}
+
+// foresee follows the plan through what the run has done that it would go on with; nil: there is none.
+func (s *exchange) foresee(ctx context.Context, p *plan) (*foreseen, *fault.Error) {
+	if s.looked == nil {
+		return nil, nil
+	}
+	record, err := s.o.Journal.Resume(s.looked, &journal.Start{Writes: true, Hash: func() string { return "" }, Canonical: canonical})
+	if err != nil {
+		return nil, unwritten(err, "nothing can be said of the run")
+	}
+	if f := assume(record, s.said.assume); f != nil {
+		return nil, f
+	}
+	own := s.shadow()
+	own.record = record.Rehearse()
+	defer own.release()
+	r := own.rehearse(ctx, p)
+	seen := &foreseen{conflicts: own.record.Unmatched()}
+	for i := range r.steps {
+		switch step := &r.steps[i]; {
+		case step.reused > 0 && !step.pending:
+			seen.reused = append(seen.reused, i)
+		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
+		default:
+			seen.made = append(seen.made, i)
+		}
+	}
+	return seen, nil
+}
+
+// goesOn tells which steps of a resume would take all their results from the journal, which would call something, and which calls that
+// were made are none of the chain.
+func (w *writer) goesOn(seen *foreseen) {
+	if seen == nil {
+		return
+	}
+	w.key("resume")
+	w.b = append(w.b, '{')
+	w.ints("reused", seen.reused)
+	w.ints("made", seen.made)
+	w.key("conflicts")
+	w.b = append(w.b, '[')
+	for _, c := range seen.conflicts[:min(len(seen.conflicts), maxConflicts)] {
+		w.open('{')
+		w.text("at", c.Place)
+		w.text("fn", c.Function)
+		w.text("outcome", string(c.Outcome))
+		w.close('}')
+	}
+	w.close(']')
 	w.close('}')
+}
+
+func (w *writer) ints(name string, list []int) {
+	w.key(name)
+	w.b = append(w.b, '[')
+	for _, n := range list {
+		w.comma()
+		w.b = append(w.b, itoa(n)...)
+	}
+	w.close(']')
 }
 
 func (w *writer) waves(waves [][]int) {
@@ -73,7 +148,7 @@ func (w *writer) waves(waves [][]int) {
 	w.close(']')
 }
 
-func (w *writer) planSteps(p *plan, detail planDetail) {
+func (w *writer) planSteps(x *exchange, p *plan, detail planDetail) {
 	w.key("steps")
 	w.b = append(w.b, '[')
 	for i, s := range p.steps {
@@ -83,6 +158,12 @@ func (w *writer) planSteps(p *plan, detail planDetail) {
 			w.text("fn", name)
 		}
 		w.text("effect", s.effect.String())
+		if s.fn != nil && x.mustApprove(s) {
+			w.bool("approve", true)
+		}
+		if s.undo != nil {
+			w.raw("undo", s.undo.text)
+		}
 		if s.callee() != nil && detail == planSignatures {
 			w.text("signature", s.callee().Signature())
 		}
@@ -90,7 +171,7 @@ func (w *writer) planSteps(p *plan, detail planDetail) {
 			w.key("chain")
 			w.b = append(w.b, '{')
 			w.waves(s.inline.waves())
-			w.planSteps(s.inline, detail)
+			w.planSteps(x, s.inline, detail)
 			w.close('}')
 		}
 		w.close('}')

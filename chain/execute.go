@@ -118,7 +118,7 @@ func (s *exchange) execute(ctx context.Context, p *plan) *run {
 			ctx = steps.WithSession(ctx, &steps.Session{}) // of the chain alone
 		}
 	}
-	r.steps = r.chain(steps.WithCallbacks(ctx, &r.callbacks), p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes)}, nil)
+	r.steps = r.chain(steps.WithCallbacks(ctx, &r.callbacks), p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
 	return r
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -37,7 +38,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	record, err := s.o.Journal.Resume(s.taken, start)
 	if err != nil {
-		return unwritten(err, "the run cannot be resumed")
+		return fault.New(fault.Internal, "the run cannot be resumed, as what the journal has of it cannot be read: %v", err)
 	}
 	if f := s.heed(record); f != nil {
 		return f // nothing of it was written, and the run is given back
@@ -254,4 +255,12 @@ func (r *run) reuse(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte, 
 	}
 	f.Outcome = was.Outcome
 	return nil, f, true
+}
+
+// now is what expressions take for the time: that at which the run began, however often it is resumed. Zero: there is no run.
+func (s *exchange) now() time.Time {
+	if s.record == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(s.record.Began().UnixMicro()) // as it is kept
 }

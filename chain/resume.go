@@ -105,18 +105,20 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	case err != nil:
 		return nil, unwritten(err, "nothing was run")
 	}
-	s.taken = record
+	if s.taken = record; dry {
+		s.looked, s.taken = record, nil
+	}
 	past, err := s.o.Journal.Past(record)
 	switch {
 	case err != nil:
 		s.giveUp()
-		return nil, unwritten(err, "nothing was run")
-	case record.Row.Status == journal.Undone:
+		return nil, fault.New(fault.Internal, "nothing was run, as what the journal has of this run cannot be read: %v", err)
+	case record.Row.Status == journal.Undone && !s.said.undo:
 		s.giveUp()
 		return nil, notResumable("this run was undone: send the chain again without resume, under another key")
 	case record.Row.Status == journal.OK && record.Row.Key == "" && !s.said.undo:
 		s.giveUp()
-		return nil, notResumable("this run has ended well, and what it came to is not kept: send the chain again without resume")
+		return nil, notResumable("this run has ended well: nothing is left to do")
 	}
 	return past, nil
 }
@@ -204,7 +206,11 @@ func (d *draft) settle(status journal.Status) {
 	if d.run != nil && len(d.run.awaited) > 0 {
 		status = journal.Waiting
 	}
-	if s.record.Settle(status, d.err.Code) != nil || s.own != nil {
+	code := d.err.Code
+	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key changes nothing of it
+		status, code = journal.OK, ""
+	}
+	if s.record.Settle(status, code) != nil || s.own != nil {
 		return
 	}
 	s.resume = s.record.ID()

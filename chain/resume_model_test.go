@@ -26,7 +26,6 @@ type depot struct {
 	faults float64           // how often a call fails
 	notes  map[string]string // of what was put, by key
 	times  map[string]int    // how often it was applied
-	broken string            // what must never happen, and did
 }
 
 func (s *depot) put(_ context.Context, args []byte) ([]byte, error) {

@@ -124,6 +124,16 @@ func (s *exchange) takeBack(ctx context.Context, place string) *takenBack {
 	return t
 }
 
+// undoSteps are the steps that would make the calls which take back: their functions may have to be waited for.
+func undoSteps(calls []*journal.PastCall) (list []step) {
+	for _, c := range calls {
+		if fn := gjson.GetBytes(c.Undo, "fn").Str; fn != "" && !slices.ContainsFunc(list, func(s step) bool { return s.Fn == fn }) {
+			list = append(list, step{Fn: fn})
+		}
+	}
+	return list
+}
+
 // takeBackCall takes back one call.
 func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault.Error {
 	if c.Outcome == fault.SentUnknown {
@@ -189,7 +199,7 @@ func (s *exchange) undoRun(ctx context.Context) *Answer {
 		return s.failure(ctx, unwritten(err, "nothing was undone"))
 	}
 	s.record, s.taken = record, nil
-	s.view = s.provider.Registry()
+	s.await(ctx, &request{Steps: undoSteps(record.Past().Calls())})
 	t := s.takeBack(ctx, "")
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	w := &writer{b: []byte{'{'}}

@@ -75,6 +75,7 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		}
 		defer leave()
 		c.ctx = c.traced(running)
+		c.caller.Approve = approver(c.ctx, req.Session)
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
 			return nil, refused
 		}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"reflect"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/builtin"
@@ -27,7 +28,7 @@ var refused = map[string]string{
 // A test holds that every function of expr-lang is in native, in guarded, in refused, or takes a predicate, in which
 // iterations are counted.
 var native = []string{"hasPrefix", "hasSuffix",
-	"now", "duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
+	"duration", "date", "timezone", "first", "last", "get", "take", "bitand", "bitor", "bitxor", "bitnand",
 	"bitshr", "bitushr", "bitnot"}
 
 // function is a guarded function of expressions: it counts what it costs before it does it.
@@ -38,6 +39,7 @@ type function func(e *evaluation, args []any) (any, error)
 const elementBytes, memberBytes, containerBytes, objectBytes = 40, 96, 96, 320
 
 var guarded = map[string]function{
+	"now":         now,
 	"len":         length,
 	"indexOf":     counted(0, "indexOf"),
 	"lastIndexOf": counted(0, "lastIndexOf"),
@@ -119,6 +121,14 @@ func makeGuardFunctions() map[string]*builtin.Function {
 		}}
 	}
 	return functions
+}
+
+// now is the time at which the scope's run began, so that a resume computes what was computed before.
+func now(e *evaluation, _ []any) (any, error) {
+	if e.scope != nil && !e.scope.Now.IsZero() {
+		return e.scope.Now, nil
+	}
+	return time.Now(), nil
 }
 
 // size is the length of a string, array or object, 1 for all else.

@@ -2,6 +2,7 @@ package refs
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -13,6 +14,9 @@ type Scope struct {
 	Item   []byte       // the element of forEach
 	Index  int          // its number
 	Result []byte       // the step's own result; nil is null
+
+	// Now is what now() gives in expressions; zero: the time of their evaluation.
+	Now time.Time
 
 	// Lenient makes a reference to a step that has no result null instead of an error, as in `return`, and one into an
 	// element that a failed step has no result for.

@@ -496,10 +496,13 @@ func (r *Run) Answered(tokens, kept int) {
 func (r *Run) days(tokens, kept int) []Day {
 	day := DayOf(r.began)
 	took := time.Since(r.began)
-	whole := Day{Count: 1, Tokens: int64(tokens), Kept: int64(kept), Times: Times{}}
-	whole.Times.Count(took)
-	if r.row.Status != OK {
-		whole.Failures = 1
+	whole := Day{Tokens: int64(tokens), Kept: int64(kept)}
+	if r.row.Lease == 1 { // a resume, or an undo, is no other run
+		whole.Count, whole.Times = 1, Times{}
+		whole.Times.Count(took)
+		if r.row.Status != OK {
+			whole.Failures = 1
+		}
 	}
 	list := make([]Day, 0, len(r.functions)+1)
 	for _, d := range r.functions {

@@ -85,6 +85,9 @@ func (a *App) Close() error {
 		for _, f := range a.brokenRungs() {
 			a.warn(f)
 		}
+		if a.process.Calls {
+			a.warnOfIdleGuards()
+		}
 	}
 	return errors.Join(a.close(), a.process.close())
 }

@@ -69,12 +69,12 @@ func openDriver(where string, key []byte) (journal.Driver, []byte, error) {
 	case "sqlite":
 		folder := stateFolder()
 		if folder == "" {
-			return nil, nil, fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")
+			return &unusable{fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")}, nil, nil
 		}
 		folder = filepath.Join(folder, "onecall")
 		key, err := fileKey(filepath.Join(folder, "journal.key"))
 		if err != nil {
-			return &unusable{err}, nil, nil // a chain that only reads runs all the same
+			return &unusable{err}, nil, nil //nolint:nilerr // a chain that only reads runs all the same, and what writes is told it
 		}
 		driver, err := sqljournal.OpenSQLite(filepath.Join(folder, "journal.db"), nil)
 		return driver, key, err

@@ -112,3 +112,21 @@ func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 	return fault.New(fault.BadRequest, "the surface %s shows %d functions as tools of their own, whose schemas a model reads at each turn: %s",
 		surface, count, instead)
 }
+
+// warnOfIdleGuards warns of settings that guard functions, and fit none: a name that is misspelt guards nothing.
+func (a *App) warnOfIdleGuards() {
+	var guards []string
+	for i := range a.config.Functions {
+		if c := &a.config.Functions[i].Config; c.Approve != nil || c.Tier != nil || c.Hide != nil || c.Undo != nil {
+			guards = append(guards, fault.Key("/functions", a.config.Functions[i].Name))
+		}
+	}
+	if len(guards) == 0 {
+		return
+	}
+	for _, f := range a.UnusedSettings() {
+		if slices.Contains(guards, f.At) {
+			a.warn(f)
+		}
+	}
+}

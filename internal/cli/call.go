@@ -122,7 +122,7 @@ func argumentsOf(ctx context.Context, a *app.App, name string, given []byte, set
 			list = append(list, one)
 		}
 	}
-	return appendObject(nil, list), nil
+	return appendObject(list), nil
 }
 
 // typeOf returns the type that an input schema declares for a property: "string" if it accepts strings only.
@@ -153,8 +153,8 @@ func jsonText(text string) json.RawMessage {
 	return quoted
 }
 
-func appendObject(dst []byte, list []argument) []byte {
-	dst = append(dst, '{')
+func appendObject(list []argument) []byte {
+	dst := []byte{'{'}
 	for i, one := range list {
 		if i > 0 {
 			dst = append(dst, ',')

@@ -178,13 +178,25 @@ func runConsole(t *testing.T, d *shownDocument, body string) {
 // lastToken is the continuation token that a document's earlier command printed; TOKEN in a later one stands for it.
 var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
 
+// A run likewise: RUN in a command stands for the last that was printed.
+var runInOutput, runInCommand = regexp.MustCompile(`run_[a-z2-7]{26}`), regexp.MustCompile(`\bRUN\b`)
+
 func runCommand(t *testing.T, d *shownDocument, command, want string) {
 	t.Helper()
 	tokenFile := filepath.Join(d.folder, ".token")
 	if token, err := os.ReadFile(tokenFile); err == nil {
 		command = strings.ReplaceAll(command, "TOKEN", string(token))
 	}
+	runFile := filepath.Join(d.folder, ".run")
+	if run, err := os.ReadFile(runFile); err == nil {
+		command = runInCommand.ReplaceAllString(command, string(run))
+	}
 	got := d.run(t, command)
+	if run := runInOutput.FindString(got); run != "" {
+		if err := os.WriteFile(runFile, []byte(run), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if token := tokenInOutput.FindString(got); token != "" {
 		if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
 			t.Fatal(err)

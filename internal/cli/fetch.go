@@ -67,5 +67,5 @@ func fetchRequest(token string, flags *pflag.FlagSet) (request []byte, err error
 		}
 		fields = append(fields, argument{strings.ReplaceAll(flag.Name, "-", "_"), encoded})
 	})
-	return appendObject(nil, fields), err
+	return appendObject(fields), err
 }

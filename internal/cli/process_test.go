@@ -54,7 +54,7 @@ func commandWithin(ctx context.Context, t testing.TB, dir string, args ...string
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+dir, "XDG_CACHE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	cmd.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+dir, "XDG_CACHE_HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME=")
 	return cmd
 }
 

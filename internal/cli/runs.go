@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/history"
 	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // withJournal opens what the configuration says, with a journal; a verb that runs nothing starts no source.
@@ -32,7 +34,12 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) 
 	if a.Journal == nil {
 		return unable("nothing is remembered: the configuration says journal: {store: off}")
 	}
-	return do(a)
+	err = do(a)
+	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
+		c.note("onecall: %s", f.Message)
+		return answered(f.Code.Exit())
+	}
+	return err
 }
 
 // found is the id of a run that is named by it, or by how it begins.
@@ -98,11 +105,15 @@ func assumed(list []string) (json.RawMessage, error) {
 		}
 		value := jsonText(what)
 		if what != string(fault.Applied) && what != string(fault.NotSent) {
-			value = appendObject(nil, []argument{{"result", argumentValue(what, "")}})
+			result, err := schema.Compact([]byte(what))
+			if err != nil {
+				return nil, usage("--assume %s: what holds is applied, not_sent, or the call's result as JSON", fault.Clip(text, 100))
+			}
+			value = appendObject([]argument{{"result", result}})
 		}
 		said = append(said, argument{place, value})
 	}
-	return appendObject(nil, said), nil
+	return appendObject(said), nil
 }
 
 // goOn sends a run again, with the fields that were given, and those of a chain in a file.
@@ -143,7 +154,7 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 	if err != nil {
 		return err
 	}
-	return c.runOne(ctx, a, appendObject(nil, request), override, out)
+	return c.runOne(ctx, a, appendObject(request), override, out)
 }
 
 func newUndoCommand(c *cli) *cobra.Command {
@@ -168,7 +179,7 @@ func newUndoCommand(c *cli) *cobra.Command {
 }
 
 func newApproveCommand(c *cli) *cobra.Command {
-	var deny bool
+	var deny, show bool
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
 		Short: "Approve the calls that a run waits with; onecall resume makes them",
@@ -180,22 +191,38 @@ func newApproveCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				calls, err := chain.Approve(cmd.Context(), a.Journal, id, !deny)
+				decide := chain.Approve
+				switch {
+				case show:
+					decide = chain.Waiting
+				case deny:
+					decide = chain.Deny
+				}
+				calls, err := decide(cmd.Context(), a.Journal, id)
 				switch {
 				case journal.IsBusy(err):
 					return met{fault.New(fault.Busy, "the run goes on: ask again when it has ended")}
 				case err != nil:
-					return met{err}
+					return err
 				}
 				answer := []json.RawMessage{}
 				for _, call := range calls {
 					answer = append(answer, json.RawMessage(call.Raw))
 				}
-				return c.writeValue(map[string]any{"run": id, "approved": !deny, "calls": answer})
+				told := map[string]any{"run": id, "calls": answer}
+				if !show {
+					told["approved"] = !deny
+				}
+				if !show && !deny {
+					c.note("onecall resume %s makes them", id)
+				}
+				return c.writeValue(told)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&deny, "deny", false, "refuse them")
+	cmd.Flags().BoolVar(&show, "show", false, "only show them")
+	cmd.MarkFlagsMutuallyExclusive("deny", "show")
 	return cmd
 }
 
@@ -209,7 +236,8 @@ type filterFlags struct {
 func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 	filter := &journal.Filter{Status: journal.Status(f.status), Function: f.function, Chain: f.chain}
 	if cmd.Flags().Changed("caller") {
-		filter.Caller = &f.caller
+		caller := strings.TrimPrefix(f.caller, "-") // as stats shows the one without a name
+		filter.Caller = &caller
 	}
 	if f.since > 0 {
 		filter.Since = time.Now().Add(-f.since)
@@ -234,6 +262,9 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags.IntVar(&limit, "limit", 50, "how many at most")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if known := []journal.Status{journal.Running, journal.OK, journal.Failed, journal.Waiting, journal.Undone}; f.status != "" && !slices.Contains(known, journal.Status(f.status)) {
+			return usage("--status is %q: use running, ok, failed, waiting or undone", fault.Clip(f.status, 60))
+		}
 		if limit < 1 {
 			return usage("--limit is %d: the least is 1", limit)
 		}
@@ -245,7 +276,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 			filter.Limit = limit
 			runs, err := history.Runs(cmd.Context(), a.Journal, filter)
 			if err != nil {
-				return met{err}
+				return err
 			}
 			if f.asJSON {
 				return c.writeValue(map[string]any{"runs": runs})
@@ -263,7 +294,7 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON boo
 	}
 	t, err := history.Of(ctx, a.Journal, id, nil)
 	if err != nil {
-		return met{err}
+		return err
 	}
 	if asJSON {
 		return c.writeValue(t)
@@ -313,7 +344,7 @@ func newStatsCommand(c *cli) *cobra.Command {
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 				stats, err := history.StatsOf(cmd.Context(), a.Journal, f.filter(cmd))
 				if err != nil {
-					return met{err}
+					return err
 				}
 				if f.asJSON {
 					return c.writeValue(stats)

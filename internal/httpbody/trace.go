@@ -23,3 +23,10 @@ func Trace(ctx context.Context, header http.Header) {
 		header[stateHeader] = []string{state}
 	}
 }
+
+// Repeatable has a request carry the idempotency key of its call, where it has one: it wins over a header of that name.
+func Repeatable(ctx context.Context, header http.Header) {
+	if name, key := steps.IdempotencyKey(ctx); key != "" && httpguts.ValidHeaderFieldName(name) {
+		header.Set(name, key)
+	}
+}

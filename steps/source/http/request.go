@@ -92,6 +92,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 		return nil, badArgument("url", "the URL is not valid")
 	}
 	httpbody.Trace(ctx, header)
+	httpbody.Repeatable(ctx, header)
 	request.Header = header
 	return request, nil
 }

@@ -56,6 +56,21 @@ func TestTraceReachesServers(t *testing.T) {
 	}
 }
 
+// TestIdempotencyKey: the key of a call is sent in the header that its service reads, whatever the arguments say.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	s, _ := withEndpoints(t, echoing, Endpoint{Name: "pay", URL: "URL/", Method: "POST", Headers: map[string]string{"idempotency-key": "$input.key"}})
+	ctx := steps.WithIdempotencyKey(t.Context(), "Idempotency-Key", "oc-1")
+	result, err := invoke(ctx, s, "http.pay", `{"key":"mine"}`)
+	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["oc-1"]` {
+		t.Errorf("%s, %v", got, err)
+	}
+	result, err = invoke(t.Context(), s, "http.pay", `{"key":"mine"}`)
+	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["mine"]` {
+		t.Errorf("without a key: %s, %v", got, err)
+	}
+}
+
 // TestTraceIsNoPartOfWhatIsKnown: the answer to a request of one trace is asked about in the next.
 func TestTraceIsNoPartOfWhatIsKnown(t *testing.T) {
 	t.Parallel()

@@ -220,6 +220,7 @@ func (c *call) request(ctx context.Context, r *outgoing) *http.Request {
 		request.Header.Set("Cookie", strings.Join(r.cookies, "; "))
 	}
 	httpbody.Trace(ctx, request.Header)
+	httpbody.Repeatable(ctx, request.Header)
 	if len(r.body) > 0 {
 		request.ContentLength = int64(len(r.body))
 		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }

@@ -1,0 +1,74 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestApprovalByElicitation: a client that can ask its user does so at the call; any other client gets the answer that waits.
+func TestApprovalByElicitation(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ action, code string }{{"accept", ""}, {"decline", "denied"}, {"cancel", "approval_required"}, {"", "approval_required"}} {
+		for _, version := range []string{statefulVersion, statelessVersion} {
+			t.Run(test.action+"/"+version, func(t *testing.T) {
+				t.Parallel()
+				test := test
+				if version == statelessVersion { // in which servers ask nothing by themselves
+					test.action, test.code = "", "approval_required"
+				}
+				var asked atomic.Pointer[string]
+				o := &sdk.ClientOptions{}
+				if test.action != "" {
+					o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+						asked.Store(&r.Params.Message)
+						return &sdk.ElicitResult{Action: test.action, Content: map[string]any{}}, nil
+					}
+				}
+				s := serve(t, func(o *Options) {
+					j, err := journal.New(&journal.Memory{}, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { j.Close() })
+					if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: j, Approve: steps.ApproveWrite, MaxTotalTokens: o.MaxTotalTokens}); err != nil {
+						t.Fatal(err)
+					}
+				})
+				session := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, o, version)
+				text, failed := mcptest.Ask(t, session, "chain", `{"steps":[{"fn":"shop.item.create","args":{"name":"tea"}}]}`)
+				if code := gjson.Get(text, "error.code").Str; code != test.code || failed != (code != "") {
+					t.Fatalf("%s", text)
+				}
+				if question := asked.Load(); test.action != "" && (question == nil || !strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea"}`)) {
+					t.Errorf("it was asked %v", question)
+				}
+				if test.code == "approval_required" && (gjson.Get(text, "approve").Str == "" || gjson.Get(text, "resume").Str == "") {
+					t.Errorf("nobody can go on with %s", text)
+				}
+			})
+		}
+	}
+}
+
+// TestApprovalIsSeenWhole: what is too long for a question is asked of nobody.
+func TestApprovalIsSeenWhole(t *testing.T) {
+	t.Parallel()
+	call := chain.ApprovalCall{Place: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
+	if text, ok := asked([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 || !strings.Contains(text, `undo: {"fn":"c.d"}`) {
+		t.Errorf("%t, %s", ok, text)
+	}
+	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxAsked) + `"}`)
+	if _, ok := asked([]chain.ApprovalCall{call}); ok {
+		t.Error("a question that nobody can read")
+	}
+}

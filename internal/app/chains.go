@@ -110,21 +110,21 @@ func (s *savedChains) Watch(func()) {}
 // Status implements steps.Live.
 func (s *savedChains) Status() steps.Status {
 	status := steps.Status{State: steps.StateReady}
-	broken := s.broken()
+	files, broken := s.broken()
 	if len(broken) == 0 {
 		return status
 	}
 	status.Error = broken[0].Under("")
 	if len(broken) > 1 {
-		status.Error.Message = fmt.Sprintf("%d are broken: %s", len(broken), status.Error.Message)
+		status.Error.Message = fmt.Sprintf("%s are broken; %s", strings.Join(files, ", "), status.Error.Message)
 	}
 	return status
 }
 
-// broken are the chains that cannot be used, by file.
-func (s *savedChains) broken() []*fault.Error {
+// broken are the files that cannot be used, and why.
+func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	if s == nil {
-		return nil
+		return nil, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,11 +135,10 @@ func (s *savedChains) broken() []*fault.Error {
 	for name, f := range s.unlinked {
 		byFile[s.files[name]] = placedIn(cmp.Or(s.files[name], name), f)
 	}
-	list := make([]*fault.Error, 0, len(byFile))
 	for _, path := range slices.Sorted(maps.Keys(byFile)) {
-		list = append(list, byFile[path])
+		files, list = append(files, filepath.Base(path)), append(list, byFile[path])
 	}
-	return list
+	return files, list
 }
 
 // unlink takes note of the chains that the registry has to leave out.
@@ -153,7 +152,10 @@ func (a *App) unlink(why map[string]*fault.Error) {
 }
 
 // BrokenChains tells of the saved chains that cannot be used, and why.
-func (a *App) BrokenChains() []*fault.Error { return a.chains.broken() }
+func (a *App) BrokenChains() []*fault.Error {
+	_, list := a.chains.broken()
+	return list
+}
 
 // OddChains tells of the saved chains that were read, and that cannot be used or whose short names mean other functions.
 func (a *App) OddChains() (list []*fault.Error) {

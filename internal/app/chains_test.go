@@ -1,0 +1,62 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// TestSavedChainsOfFolder: the chains of the folder beside the configuration are functions under its settings; broken ones are told
+// of, and hide no other.
+func TestSavedChainsOfFolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	chains := filepath.Join(folder, "chains")
+	if err := os.MkdirAll(filepath.Join(chains, "folder.chain.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"good.chain.json": `{"steps":[{"expr":"1"}]}`, "closed.chain.yaml": "steps: [{expr: '2'}]", "hidden.chain.jsonc": `{"steps":[{"expr":"3"}]} // none`,
+		"good.chain.yaml": "steps: [{expr: '1'}]", "round.chain.json": `{"steps":[{"fn":"chain.round"}]}`, "a b.chain.json": `{"steps":[{"expr":"4"}]}`,
+		"find.chain.json": `{"steps":[{"expr":"5"}]}`, "plain.json": `{"steps":[]}`, "empty.chain.yaml": "",
+	} {
+		write(t, chains, name, text)
+	}
+	path := write(t, folder, "onecall.yaml", "journal: {store: off}\nfunctions: {chain.closed: {tier: admin, effect: destroy}, chain.hidden: {hide: true}}")
+	a, err := Open(t.Context(), &Options{Config: path, Reporter: silent{}, Redactor: &Redactor{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var names []string
+	for _, e := range a.Catalog.Registry().All() {
+		if e.Spec().Saved != nil {
+			names = append(names, e.Spec().Name+" "+e.Spec().Effect.String()+" "+e.Spec().MinimumTier().String())
+		}
+	}
+	if want := []string{"chain.closed read admin", "chain.find read read", "chain.good read read"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	var broken []string
+	for _, f := range a.BrokenChains() {
+		broken = append(broken, strings.TrimPrefix(f.Message, chains+string(filepath.Separator)))
+	}
+	for i, want := range []string{"a b.chain.json: ", "empty.chain.yaml: line 1, column 1: the file is empty", "good.chain.yaml: good.chain.json holds a chain of this name", "round.chain.json: saved chains call each other in a cycle"} {
+		if i >= len(broken) || !strings.HasPrefix(broken[i], want) {
+			t.Errorf("%d: %q", i, broken)
+		}
+	}
+	odd := a.OddChains()
+	if len(odd) != 2 || !strings.Contains(odd[1].Message, "find is the name of fs.find too") {
+		t.Errorf("%v", odd)
+	}
+	for _, source := range a.Catalog.Sources() {
+		if source.Name == steps.ChainSource && (source.State != steps.StateReady || source.Error == nil || !strings.HasPrefix(source.Error.Message, "a b.chain.json, empty.chain.yaml, good.chain.yaml, round.chain.json are broken; ")) {
+			t.Errorf("%+v", source.Status)
+		}
+	}
+}

@@ -140,7 +140,7 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.Chain = e.Chain
+		p.Chain, p.Waiting = e.Chain, nil
 	case Began, Read:
 		if len(e.MAC) != macSize {
 			return nil
@@ -204,7 +204,11 @@ func (p *Past) attempt(e *Event) *PastCall {
 			p.writes = append(p.writes, c)
 		}
 	}
-	*c = PastCall{Event: *e, Undo: c.Undo, earlier: c.Outcome}
+	earlier := c.Outcome
+	if earlier == fault.Undone { // it is as if it had never been
+		earlier = ""
+	}
+	*c = PastCall{Event: *e, Undo: c.Undo, earlier: earlier}
 	if e.Effect != "" {
 		c.Outcome = fault.SentUnknown
 	}
@@ -241,8 +245,8 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// WroteAfter tells whether a call of this run was applied after another had ended.
-func (p *Past) WroteAfter(c *PastCall) bool {
+// wroteAfter tells whether a call of this run was applied after another had ended.
+func (p *Past) wroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
 

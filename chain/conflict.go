@@ -121,7 +121,7 @@ func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
 	var places []string
 	for _, c := range record.Past().Calls() {
 		switch {
-		case !c.Writes() || c.Undoes != 0:
+		case !c.Writes() || c.Undoes != 0 && c.Outcome != fault.SentUnknown:
 		case c.Place != place:
 			places = append(places, c.Place)
 		case c.Outcome == fault.SentUnknown:

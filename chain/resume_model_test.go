@@ -111,7 +111,16 @@ func drawDelivery(random *rand.Rand) (text string, keys map[string]string) {
 		if random.IntN(6) == 0 {
 			extra = `,"retry":{"max":1}`
 		}
-		switch random.IntN(6) {
+		switch random.IntN(8) {
+		case 6:
+			keys[place+[]string{".1", ".0.1"}[i%2]] = key
+			list = append(list, fmt.Sprintf(`{"fn":%q,"args":{"key":%q,"note":%s}}`, []string{"chain.deliver", "chain.hand_on"}[i%2], key, note))
+		case 7:
+			size := 1 + random.IntN(3)
+			for e := range size {
+				keys[fmt.Sprintf("%s[%d].1", place, e)] = fmt.Sprintf("%s.%d", key, e)
+			}
+			list = append(list, fmt.Sprintf(`{"fn":"chain.deliver","forEach":"0..%d","args":{"key":"%s.${$item}","note":%s}}`, size-1, key, note))
 		case 0, 1:
 			list = append(list, fmt.Sprintf(`{"fn":"shop.count"%s}`, extra))
 		case 2, 3:
@@ -172,11 +181,21 @@ func (w *deliveries) newEngine(t *testing.T, j *journal.Journal) *chain.Engine {
 		{Spec: steps.Spec{Name: "shop.put", EffectDeclared: true}, Call: w.shop.put},
 		{Spec: steps.Spec{Name: "shop.count", Effect: steps.Read}, Call: w.shop.count},
 	}
+	for name, text := range map[string]string{
+		"deliver": `{"params":{"key":{},"note":{}},"steps":[{"fn":"shop.count"},{"fn":"shop.put","args":{"key":"$input.key","note":["$input.note","$0.n"]}}]}`,
+		"hand_on": `{"params":{"key":{},"note":{}},"steps":[{"fn":"chain.deliver","args":{"key":"$input.key","note":"$input.note"}},{"fn":"shop.count"}],"return":"$0"}`,
+	} {
+		saved, faults := chain.Saved(name, []byte(text), &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		functions = append(functions, *saved)
+	}
 	registry, err := steps.NewRegistry(functions, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := chain.New(&chain.Options{Functions: registry, Journal: j})
+	engine, err := chain.New(&chain.Options{Functions: registry.LinkChains(nil), Journal: j})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,20 +167,20 @@ func (c *Catalog) Registry() *Registry {
 	base, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
-		current, err = c.options.Wrap(c.linked(base))
+		current, err = c.options.Wrap(base)
 	}
 	if err != nil {
 		c.warn(err)
 		return c.current
 	}
-	c.base, c.current = base, current
-	return current
+	c.base, c.current = base, c.linked(current)
+	return c.current
 }
 
-// linked is a registry with its saved chains linked.
-func (c *Catalog) linked(base *Registry) *Registry {
+// linked is a registry with its saved chains linked. They may call functions that Wrap has added.
+func (c *Catalog) linked(wrapped *Registry) *Registry {
 	broken := map[string]*fault.Error{}
-	linked := base.LinkChains(func(name string, why *fault.Error) {
+	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
 		broken[name] = ScrubFault(c.options.Scrubber, why)
 		delete(c.owners[name].names, name) // which nobody has got yet
 	})

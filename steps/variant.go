@@ -61,13 +61,13 @@ func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[strin
 	}
 	registry, err := c.base.View(func(s *Spec) bool { return names[c.owners[s.Name].name] == nil }).With(added...)
 	if err == nil {
-		registry, err = c.options.Wrap(registry.LinkChains(nil))
+		registry, err = c.options.Wrap(registry)
 	}
 	if err != nil {
 		c.warn(err)
 		return nil, nil
 	}
-	return registry, names
+	return registry.LinkChains(nil), names
 }
 
 // sameFunction reports whether two functions of a source are the same to their callers.

@@ -177,9 +177,7 @@ func (p *Past) about(c *PastCall, e *Event) {
 	case e.Kind == Ended:
 		c.end(e)
 		p.known[e.N] = c
-		if undone := p.known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
-			undone.Undone, undone.Outcome = true, fault.Undone
-		}
+		p.takenBack(c)
 	case e.Kind == StoodIn:
 		c.StoodIn = true
 	case e.Kind == Assumed:
@@ -187,6 +185,14 @@ func (p *Past) about(c *PastCall, e *Event) {
 		if e.Result != nil {
 			c.Result, c.Code = e.Result, ""
 		}
+		p.takenBack(c)
+	}
+}
+
+// takenBack takes note of the call that one has taken back.
+func (p *Past) takenBack(c *PastCall) {
+	if undone := p.known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
+		undone.Undone, undone.Outcome = true, fault.Undone
 	}
 }
 

@@ -351,7 +351,10 @@ func (r *Run) Unmatched() (list []*PastCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.past.writes {
-		if (c.Outcome == fault.Applied || c.Outcome == fault.SentUnknown) && c.Undoes == 0 && !c.Assumed && !r.taken[c] {
+		if c.Undoes != 0 && c.Outcome == fault.Applied {
+			continue // no call of the chain: it has taken one back, which is made again
+		}
+		if (c.Outcome == fault.Applied || c.Outcome == fault.SentUnknown) && !c.Assumed && !r.taken[c] {
 			list = append(list, c)
 		}
 	}

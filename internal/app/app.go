@@ -135,7 +135,9 @@ func (a *App) load() (*config.File, []*fault.Error) {
 		for at, paths := range documentsOf(cfg) {
 			a.files.add(at, paths...)
 		}
-		a.watchChains()
+		if len(faults) == 0 {
+			a.watchChains()
+		}
 	}
 	return cfg, faults
 }

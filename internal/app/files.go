@@ -21,7 +21,7 @@ type watchedFile struct {
 	at     string // the place in the configuration that names it; "": it is the configuration
 	path   string
 	info   os.FileInfo // nil: there is none
-	digest string      // of its content; "": it is neither a regular file nor a folder, or cannot be read
+	digest string      // of its content; "": it is no regular file, nor the folder of saved chains, or cannot be read
 }
 
 // fileState is the files that a configuration was read from, as they were at one moment.
@@ -34,7 +34,11 @@ func (s *fileState) add(at string, paths ...string) {
 			continue
 		}
 		info, _ := os.Stat(path)
-		*s = append(*s, watchedFile{at, path, info, digestOf(path, info)})
+		digest := digestOf(path, info)
+		if at == chainsAt && info != nil && info.IsDir() {
+			digest = namesIn(path)
+		}
+		*s = append(*s, watchedFile{at, path, info, digest})
 	}
 }
 
@@ -81,11 +85,8 @@ func (s fileState) content(at string) (digests string) {
 	return digests
 }
 
-// digestOf reads a file, as far as a document may be long, or the names in a folder.
+// digestOf reads a file, as far as a document may be long.
 func digestOf(path string, info os.FileInfo) string {
-	if info != nil && info.IsDir() {
-		return namesIn(path)
-	}
 	if info == nil || !info.Mode().IsRegular() {
 		return ""
 	}

@@ -1,0 +1,170 @@
+package chain_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// savedEngine is an engine over a bin and saved chains, given as name and text.
+func savedEngine(t *testing.T, o chain.Options, b *bin, chains ...string) *chain.Engine {
+	t.Helper()
+	o.Functions = savedRegistry(t, b, chains...)
+	engine, err := chain.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+func savedRegistry(t *testing.T, b *bin, chains ...string) *steps.Registry {
+	t.Helper()
+	functions := b.functions()
+	for i := 0; i < len(chains); i += 2 {
+		fn, faults := chain.Saved(chains[i], []byte(chains[i+1]), &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		functions = append(functions, *fn)
+	}
+	registry, err := steps.NewRegistry(functions, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry.LinkChains(func(name string, why *fault.Error) { t.Errorf("%s: %v", name, why) })
+}
+
+// TestSavedAlone: called by itself, a saved chain is a chain of one step: its arguments are literal, and what it gives is answered.
+func TestSavedAlone(t *testing.T) {
+	t.Parallel()
+	b := &bin{items: map[string]string{}}
+	engine := savedEngine(t, chain.Options{}, b, "put", `{"params":{"key":{"type":"string"}},"steps":[{"fn":"bin.put","args":{"key":"$input.key","note":"$$5"}}],"return":"$0.id"}`)
+	for args, want := range map[string]string{
+		`{"key":"a"}`:   `{"ok":true,"result":"id-a"`,
+		`{"key":"$0"}`:  `{"ok":true,"result":"id-$0"`,
+		`{"key":7}`:     `{"ok":false,"error":{"code":"bad_arguments","fn":"chain.put","at":"/key"`,
+		`{"kye":"a"}`:   `{"ok":false,"error":{"code":"bad_arguments","fn":"chain.put"`,
+		`{"lite":true}`: `{"ok":false,"error":{"code":"bad_arguments"`,
+	} {
+		a := engine.Call(context.Background(), &chain.Call{Function: "chain.put", Args: []byte(args)}, nil)
+		if !strings.HasPrefix(string(a.JSON), want) {
+			t.Errorf("%s: %s", args, a.JSON)
+		}
+	}
+	if len(b.log) != 2 || b.log[0] != `bin.put {"key":"a","note":"$5"}` && b.log[1] != `bin.put {"key":"a","note":"$5"}` {
+		t.Errorf("%q", b.log)
+	}
+}
+
+// TestSavedBudget: the lower of two budgets holds, and the steps of saved chains count.
+func TestSavedBudget(t *testing.T) {
+	t.Parallel()
+	many := `{"budget":{"maxCalls":3,"maxTotalTokens":200},"params":{"n":{"type":"array"}},"steps":[{"fn":"bin.get","forEach":"$input.n"}],"return":"$0"}`
+	for _, c := range []struct{ request, code string }{
+		{`{"lite":true,"steps":[{"fn":"chain.many","args":{"n":[1,2,3]}}]}`, ""},
+		{`{"steps":[{"fn":"chain.many","args":{"n":[1,2,3,4]}}]}`, "limit_exceeded"},
+		{`{"budget":{"maxCalls":9},"steps":[{"fn":"chain.many","args":{"n":[1,2,3,4]}}]}`, "limit_exceeded"},
+		{`{"budget":{"maxCalls":2},"steps":[{"fn":"chain.many","args":{"n":[1,2,3]}}]}`, "limit_exceeded"},
+		{`{"budget":{"maxSteps":1},"steps":[{"fn":"chain.many","args":{"n":[]}}]}`, "compile"},
+	} {
+		engine := savedEngine(t, chain.Options{MaxTotalTokens: 4000}, &bin{items: map[string]string{}}, "many", many)
+		a := engine.Run(context.Background(), []byte(c.request), nil)
+		if fault.CodeOf(errorOf(a)) != fault.Code(c.code) {
+			t.Errorf("%s: %s", c.request, a.JSON)
+		}
+		if limit := gjson.GetBytes(a.JSON, "usage.limit"); limit.Exists() && limit.Int() != 200 {
+			t.Errorf("%s: of %d tokens", c.request, limit.Int())
+		}
+	}
+}
+
+func errorOf(a *chain.Answer) error {
+	if a.Error == nil {
+		return nil
+	}
+	return a.Error
+}
+
+// TestSavedResume: a resume compiles a saved chain as it is then, and makes none of the calls again that it shares with the run.
+func TestSavedResume(t *testing.T) {
+	t.Parallel()
+	b := &bin{items: map[string]string{}}
+	j, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	text := `{"steps":[{"fn":"bin.make","args":{"key":"a"}},{"fn":"bin.put","args":{"key":"b","fail":%q}}],"return":%s}`
+	engine := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "no", `"$1.id"`))
+	a := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"chain.two","forEach":"[1,2]"}]}`), nil)
+	resume := gjson.GetBytes(a.JSON, "resume").Str
+	if a.OK || resume == "" || len(b.log) != 2 {
+		t.Fatalf("%s %q", a.JSON, b.log)
+	}
+	b.log = nil
+	mended := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "", `["$0.id","$1.id"]`))
+	a = mended.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q,"lite":true}`, resume), nil)
+	if string(a.JSON) != `[["id-a","id-b"],["id-a","id-b"]]` || strings.Join(b.log, "; ") != `bin.put {"key":"b","fail":""}; bin.make {"key":"a"}; bin.put {"key":"b","fail":""}` {
+		t.Errorf("%s %q", a.JSON, b.log)
+	}
+}
+
+// TestSavedUndone: after a saved chain has taken back what it wrote, a resume makes its calls again.
+func TestSavedUndone(t *testing.T) {
+	t.Parallel()
+	b := &bin{items: map[string]string{}}
+	j, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	engine := savedEngine(t, chain.Options{Journal: j}, b, "careful", `{"onError":"undo","steps":[{"fn":"bin.make","args":{"key":"a"}},{"fn":"bin.put","args":{"key":"b","fail":"no"}}]}`)
+	a := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"bin.put","args":{"key":"first"}},{"fn":"chain.careful"}]}`), nil)
+	if a.OK || len(b.items) != 1 {
+		t.Fatalf("%s %v", a.JSON, b.items)
+	}
+	b.mended, b.log = true, nil
+	a = engine.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q}`, gjson.GetBytes(a.JSON, "resume").Str), nil)
+	if !a.OK || len(b.items) != 3 || strings.Join(b.log, "; ") != `bin.make {"key":"a"}; bin.put {"key":"b","fail":"no"}` {
+		t.Errorf("%s %v %q", a.JSON, b.items, b.log)
+	}
+}
+
+// TestSavedFaults: what is wrong with a saved chain is told whatever functions are there, with its place in the file.
+func TestSavedFaults(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"steps":[]`:  "bad_json",
+		`[]`:           "bad_request",
+		`{"steps":[]}`: "bad_request /steps 1:10",
+		"{\"steps\":[\n{\"fn\":\"x.y\",\"agrs\":{}}]}":                "unknown_field /steps/0/agrs 2:20",
+		`{"steps":[{"fn":"x.y","args":{"a":"$1"}}]}`:                  "bad_reference /steps/0/args/a 1:35",
+		`{"steps":[{"fn":"x.y","args":{"a":"$input.b"}}]}`:            "bad_reference /steps/0/args/a 1:35",
+		`{"params":{"b":{"type":"nonsense"}},"steps":[{"fn":"x.y"}]}`: "bad_request /params 1:11",
+		`{"steps":[{"fn":"x.y","when":"$0 >"}]}`:                      "bad_expression /steps/0/when",
+		`{"resume":"r","steps":[{"fn":"x.y"}]}`:                       "not_supported /resume 1:11",
+		`{"budget":{"maxTotalTokens":7},"steps":[{"fn":"x.y"}]}`:      "budget_too_small /budget/maxTotalTokens 1:29",
+		`{"continuation_token":"oc1_x"}`:                              "bad_request",
+	} {
+		_, faults := chain.Saved("x", []byte(text), &chain.Options{})
+		if len(faults) == 0 {
+			t.Errorf("%s: no fault", text)
+			continue
+		}
+		f := faults[0]
+		if got := strings.TrimSpace(fmt.Sprintf("%s %s %d:%d", f.Code, f.At, f.Line, f.Column)); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s: %s", text, got, f.Message)
+		}
+	}
+	if fn, faults := chain.Saved("x", []byte(`{"steps":[{"fn":"no.such","args":{"a":1}},{"fn":"other","args":{"b":"$0.c"}}]}`), &chain.Options{}); len(faults) > 0 || fn.Name != "chain.x" {
+		t.Errorf("%v", faults)
+	}
+}

@@ -1,0 +1,133 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
+
+// chainOf is a saved chain that calls functions.
+func chainOf(name string, calls ...string) Function {
+	return Function{Call: nothing, Spec: Spec{Name: "chain." + name, Saved: &SavedChain{Text: []byte("{}"), Names: calls}}}
+}
+
+// linkedRegistry has functions of each effect and tier, and saved chains; broken are those that are left out, and why.
+func linkedRegistry(t *testing.T, chains ...Function) (r *Registry, broken map[string]string) {
+	t.Helper()
+	all := append([]Function{
+		{Spec: Spec{Name: "a.read", Effect: Read, EffectDeclared: true, Local: true}, Call: nothing},
+		{Spec: Spec{Name: "a.guess", Idempotent: true}, Call: nothing},
+		{Spec: Spec{Name: "a.write", EffectDeclared: true}, Call: nothing},
+		{Spec: Spec{Name: "a.destroy", Effect: Destroy, EffectDeclared: true}, Call: nothing},
+		{Spec: Spec{Name: "a.secret", Effect: Read, Tier: TierAdmin}, Call: nothing},
+	}, chains...)
+	r, err := NewRegistry(all, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken = map[string]string{}
+	return r.LinkChains(func(name string, why *fault.Error) { broken[name] = why.Message }), broken
+}
+
+// TestLinkedChains: a saved chain has the strongest effect and tier of what it calls, also through another.
+func TestLinkedChains(t *testing.T) {
+	t.Parallel()
+	undoes := chainOf("undoes", "a.write")
+	undoes.Saved.Undoes = []string{"destroy"}
+	closed := chainOf("closed", "a.read")
+	closed.Tier = TierAdmin
+	r, broken := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("none"), chainOf("guesses", "read", "a.guess"), chainOf("writes", "a.read", "a.guess", "a.write"),
+		chainOf("destroys", "chain.writes", "A_Destroy"), chainOf("peeks", "chain.reads", "a.secret"), undoes, closed)
+	if len(broken) > 0 {
+		t.Fatal(broken)
+	}
+	for name, want := range map[string]string{
+		"reads": "read read true true true [a.read]", "none": "read read true true true []", "guesses": "write read_write false true false [a.guess a.read]",
+		"writes":   "write read_write false false false [a.guess a.read a.write]",
+		"destroys": "destroy read_write false false false [a.destroy a.guess a.read a.write chain.writes]",
+		"peeks":    "read admin false true false [a.read a.secret chain.reads]", "undoes": "write read_write true false false [a.destroy a.write]",
+		"closed": "read admin true true true [a.read]",
+	} {
+		e, err := r.Resolve("chain." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := e.Spec()
+		if got := fmt.Sprint(s.Effect, " ", s.MinimumTier(), " ", s.EffectDeclared, s.Idempotent, s.Local, s.Saved.Calls()); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestChainsOfViews: a view without a function has none of the chains that call it.
+func TestChainsOfViews(t *testing.T) {
+	t.Parallel()
+	r, _ := linkedRegistry(t, chainOf("reads", "a.read"), chainOf("both", "chain.reads", "a.guess"), chainOf("round", "chain.round"), chainOf("lost", "a.gone"))
+	view := r.View(func(s *Spec) bool { return s.Name != "a.guess" })
+	for name, has := range map[string]bool{"chain.reads": true, "chain.both": false} {
+		if view.Has(name) != has {
+			t.Errorf("%s: %v", name, !has)
+		}
+	}
+	if view.Len() != len(view.All()) {
+		t.Errorf("%d of %d", view.Len(), len(view.All()))
+	}
+	_, err := view.Resolve("round")
+	if f, _ := fault.As(err); f == nil || !strings.Contains(f.Message, "in a cycle: chain.round → chain.round") {
+		t.Errorf("round: %v", err)
+	}
+	if _, err := r.Resolve("chain.lost"); err == nil || !strings.Contains(err.Error(), `cannot be used: there is no function "a.gone"`) {
+		t.Errorf("lost: %v", err)
+	}
+	if _, err := view.Resolve("chain.lost"); err == nil || strings.Contains(err.Error(), "gone") { // a.gone may be hidden
+		t.Errorf("lost in a view: %v", err)
+	}
+}
+
+// TestBrokenChains: those that call each other, nest too deep or name what is not there are left out, and no others.
+func TestBrokenChains(t *testing.T) {
+	t.Parallel()
+	chains := []Function{chainOf("good", "a.read"), chainOf("x", "chain.y"), chainOf("y", "chain.z", "a.read"), chainOf("z", "chain.x"), chainOf("near", "chain.x")}
+	for i := range MaxSavedDepth + 1 { // the first calls nothing
+		next := chainOf(fmt.Sprintf("deep%d", i+1))
+		if i > 0 {
+			next.Saved.Names = []string{fmt.Sprintf("chain.deep%d", i)}
+		}
+		chains = append(chains, next)
+	}
+	back := chainOf("back", "a.read")
+	back.Saved.Undoes = []string{"chain.good"}
+	r, broken := linkedRegistry(t, append(chains, back)...)
+	for name, why := range map[string]string{"x": "cycle", "y": "cycle", "z": "cycle", "near": "cycle", "deep9": "nest deeper than 8", "back": "name a function"} {
+		if !strings.Contains(broken["chain."+name], why) {
+			t.Errorf("%s: %q", name, broken["chain."+name])
+		}
+	}
+	if len(broken) != 6 || !r.Has("chain.good") || !r.Has("chain.deep8") {
+		t.Errorf("%v", broken)
+	}
+}
+
+// TestChainNames: a saved chain makes the short name of no other function ambiguous.
+func TestChainNames(t *testing.T) {
+	t.Parallel()
+	r, _ := linkedRegistry(t, chainOf("read", "a.write"), chainOf("tidy", "a.write"))
+	for short, want := range map[string]string{"read": "a.read", "tidy": "chain.tidy", "chain.read": "chain.read", "chainRead": "chain.read"} {
+		if e, err := r.Resolve(short); err != nil || e.Spec().Name != want {
+			t.Errorf("%s: %v", short, err)
+		}
+	}
+	names := []string{}
+	for _, e := range r.All() {
+		names = append(names, e.Spec().Name)
+	}
+	if !slices.IsSorted(names) {
+		t.Error(names)
+	}
+}

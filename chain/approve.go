@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -24,7 +26,7 @@ type ApprovalCall struct {
 	Function string
 	Effect   steps.Effect
 	Args     []byte // as they are sent, secrets as digests
-	Undo     []byte // {"fn","args"} that takes it back, as it is written; nil: nothing does
+	Undo     []byte // {"fn","args"} that takes it back, in which only $result is not filled in; nil: nothing does
 
 	name string
 }
@@ -58,18 +60,19 @@ func (s *exchange) asks(p *plan) bool {
 }
 
 // approved waits at a call that has to be approved, until somebody has approved it; a fault means that it may not be made.
-func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.Error {
+func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
 	if !r.mustApprove(p) {
 		return nil
 	}
-	name := r.approvalName(p, s.call)
+	undo := undoShown(ctx, p, scope)
+	name := r.approvalName(s.call, undo)
 	if r.record.Approved(name) {
 		s.call.Approval = name
 		return nil
 	}
 	if r.rehearsal {
 		if r.waits != nil {
-			r.waits.add(p, s.call, name)
+			r.waits.add(p, s.call, undo, name)
 		}
 		return nil
 	}
@@ -82,7 +85,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, s *stepRun) *fault.E
 	if r.stopped.Load() {
 		return r.required(p)
 	}
-	calls := r.whatWaits(ctx, p, s.call, name)
+	calls := r.whatWaits(ctx, p, s.call, undo, name)
 	if r.ask == nil {
 		return r.stopForApproval(p, calls)
 	}
@@ -110,20 +113,25 @@ func (r *run) asked(calls []ApprovalCall) (bool, error) {
 }
 
 // approvalName names exactly this call: any change of a byte gives another name.
-func (r *run) approvalName(p *plannedStep, c *journal.Call) string {
-	var undo []byte
-	if p.undo != nil {
-		undo = p.undo.text
-	}
+func (r *run) approvalName(c *journal.Call, undo []byte) string {
 	mac := r.o.Journal.MAC([]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal())))
 	return base64.RawURLEncoding.EncodeToString(mac)
 }
 
-func (w *waiting) add(p *plannedStep, c *journal.Call, name string) {
-	call := ApprovalCall{Place: c.Place, ID: p.id, Function: c.Function, Effect: p.effect, Args: c.Args, name: name}
-	if p.undo != nil {
-		call.Undo = p.undo.text
+// undoShown is what would take a call back, as far as it is known before the call: nil, nothing does.
+func undoShown(ctx context.Context, p *plannedStep, scope *refs.Scope) []byte {
+	if p.undo == nil {
+		return nil
 	}
+	args, err := p.undo.args.ResolveButResult(ctx, nil, scope)
+	if err != nil {
+		return p.undo.text // it will not be made: what it refers to is not there
+	}
+	return undoText(p.undo.fn.Spec().Name, args)
+}
+
+func (w *waiting) add(p *plannedStep, c *journal.Call, undo []byte, name string) {
+	call := ApprovalCall{Place: c.Place, ID: p.id, Function: c.Function, Effect: p.effect, Args: c.Args, Undo: undo, name: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
@@ -131,13 +139,13 @@ func (w *waiting) add(p *plannedStep, c *journal.Call, name string) {
 
 // whatWaits are the calls that are to be approved together: this one, those of the other elements of its step, and those of
 // later steps that refer to what has ended only.
-func (r *run) whatWaits(ctx context.Context, p *plannedStep, c *journal.Call, name string) []ApprovalCall {
+func (r *run) whatWaits(ctx context.Context, p *plannedStep, c *journal.Call, undo []byte, name string) []ApprovalCall {
 	s := r.shadow()
 	s.record, s.waits = r.record.Rehearse(), &waiting{}
 	defer s.release()
 	s.rehearse(ctx, r.plan)
 	if !slices.ContainsFunc(s.waits.calls, func(call ApprovalCall) bool { return call.name == name }) {
-		s.waits.add(p, c, name)
+		s.waits.add(p, c, undo, name)
 	}
 	calls := s.waits.calls
 	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(pathOf(a.Place), pathOf(b.Place)) })
@@ -263,23 +271,33 @@ func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson
 }
 
 func waitingCalls(past *journal.Past) ([]gjson.Result, error) {
-	if past.Waiting == nil {
+	if past.Waiting == nil || past.Row.Status != journal.Waiting {
 		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
 	}
 	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
 }
 
-// Approve approves the calls that a run waits with, for an operator, and gives them.
-func Approve(ctx context.Context, j *journal.Journal, run string) ([]gjson.Result, error) {
-	return decide(ctx, j, run, journal.Approved, journal.Waiting, fault.ApprovalRequired)
+// DigestOf tells calls that wait from others.
+func DigestOf(calls []gjson.Result) string {
+	h := sha256.New()
+	for i := range calls {
+		h.Write([]byte(calls[i].Raw + "\n"))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Deny refuses them.
-func Deny(ctx context.Context, j *journal.Journal, run string) ([]gjson.Result, error) {
-	return decide(ctx, j, run, journal.Denied, journal.Failed, fault.Denied)
+// Approve approves the calls that a run waits with, for an operator, and gives them. digest is that of the calls that are meant
+// (DigestOf): where others wait, nothing is approved. "": whichever wait.
+func Approve(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
+	return decide(ctx, j, run, digest, journal.Approved, journal.Waiting, fault.ApprovalRequired)
 }
 
-func decide(ctx context.Context, j *journal.Journal, run string, kind journal.Kind, status journal.Status, code fault.Code) ([]gjson.Result, error) {
+// Deny refuses them likewise.
+func Deny(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
+	return decide(ctx, j, run, digest, journal.Denied, journal.Failed, fault.Denied)
+}
+
+func decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status, code fault.Code) ([]gjson.Result, error) {
 	record, err := j.Take(ctx, run, nil)
 	if err != nil {
 		return nil, err
@@ -290,6 +308,9 @@ func decide(ctx context.Context, j *journal.Journal, run string, kind journal.Ki
 		return nil, err
 	}
 	calls, err := waitingCalls(r.Past())
+	if err == nil && digest != "" && digest != DigestOf(calls) {
+		err = fault.New(fault.ResumeConflict, "the run waits with other calls than those: look at them again")
+	}
 	if err != nil {
 		j.GiveBack(record)
 		return nil, err

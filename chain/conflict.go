@@ -93,40 +93,59 @@ func (r *run) doubt(p *plannedStep, was *journal.PastCall) *fault.Error {
 
 // assume takes what the caller says of calls whose outcome or place in the corrected chain is not known.
 func assume(record *journal.Run, said []byte) *fault.Error {
-	past := record.Past()
 	for _, m := range members(said) {
-		at := fault.Key("/assume", m.name)
-		var places []string
-		found := false
-		for _, c := range past.Calls() {
-			if !c.Writes() {
-				continue
-			}
-			if c.Place != m.name {
-				places = append(places, c.Place)
-				continue
-			}
-			e := journal.Event{Kind: journal.Assumed, Of: c.N}
-			switch v := gjson.Parse(m.raw); {
-			case v.Type == gjson.String && v.Str == string(fault.Applied):
-				e.Outcome = fault.Applied
-			case v.Type == gjson.String && v.Str == string(fault.NotSent):
-				e.Outcome = fault.NotSent
-			case v.IsObject() && v.Get("result").Exists() && len(members([]byte(v.Raw))) == 1:
-				e.Outcome, e.Result = fault.Applied, []byte(v.Get("result").Raw)
-			default:
-				f := fault.New(fault.BadRequest, "must be \"applied\", \"not_sent\" or {\"result\": …}").Under(at)
-				f.Available = []string{string(fault.Applied), string(fault.NotSent)}
-				return f
-			}
-			found = true
-			record.Assume(&e)
-		}
-		if !found {
-			f := fault.New(fault.BadRequest, "this run has made no call that writes at %s", fault.ClipRunes(m.name, 60)).Under(at)
-			f.Available, f.Nearest = places, fault.Nearest(m.name, places, 1)
+		if f := assumeOne(record, m.name, gjson.Parse(m.raw)); f != nil {
 			return f
 		}
+	}
+	return nil
+}
+
+// assumeOne takes what is said of the calls at a place: of those of which nobody knows how they ended, or else of the others.
+func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
+	at := fault.Key("/assume", place)
+	e := journal.Event{Kind: journal.Assumed}
+	switch {
+	case v.Type == gjson.String && v.Str == string(fault.Applied):
+		e.Outcome = fault.Applied
+	case v.Type == gjson.String && v.Str == string(fault.NotSent):
+		e.Outcome = fault.NotSent
+	case v.IsObject() && v.Get("result").Exists() && len(members([]byte(v.Raw))) == 1:
+		e.Outcome, e.Result = fault.Applied, []byte(v.Get("result").Raw)
+	default:
+		f := fault.New(fault.BadRequest, "must be \"applied\", \"not_sent\" or {\"result\": …}").Under(at)
+		f.Available = []string{string(fault.Applied), string(fault.NotSent)}
+		return f
+	}
+	var unknown, others []*journal.PastCall
+	var places []string
+	for _, c := range record.Past().Calls() {
+		switch {
+		case !c.Writes() || c.Undoes != 0 && c.Outcome != fault.SentUnknown:
+		case c.Place != place:
+			places = append(places, c.Place)
+		case c.Outcome == fault.SentUnknown:
+			unknown = append(unknown, c)
+		default:
+			others = append(others, c)
+		}
+	}
+	calls := unknown
+	if len(calls) == 0 {
+		calls = others
+	}
+	switch {
+	case len(calls) == 0:
+		f := fault.New(fault.BadRequest, "this run has made no call that writes at %s", fault.ClipRunes(place, 60)).Under(at)
+		f.Available, f.Nearest = places, fault.Nearest(place, places, 1)
+		return f
+	case len(calls) > 1 && (e.Outcome != fault.Applied || e.Result != nil):
+		return fault.New(fault.BadRequest, "%d calls were made at %s, and this cannot hold of all: only \"applied\" (leave them) can be said of them together", len(calls), place).Under(at)
+	}
+	for _, c := range calls {
+		one := e
+		one.Of = c.N
+		record.Tell(one)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	}
 	effect, _ := p.effect()
 	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: cmp.Or(r.Name, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes() || asks, Canonical: canonical}
+		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes(), Recall: asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
 		return s.claim(r.Key)
@@ -118,7 +118,7 @@ func unwritten(err error, what string) *fault.Error {
 }
 
 // look finds what the journal knows of a call, and whether it has been approved if it has to be; known: it is not to be made.
-func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun) (raw []byte, f *fault.Error, known bool) {
+func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error, known bool) {
 	if s.call == nil {
 		s.call = &journal.Call{Place: s.place(p), Function: p.name(), Args: sent, Guessed: !p.fn.Spec().EffectDeclared}
 		if p.effect != steps.Read {
@@ -132,8 +132,8 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, s *stepRun)
 			return raw, f, true
 		}
 	}
-	if p.effect != steps.Read {
-		if f := r.approved(ctx, p, s); f != nil {
+	if p.effect != steps.Read && s.call.Approval == "" {
+		if f := r.approved(ctx, p, scope, s); f != nil {
 			return nil, f, true
 		}
 	}
@@ -205,7 +205,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	switch {
 	case was == nil:
 	case p.effect == steps.Read:
-		if was.Code == "" && was.Result != nil || was.StoodIn && past.WroteAfter(was) {
+		if was.Code == "" && was.Result != nil || was.StoodIn && r.record.WroteAfter(was) {
 			return r.reuse(p, s, was)
 		}
 	case was.Outcome == fault.Applied:

@@ -72,6 +72,9 @@ func (s *exchange) runOf(ctx context.Context, root gjson.Result) (id string, f *
 		if resume.Type != gjson.String {
 			return "", fault.New(fault.BadRequest, "must be the text that a failed answer had as resume%s", insteadOf("string", resume)).Under("/resume")
 		}
+		if resume.Str == "" {
+			return "", fault.New(fault.BadRequest, "is empty: send the text that a failed answer had as resume, or leave it out to begin anew").Under("/resume")
+		}
 		return resume.Str, nil
 	}
 	key := root.Get("key")

@@ -66,6 +66,15 @@ func (t *Template) Value() []byte { return t.value }
 // there, or limit_exceeded; timeout or cancelled where ctx ends while it works through much; internal for a template with
 // faults.
 func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
+	return t.resolve(ctx, dst, s, false)
+}
+
+// ResolveButResult is Resolve before there is a $result: what refers to it stays as it is written.
+func (t *Template) ResolveButResult(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
+	return t.resolve(ctx, dst, s, true)
+}
+
+func (t *Template) resolve(ctx context.Context, dst []byte, s *Scope, butResult bool) ([]byte, error) {
 	if len(t.broken) > 0 {
 		e := fault.New(fault.Internal, "A template with faults cannot be resolved.")
 		e.At = t.broken[0]
@@ -79,6 +88,10 @@ func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, e
 		h := &t.holes[i]
 		dst = append(dst, t.text[done:h.offset]...)
 		done = h.offset
+		if butResult && h.ref.root == RootResult {
+			dst = h.written(dst)
+			continue
+		}
 		before := len(dst)
 		var err error
 		if dst, err = h.ref.resolve(&w, dst, s, h.at); err != nil {
@@ -94,6 +107,14 @@ func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, e
 		}
 	}
 	return append(dst, t.text[done:]...), nil
+}
+
+// written appends a reference as it is written.
+func (h *hole) written(dst []byte) []byte {
+	if h.within {
+		return AppendEscaped(dst, "${"+h.ref.String()+"}")
+	}
+	return append(AppendEscaped(append(dst, '"'), h.ref.String()), '"')
 }
 
 // intoText turns the JSON value from start on into the inside of a JSON string: a string as it is, another value as

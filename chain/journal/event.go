@@ -13,16 +13,15 @@ type Kind string
 
 // The kinds of events.
 const (
-	Began     Kind = "began"     // a call is about to be made
-	Ended     Kind = "ended"     // the call of event Of has ended
-	Read      Kind = "read"      // a call of a function that only reads was made and has ended
-	StoodIn   Kind = "stood_in"  // the step's orElse stands in for the failure of event Of
-	Sent      Kind = "sent"      // the run begins or is resumed, with Chain
-	Waits     Kind = "waits"     // the run has stopped before calls that need approval
-	Approved  Kind = "approved"  // the calls that Approval stands for may be made, each once
-	Denied    Kind = "denied"    // they may not
-	Assumed   Kind = "assumed"   // the outcome of event Of is Outcome, as the caller says
-	Conflicts Kind = "conflicts" // a resume was refused
+	Began    Kind = "began"    // a call is about to be made
+	Ended    Kind = "ended"    // the call of event Of has ended
+	Read     Kind = "read"     // a call of a function that only reads was made and has ended
+	StoodIn  Kind = "stood_in" // the step's orElse stands in for the failure of event Of
+	Sent     Kind = "sent"     // the run begins or is resumed, with Chain
+	Waits    Kind = "waits"    // the run has stopped before calls that need approval
+	Approved Kind = "approved" // the calls that Approval stands for may be made, each once
+	Denied   Kind = "denied"   // they may not
+	Assumed  Kind = "assumed"  // the outcome of event Of is Outcome, as the caller says
 )
 
 // Event is one thing that happened in a run. Zero fields do not apply.

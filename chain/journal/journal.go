@@ -21,7 +21,7 @@ const (
 	behindDelay    = 100 * time.Millisecond // at most until it is written
 	expireEvery    = time.Minute
 	missedEvery    = time.Second
-	maxMissed      = 1000
+	maxMissed      = 10_000
 )
 
 // Options says how a Journal keeps runs. The zero value of each field is its default.
@@ -90,6 +90,7 @@ func (j *Journal) Close() error {
 	j.rouse()
 	<-j.done
 	<-j.expired
+	j.catchUp()
 	return j.driver.Close()
 }
 
@@ -106,6 +107,7 @@ type write struct {
 	Write
 	prepare func(*Write) error // makes the segment, off the way of the run; nil: it is made
 	size    int
+	must    bool       // it is tried again if it fails
 	empty   bool       // it only waits for those before it
 	result  chan error // nil: nobody waits
 }
@@ -122,7 +124,7 @@ func (j *Journal) put(w *write) error {
 	if j.closed {
 		return errClosed
 	}
-	if w.result == nil {
+	if w.result == nil && !w.must {
 		if j.bytes+w.size > maxBehindBytes || len(j.waiting) >= maxBehind {
 			return errLost
 		}
@@ -260,8 +262,13 @@ func (j *Journal) tell(w *write, err error) {
 		return
 	}
 	j.mu.Lock()
-	j.bytes -= w.size
-	j.mu.Unlock()
+	defer j.mu.Unlock()
+	if !w.must {
+		j.bytes -= w.size
+	} else if err != nil && !errors.Is(err, ErrTaken) {
+		w.prepare = nil // it is made
+		j.missed = append(j.missed, w)
+	}
 }
 
 // ails warns of a failure, unless the last write failed too.
@@ -299,7 +306,7 @@ func (j *Journal) catchUp() {
 		}
 		if _, err := j.driver.Write(context.Background(), []Write{w.Write}); err != nil {
 			j.mu.Lock()
-			j.missed = append(list[i:], j.missed...)
+			j.missed = slices.Concat(list[i+1:], list[i:i+1], j.missed) // one that always fails keeps no other back
 			j.mu.Unlock()
 			return
 		}
@@ -310,6 +317,8 @@ func (j *Journal) catchUp() {
 func (j *Journal) catch() {
 	w := &write{result: make(chan error, 1), empty: true}
 	if j.put(w) == nil {
-		_ = <-w.result // it wrote nothing
+		if err := <-w.result; err != nil {
+			j.ails(err)
+		}
 	}
 }

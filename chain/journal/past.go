@@ -77,7 +77,9 @@ func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Record,
 func (j *Journal) GiveBack(rec *Record) {
 	w := &write{Write: Write{ID: rec.Row.ID, Lease: rec.Row.Lease, Release: true}, result: make(chan error, 1)}
 	if j.put(w) == nil {
-		_ = <-w.result // whoever wants it may have to wait until this process has ended
+		if err := <-w.result; err != nil {
+			j.ails(err)
+		}
 	}
 }
 
@@ -140,7 +142,7 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.Chain = e.Chain
+		p.Chain, p.Waiting = e.Chain, nil
 	case Began, Read:
 		if len(e.MAC) != macSize {
 			return nil
@@ -175,9 +177,7 @@ func (p *Past) about(c *PastCall, e *Event) {
 	case e.Kind == Ended:
 		c.end(e)
 		p.known[e.N] = c
-		if undone := p.known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
-			undone.Undone, undone.Outcome = true, fault.Undone
-		}
+		p.takenBack(c)
 	case e.Kind == StoodIn:
 		c.StoodIn = true
 	case e.Kind == Assumed:
@@ -185,6 +185,14 @@ func (p *Past) about(c *PastCall, e *Event) {
 		if e.Result != nil {
 			c.Result, c.Code = e.Result, ""
 		}
+		p.takenBack(c)
+	}
+}
+
+// takenBack takes note of the call that one has taken back.
+func (p *Past) takenBack(c *PastCall) {
+	if undone := p.known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
+		undone.Undone, undone.Outcome = true, fault.Undone
 	}
 }
 
@@ -204,7 +212,11 @@ func (p *Past) attempt(e *Event) *PastCall {
 			p.writes = append(p.writes, c)
 		}
 	}
-	*c = PastCall{Event: *e, Undo: c.Undo, earlier: c.Outcome}
+	earlier := c.Outcome
+	if earlier == fault.Undone { // it is as if it had never been
+		earlier = ""
+	}
+	*c = PastCall{Event: *e, Undo: c.Undo, earlier: earlier}
 	if e.Effect != "" {
 		c.Outcome = fault.SentUnknown
 	}
@@ -241,8 +253,8 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// WroteAfter tells whether a call of this run was applied after another had ended.
-func (p *Past) WroteAfter(c *PastCall) bool {
+// wroteAfter tells whether a call of this run was applied after another had ended.
+func (p *Past) wroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
 

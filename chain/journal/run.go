@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // maxPending bounds, in bytes, the results of a run that are held until they are written. A run that may write writes them then; of
 // one that only reads, further results are not kept, and a resume reads them again.
 const maxPending = 1 << 20
+
+// maxStored bounds, in bytes, the results of reads that are kept of one run.
+const maxStored = 64 << 20
 
 // maxEvents bounds the events of a run that are held until they are written.
 const maxEvents = 1000
@@ -32,7 +36,8 @@ type Start struct {
 	Steps     int           // of its outermost level
 	Functions []string
 	Writes    bool // it may call functions that write
-	Index     bool // what it does is looked up while it does it: calls that wait for approval, or are taken back
+	Index     bool // what it does is looked up while it does it: calls that are taken back
+	Recall    bool // its results as well: calls that wait for approval
 	// Canonical is the one spelling of arguments that equal values share; nil: they are compared as they are spelled.
 	Canonical func(args []byte) []byte
 }
@@ -45,6 +50,7 @@ type Run struct {
 	hash      func() string
 	began     time.Time // this time: a resume begins anew
 	before    time.Duration
+	recalls   bool  // past has results as well
 	past      *Past // what it did, before it was resumed and since; nil: it was not, and nobody looks it up
 
 	mu        sync.Mutex
@@ -54,6 +60,7 @@ type Run struct {
 	args      [][]byte        // of those that are reads, for their MAC
 	next      int             // the number of the next event
 	pending   int             // bytes of results in events
+	stored    int             // of all reads so far
 	ordinals  map[mac]int
 	taken     map[*PastCall]bool // that the resumed chain has made again
 	written   bool               // there is a row of it
@@ -62,6 +69,12 @@ type Run struct {
 }
 
 type mac [macSize]byte
+
+// leaseEvents is how many numbers each lease of a run has for its events, so that none of them is another's.
+const leaseEvents = 10_000_000
+
+// firstOf is the number of the first event under a lease.
+func firstOf(lease int64) int { return int(lease-1)*leaseEvents + 1 }
 
 // Begin begins a run. Nothing is written until it has to be.
 func (j *Journal) Begin(s *Start) *Run {
@@ -74,7 +87,7 @@ func (j *Journal) Begin(s *Start) *Run {
 		events: make([]Event, 0, min(s.Steps, maxSpare)+1), args: make([][]byte, 0, min(s.Steps, maxSpare)+1),
 		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
-	if s.Index {
+	if r.recalls = s.Recall; s.Index || s.Recall {
 		r.past, r.taken = newPast(r.row), map[*PastCall]bool{}
 	}
 	r.add(Event{Kind: Sent, Chain: s.Text})
@@ -105,7 +118,11 @@ func (r *Run) add(e Event) int {
 	r.args = append(r.args, nil)
 	r.pending += len(e.Result)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
-		if c := r.past.follow(&e); e.Kind == Began {
+		learned := e
+		if !r.recalls {
+			learned.Result = nil
+		}
+		if c := r.past.follow(&learned); e.Kind == Began {
 			r.taken[c] = true
 		}
 	}
@@ -121,7 +138,7 @@ func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
 	if s == nil {
 		s = &Start{Writes: true, Steps: rec.Row.Steps, Hash: func() string { return rec.Row.Hash }}
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: time.Now(), before: rec.Row.Took, past: past, next: past.last + 1,
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: rec.Row.Took, past: past, next: firstOf(rec.Row.Lease),
 		functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: rec.Row, written: true}
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for _, f := range s.Functions {
@@ -153,7 +170,8 @@ type Call struct {
 	ordinal  int
 	numbered bool // mac and ordinal are known of a read of a run that is not resumed
 	attempt  int
-	n        int // of the event that tells that it began
+	n        int   // of the event that tells that it began
+	keyUntil int64 // counted from when it was sent first; 0: it was not
 	started  time.Time
 	previous *PastCall // the same call as it was made before the run was resumed; nil: it was not
 }
@@ -165,6 +183,9 @@ func (r *Run) Prepare(c *Call) {
 		return // it is found out when the call is written
 	}
 	c.mac = r.macOf(c.Function, c.Args)
+	if c.Undoes != 0 { // no call of the chain equals it
+		c.mac = mac(r.j.MAC([]byte("undo"), strconv.AppendInt(nil, int64(c.Undoes), 10), c.mac[:]))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.ordinal = r.ordinal(c.mac)
@@ -229,10 +250,13 @@ func (c *Call) Begin() error {
 		e.Approvals = []string{c.Approval}
 	}
 	if c.KeyFor > 0 {
-		e.KeyUntil = time.Now().Add(c.KeyFor).UnixMicro()
-		if p := c.previous; p != nil && p.KeyUntil > 0 {
-			e.KeyUntil = min(e.KeyUntil, p.KeyUntil)
+		if c.keyUntil == 0 {
+			c.keyUntil = time.Now().Add(c.KeyFor).UnixMicro()
 		}
+		if p := c.previous; p != nil && p.KeyUntil > 0 {
+			c.keyUntil = min(c.keyUntil, p.KeyUntil)
+		}
+		e.KeyUntil = c.keyUntil
 	}
 	c.n = r.add(e)
 	c.attempt++
@@ -272,8 +296,8 @@ func (c *Call) End(e *Event) error {
 		own.MAC, own.Ordinal, own.Attempt = c.mac[:], c.ordinal, c.attempt
 	}
 	c.attempt++
-	if !r.writes && r.pending+len(own.Result) > maxPending {
-		own.Result = nil
+	if r.stored += len(own.Result); !r.writes && r.pending+len(own.Result) > maxPending || r.stored > maxStored {
+		own.Result = nil // a resume reads it again
 	}
 	c.n = r.add(own)
 	if own.MAC == nil {
@@ -312,11 +336,11 @@ func (c *Call) Take(reuse bool) {
 	}
 }
 
-// Assume tells what a caller says of the call of event e.Of.
-func (r *Run) Assume(e *Event) {
+// WroteAfter is Past.WroteAfter while the run goes on.
+func (r *Run) WroteAfter(c *PastCall) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(*e)
+	return r.past.wroteAfter(c)
 }
 
 // Unmatched are the calls that wrote, or may have, before the run was resumed, and that the resumed chain has not made so far.
@@ -456,10 +480,12 @@ func (r *Run) Settle(status Status, code fault.Code) error {
 	if r.broken != nil || r.settled {
 		return r.broken
 	}
-	r.row.Status, r.row.Code, r.settled = status, code, true
+	r.row.Status, r.row.Code = status, code
 	w := r.segment(false)
 	w.Release = true
-	return r.await(w)
+	err := r.await(w)
+	r.settled = err == nil
+	return err
 }
 
 // Answered tells what the run's answer cost. It ends a run that was not settled, which is ok; what a resume would need of it
@@ -468,7 +494,9 @@ func (r *Run) Answered(tokens, kept int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil && !r.settled {
-		r.j.late(&write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}}) // whoever goes on with it need not wait
+		if r.written { // whoever goes on with it need not wait
+			r.j.late(&write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Release: true}})
+		}
 		return
 	}
 	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
@@ -482,7 +510,7 @@ func (r *Run) Answered(tokens, kept int) {
 		r.row.Status = OK
 		wrote := r.written
 		w = r.segment(true)
-		w.Release, w.DropResults = true, drop && wrote
+		w.Release, w.DropResults, w.must = true, drop && wrote, wrote
 	}
 	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)
 	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for again at once

@@ -2,13 +2,13 @@ package rawjson
 
 import (
 	"bytes"
+	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // maxArgsDepth bounds the nesting of arguments: each level of objects is sorted, and so copied, once.
@@ -16,7 +16,7 @@ const maxArgsDepth = 1000
 
 // AppendCanonical appends compact, valid JSON in the one spelling that equal values share: keys sorted, strings with the
 // fewest escapes, numbers as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0), however long. No library does that:
-// RFC 8785 rounds numbers to 64 bits. A key that stands twice makes two readings possible and is bad_json.
+// RFC 8785 rounds numbers to 64 bits. A key that stands twice makes two readings possible and is an error.
 func AppendCanonical(dst, value []byte) ([]byte, error) {
 	c := canonical{in: value}
 	return c.value(dst, 0)
@@ -29,7 +29,7 @@ type canonical struct {
 
 func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
 	if depth > maxArgsDepth {
-		return nil, fault.New(fault.BadJSON, "arguments are nested more than %d deep", maxArgsDepth)
+		return nil, fmt.Errorf("arguments are nested more than %d deep", maxArgsDepth)
 	}
 	switch c.in[c.at] {
 	case '{':
@@ -93,7 +93,7 @@ func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 	for i, m := range members {
 		if i > 0 {
 			if bytes.Equal(key(members[i-1]), key(m)) {
-				return nil, fault.New(fault.BadJSON, "the key %s stands twice in one object", fault.ClipRunes(string(key(m)), 200))
+				return nil, fmt.Errorf("the key %s stands twice in one object", clip(string(key(m))))
 			}
 			dst = append(dst, ',')
 		}
@@ -132,7 +132,7 @@ func appendNumber(dst, raw []byte) ([]byte, error) {
 		mantissa, exponent = raw[:e], raw[e+1:]
 	}
 	if len(exponent) > maxExponent {
-		return nil, fault.New(fault.BadJSON, "a number has an exponent of more than %d digits", maxExponent)
+		return nil, fmt.Errorf("a number has an exponent of more than %d digits", maxExponent)
 	}
 	digits, negative := bytes.CutPrefix(mantissa, []byte("-"))
 	whole, fraction, _ := bytes.Cut(digits, []byte("."))
@@ -152,7 +152,16 @@ func appendNumber(dst, raw []byte) ([]byte, error) {
 	}
 	n, ok := new(big.Int).SetString(string(exponent), 10)
 	if !ok {
-		return nil, fault.New(fault.BadJSON, "a number is malformed")
+		return nil, fmt.Errorf("a number is malformed")
 	}
 	return n.Add(n, big.NewInt(shift)).Append(dst, 10), nil
+}
+
+// clip cuts a key for a message.
+func clip(key string) string {
+	const most = 200
+	if len(key) <= most {
+		return key
+	}
+	return strings.ToValidUTF8(key[:most], "") + "…"
 }

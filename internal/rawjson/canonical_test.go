@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 func canonicalText(t interface{ Fatalf(string, ...any) }, value string) string {
@@ -160,14 +158,14 @@ func TestCanonicalIsBounded(t *testing.T) {
 	go func() {
 		defer close(done)
 		deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
-		if _, err := AppendCanonical(nil, []byte(deep)); fault.CodeOf(err) != fault.BadJSON {
+		if _, err := AppendCanonical(nil, []byte(deep)); err == nil {
 			t.Errorf("deep: %v", err)
 		}
 		digits := strings.Repeat("9", 1<<20)
 		if _, err := AppendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
 			t.Errorf("long numbers: %v", err)
 		}
-		if _, err := AppendCanonical(nil, []byte("1e"+digits)); fault.CodeOf(err) != fault.BadJSON {
+		if _, err := AppendCanonical(nil, []byte("1e"+digits)); err == nil {
 			t.Errorf("long exponent: %v", err)
 		}
 		wide := strings.Repeat(`{"b":0,"a":`, 900) + `"` + strings.Repeat("x", 1<<18) + `"` + strings.Repeat("}", 900)

@@ -12,7 +12,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
@@ -262,7 +261,7 @@ var hashSeed = maphash.MakeSeed()
 // memberHashes gives the hashes of an object's first members, each with its name, in canonical spelling; not nil.
 func memberHashes(args []byte) []uint64 {
 	hashes := []uint64{}
-	text, err := rawjson.AppendCanonical(nil, args)
+	text, err := appendCanonical(nil, args)
 	if err != nil {
 		return hashes
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -85,7 +84,7 @@ var canonicals = sync.Pool{New: func() any { return new([]byte) }}
 func digestOf(args []byte) (d digest, err error) {
 	buffer := canonicals.Get().(*[]byte)
 	defer canonicals.Put(buffer)
-	text, err := rawjson.AppendCanonical((*buffer)[:0], args)
+	text, err := appendCanonical((*buffer)[:0], args)
 	if err != nil {
 		return d, err
 	}

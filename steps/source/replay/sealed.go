@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -46,7 +45,7 @@ func spelling(value []byte) []byte {
 	if err != nil {
 		return value
 	}
-	text, err := rawjson.AppendCanonical(nil, compact)
+	text, err := appendCanonical(nil, compact)
 	if err != nil {
 		return value
 	}

@@ -1,15 +1,12 @@
 package chain_test
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -34,8 +31,8 @@ func TestDryRunLeavesTheLease(t *testing.T) {
 	s.called(`store.set {"k":"slow"}`, `store.put {"k":"2"}`)
 }
 
-// TestEndOfFailureIsWrittenLate: where the end of a failed run cannot be written, its answer promises no resume, and the run is free as soon as
-// the database is back.
+// TestEndOfFailureIsWrittenLate: where the end of a failed run cannot be written, its answer promises no
+// resume, and the run is free as soon as the database is back.
 func TestEndOfFailureIsWrittenLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +56,8 @@ func TestEndOfFailureIsWrittenLate(t *testing.T) {
 	})
 }
 
-// TestEndOfSuccessIsWrittenLate: where the end of a run that succeeded cannot be written, it is written again, and the run does not stay under way.
+// TestEndOfSuccessIsWrittenLate: where the end of a run that succeeded cannot be written, it is
+// written again, and the run does not stay under way.
 func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,8 +74,8 @@ func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 	})
 }
 
-// TestOutageKeepsNoEndBack: runs that an outage kept from beginning leave nothing to write, and the end of a call that was under way when the next
-// outage began is written after it.
+// TestOutageKeepsNoEndBack: runs that an outage kept from beginning leave nothing to write, and the end of a call that was
+// under way when the next outage began is written after it.
 func TestOutageKeepsNoEndBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,9 +88,7 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 		}
 		s := newScripted(t, f, nil)
 		for i := range 10_100 {
-			if a := s.engine.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i), nil); a.Error == nil || a.Error.Code != fault.Unavailable {
-				t.Fatalf("%s", a.JSON)
-			}
+			s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i)
 		}
 		s.called()
 		turn(false)
@@ -116,42 +112,4 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 			t.Errorf("its lease: %v", err)
 		}
 	})
-}
-
-// TestRunsOfOthers: a run of another caller is as one that never was, whatever is asked of it.
-func TestRunsOfOthers(t *testing.T) {
-	t.Parallel()
-	s := newScripted(t, nil, failing("fail", refuses))
-	alice := &chain.Caller{ID: "alice"}
-	const request = `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.put","args":{"k":"fail"}}]}`
-	run := s.runAs(alice, fault.FunctionFailed, request).Get("resume").Str
-	s.called(`store.put {"k":"1"}`, `store.put {"k":"fail"}`)
-	for _, who := range []string{"bob", ""} {
-		for _, also := range []string{"", `,"dryRun":true`, `,"undo":true`, `,"assume":{"0":"applied"}`} {
-			none := s.runAs(&chain.Caller{ID: who}, fault.TokenExpired, `{"resume":"run_none"%s}`, also)
-			a := s.runAs(&chain.Caller{ID: who}, fault.TokenExpired, `{"resume":%q%s}`, run, also)
-			if got, want := a.Get("error").Raw, none.Get("error").Raw; got != want {
-				t.Errorf("%q%s is told %s, and of a run that never was %s", who, also, got, want)
-			}
-		}
-		s.runAs(&chain.Caller{ID: who}, "", `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"own"}}]}`)
-		s.called(`store.put {"k":"own"}`)
-		if _, err := s.journal.Read(t.Context(), run, &who); !errors.Is(err, journal.ErrNotFound) {
-			t.Errorf("%q reads it: %v", who, err)
-		}
-	}
-	s.ends = nil
-	s.runAs(alice, "", `{"resume":%q}`, run)
-	s.called(`store.put {"k":"fail"}`)
-}
-
-// TestEmptyResume: an answer without resume, taken for one, begins no other run.
-func TestEmptyResume(t *testing.T) {
-	t.Parallel()
-	s := newScripted(t, nil, nil)
-	s.run(fault.BadRequest, `{"resume":"","steps":[{"fn":"store.put"}]}`)
-	s.run(fault.BadRequest, `{"resume":7,"steps":[{"fn":"store.put"}]}`)
-	s.called()
-	s.run("", `{"resume":null,"steps":[{"fn":"store.put"}]}`)
-	s.called(`store.put {}`)
 }

@@ -13,7 +13,8 @@ import (
 func TestUndoWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, nil)
-	a := s.run(fault.ApprovalRequired, `{"onError":"undo","steps":[{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
+	a := s.run(fault.ApprovalRequired, `{"onError":"undo","steps":[
+		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
 		{"fn":"guarded.put","args":{"k":"2"}}]}`)
 	s.called(`store.put {"k":"1"}`)
 	s.ended(a.Get("resume").Str, journal.Waiting, "0 store.put applied")
@@ -32,7 +33,8 @@ func TestUndoThatEqualsACall(t *testing.T) {
 		return []byte(`{"id":"x"}`), nil
 	})
 	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.remove","args":{"id":"x"}},
-		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
+		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
+		{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
 	s.called(`store.remove {"id":"x"}`, `store.put {"k":"1"}`, `store.put {"k":"fail"}`)
 	refuse = true
 	a := s.run(fault.FunctionFailed, `{"resume":%q,"undo":true}`, run)
@@ -111,7 +113,9 @@ func TestUndoOfWhichNobodyKnows(t *testing.T) {
 		}
 		return []byte(`{"id":"x"}`), nil
 	})
-	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
+	run := s.run(fault.FunctionFailed, `{"steps":[
+		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
+		{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
 	s.run(fault.Timeout, `{"resume":%q,"undo":true}`, run)
 	s.called(`store.put {"k":"1"}`, `store.put {"k":"fail"}`, `store.remove {"id":"x"}`)
 	s.run(fault.ResumeConflict, `{"resume":%q,"undo":true}`, run)

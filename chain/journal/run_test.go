@@ -150,8 +150,8 @@ func TestKeyHoldsFromFirstSending(t *testing.T) {
 	})
 }
 
-// TestNumbersOfLeases: an end that is told late, after somebody else has taken the run over, has a number that is no other event's; so what takes a
-// call back is of this call.
+// TestNumbersOfLeases: an end that is told late, after somebody else has taken the run over, has a number that is no other
+// event's; so what takes a call back is of this call.
 func TestNumbersOfLeases(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

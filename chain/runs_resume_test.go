@@ -1,12 +1,15 @@
 package chain_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -20,7 +23,8 @@ func TestAssumeOfRounds(t *testing.T) {
 		}
 		return fmt.Appendf(nil, `{"n":%d}`, n), nil
 	})
-	run := s.run(fault.Timeout, `{"steps":[{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 4","max":10}}]}`).Get("resume").Str
+	run := s.run(fault.Timeout, `{"steps":[
+		{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 4","max":10}}]}`).Get("resume").Str
 	s.called(`store.put {"was":null}`, `store.put {"was":1}`, `store.put {"was":2}`)
 	s.run(fault.ResumeConflict, `{"resume":%q}`, run)
 	s.called()
@@ -32,7 +36,8 @@ func TestAssumeOfRounds(t *testing.T) {
 func TestAssumeOfInsertedStep(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, failing("fail", refuses))
-	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"A"}},{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
+	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"A"}},
+		{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
 	s.called(`store.put {"k":"A"}`, `store.put {"k":"fail"}`)
 	s.ends = failing("B", lost)
 	s.run(fault.Timeout, `{"resume":%q,"steps":[{"fn":"store.put","args":{"k":"B"}},{"fn":"store.put","args":{"k":"A"}}]}`, run)
@@ -53,7 +58,8 @@ func TestAssumeOfSeveral(t *testing.T) {
 		n++
 		return fmt.Appendf(nil, `{"n":%d}`, n), nil
 	})
-	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 1","max":3}},{"fn":"store.get"}]}`).Get("resume").Str
+	run := s.run(fault.FunctionFailed, `{"steps":[
+		{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 1","max":3}},{"fn":"store.get"}]}`).Get("resume").Str
 	s.called(`store.put {"was":null}`, `store.put {"was":1}`, `store.get {}`)
 	const other = `"steps":[{"fn":"store.put","args":{"k":"other"}}]`
 	for _, said := range []string{`"not_sent"`, `{"result":1}`} {
@@ -74,7 +80,45 @@ func TestOrElseOfUnknown(t *testing.T) {
 	s := newScripted(t, nil, failing("1", lost))
 	a := s.run(fault.Timeout, `{"steps":[{"fn":"store.put","args":{"k":"1"},"orElse":7},{"fn":"store.put","args":{"k":"2"}}]}`)
 	s.called(`store.put {"k":"1"}`)
-	if a.Get("error.outcome").Str != "sent_unknown" || a.Get("writes.0.outcome").Str != "sent_unknown" || a.Get("resume").Str == "" || strings.Contains(a.Raw, `"defaulted"`) {
+	if a.Get("writes.0.outcome").Str != "sent_unknown" || a.Get("resume").Str == "" || strings.Contains(a.Raw, `"defaulted"`) {
 		t.Errorf("%s", a.Raw)
 	}
+}
+
+// TestRunsOfOthers: a run of another caller is as one that never was, whatever is asked of it.
+func TestRunsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("fail", refuses))
+	alice := &chain.Caller{ID: "alice"}
+	const request = `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.put","args":{"k":"fail"}}]}`
+	run := s.runAs(alice, fault.FunctionFailed, request).Get("resume").Str
+	s.called(`store.put {"k":"1"}`, `store.put {"k":"fail"}`)
+	for _, who := range []string{"bob", ""} {
+		for _, also := range []string{"", `,"dryRun":true`, `,"undo":true`, `,"assume":{"0":"applied"}`} {
+			none := s.runAs(&chain.Caller{ID: who}, fault.TokenExpired, `{"resume":"run_none"%s}`, also)
+			a := s.runAs(&chain.Caller{ID: who}, fault.TokenExpired, `{"resume":%q%s}`, run, also)
+			if got, want := a.Get("error").Raw, none.Get("error").Raw; got != want {
+				t.Errorf("%q%s is told %s, and of a run that never was %s", who, also, got, want)
+			}
+		}
+		s.runAs(&chain.Caller{ID: who}, "", `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"own"}}]}`)
+		s.called(`store.put {"k":"own"}`)
+		if _, err := s.journal.Read(t.Context(), run, &who); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("%q reads it: %v", who, err)
+		}
+	}
+	s.ends = nil
+	s.runAs(alice, "", `{"resume":%q}`, run)
+	s.called(`store.put {"k":"fail"}`)
+}
+
+// TestEmptyResume: an answer without resume, taken for one, begins no other run.
+func TestEmptyResume(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	s.run(fault.BadRequest, `{"resume":"","steps":[{"fn":"store.put"}]}`)
+	s.run(fault.BadRequest, `{"resume":7,"steps":[{"fn":"store.put"}]}`)
+	s.called()
+	s.run("", `{"resume":null,"steps":[{"fn":"store.put"}]}`)
+	s.called(`store.put {}`)
 }

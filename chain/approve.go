@@ -82,7 +82,10 @@ func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		s.call.Approval = name
 		return nil
 	}
-	if r.stopped.Load() {
+	switch {
+	case r.stopped.Load() && len(r.awaited) == 0: // it was refused for all
+		return refused(p)
+	case r.stopped.Load():
 		return r.required(p)
 	}
 	calls := r.whatWaits(ctx, p, s.call, undo, name)
@@ -96,9 +99,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	case !yes:
 		r.record.Tell(journal.Event{Kind: journal.Denied, Approvals: names(calls)})
 		r.stopped.Store(true)
-		f := fault.New(fault.Denied, "%s was refused, and nothing of it was sent", p.name()).Under(p.at)
-		f.Outcome = fault.NotSent
-		return f
+		return refused(p)
 	}
 	r.record.Tell(journal.Event{Kind: journal.Approved, Approvals: names(calls)})
 	s.call.Approval = name
@@ -197,6 +198,13 @@ func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error
 	r.awaited = calls
 	r.record.Tell(journal.Event{Kind: journal.Waits, Approvals: names(calls), Args: callsJSON(calls)})
 	return r.required(p)
+}
+
+// refused is the fault for a call that somebody said no to.
+func refused(p *plannedStep) *fault.Error {
+	f := fault.New(fault.Denied, "%s was refused, and nothing of it was sent", p.name()).Under(p.at)
+	f.Outcome = fault.NotSent
+	return f
 }
 
 func (r *run) required(p *plannedStep) *fault.Error {

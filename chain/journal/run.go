@@ -404,6 +404,9 @@ func (r *Run) await(w *write) error {
 	if err != nil && r.broken == nil { // nothing can be written after a gap
 		r.broken = err
 	}
+	if err != nil && w.New { // there is no run: nothing of it is written later
+		r.written = false
+	}
 	return err
 }
 

@@ -1,0 +1,186 @@
+package journal_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// opened is a journal over a driver that an earlier one may have written to.
+func opened(t *testing.T, d journal.Driver) *journal.Journal {
+	t.Helper()
+	j, err := journal.New(d, &journal.Options{Key: make([]byte, journal.LeastKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func start() *journal.Start {
+	return &journal.Start{Hash: func() string { return "" }, Text: []byte(`{}`), Writes: true, Index: true}
+}
+
+// resumed takes a run up again.
+func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
+	t.Helper()
+	record, err := j.Take(t.Context(), id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := j.Resume(record, start())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// begun is a call of a run that was told to begin.
+func begun(t *testing.T, run *journal.Run, c *journal.Call) *journal.Call {
+	t.Helper()
+	c.Args = []byte(`{}`)
+	run.Prepare(c)
+	if err := c.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// put is a call that writes; undo what took it back.
+func put() *journal.Call { return &journal.Call{Place: "0", Function: "put", Effect: "write"} }
+
+func undo(ended int) *journal.Call {
+	return &journal.Call{Place: "0", Function: "remove", Effect: "write", Undoes: ended}
+}
+
+// ends tells that calls were applied.
+func ends(t *testing.T, c *journal.Call) {
+	t.Helper()
+	if err := c.End(&journal.Event{Outcome: fault.Applied, Result: []byte("1"), Undo: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func outcomes(run *journal.Run) (list []string) {
+	for _, c := range run.Past().Calls() {
+		list = append(list, fmt.Sprint(c.Function, " ", c.Outcome))
+	}
+	return list
+}
+
+func wantOutcomes(t *testing.T, run *journal.Run, want ...string) {
+	t.Helper()
+	if got := outcomes(run); !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// numberOf is that of the event that tells how a function's call ended.
+func numberOf(t *testing.T, run *journal.Run, function string) int {
+	t.Helper()
+	for _, c := range run.Past().Calls() {
+		if c.Function == function {
+			return c.Ended
+		}
+	}
+	t.Fatalf("%s was not called", function)
+	return 0
+}
+
+// TestMadeAgainAfterUndo: a call that was taken back and is made again is applied, whether the run was killed between or not.
+func TestMadeAgainAfterUndo(t *testing.T) {
+	t.Parallel()
+	d := &journal.Memory{}
+	j := opened(t, d)
+	run := j.Begin(start())
+	ends(t, begun(t, run, put()))
+	ends(t, begun(t, run, undo(numberOf(t, run, "put"))))
+	wantOutcomes(t, run, "put undone", "remove applied")
+	j.Close() // killed before it could say that all was taken back
+
+	run = resumed(t, opened(t, d), run.ID())
+	wantOutcomes(t, run, "put undone", "remove applied")
+	ends(t, begun(t, run, put()))
+	wantOutcomes(t, run, "remove applied", "put applied")
+}
+
+// TestKeyHoldsFromFirstSending: however often a call is tried again, its idempotency key lives from when it was sent first.
+func TestKeyHoldsFromFirstSending(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &journal.Memory{}
+		j := opened(t, d)
+		run := j.Begin(start())
+		c := put()
+		c.Args, c.KeyFor = []byte(`{}`), time.Minute
+		run.Prepare(c)
+		try := func() {
+			t.Helper()
+			if err := c.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.End(&journal.Event{Outcome: fault.SentUnknown, Code: fault.Timeout}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holds := func(want bool) {
+			t.Helper()
+			if got := run.Past().Calls()[0].KeyHolds(); got != want {
+				t.Errorf("the key holds: %v", got)
+			}
+		}
+		try()
+		time.Sleep(40 * time.Second)
+		try()
+		holds(true)
+		time.Sleep(19 * time.Second)
+		holds(true)
+		time.Sleep(2 * time.Second)
+		try()
+		holds(false)
+		j.Close()
+
+		run = resumed(t, opened(t, d), run.ID())
+		holds(false)
+	})
+}
+
+// TestNumbersOfLeases: an end that is told late, after somebody else has taken the run over, has a number that is no other
+// event's; so what takes a call back is of this call.
+func TestNumbersOfLeases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &journal.Memory{}
+		j := opened(t, d)
+		run := j.Begin(start())
+		late := begun(t, run, put())
+		read := begun(t, run, &journal.Call{Place: "1", Function: "get"})
+		if err := read.End(&journal.Event{Result: []byte("1")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil { // its lease is free, as after a network was cut
+			t.Fatal(err)
+		}
+
+		other := resumed(t, opened(t, d), run.ID())
+		ends(t, begun(t, other, &journal.Call{Place: "2", Function: "put2", Effect: "write"}))
+		if err := other.Settle(journal.Failed, fault.Internal); err != nil {
+			t.Fatal(err)
+		}
+		other.Answered(0, 0)
+		if err := late.End(&journal.Event{Outcome: fault.Applied, Result: []byte("1"), Undo: []byte(`{}`)}); err == nil {
+			t.Error("the old lease still writes")
+		}
+		time.Sleep(2 * time.Second) // it is told late
+
+		run = resumed(t, opened(t, d), run.ID())
+		wantOutcomes(t, run, "put applied", "get ", "put2 applied")
+		ends(t, begun(t, run, undo(numberOf(t, run, "put"))))
+		wantOutcomes(t, run, "put undone", "get ", "put2 applied", "remove applied")
+	})
+}

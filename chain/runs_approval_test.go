@@ -1,0 +1,134 @@
+package chain_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestApprovalBindsUndo: what takes an approved call back is approved with it, as it would be sent.
+func TestApprovalBindsUndo(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("fail", refuses))
+	a := s.run(fault.ApprovalRequired, `{"steps":[{"expr":"\"mine\""},
+		{"fn":"guarded.put","args":{"k":"1"},"undo":{"fn":"guarded.set","args":{"k":"$0","was":"$result.id"}}},
+		{"fn":"store.put","args":{"k":"fail"}}]}`)
+	if got, want := a.Get("error.calls.0.undo").Raw, `{"fn":"guarded.set","args":{"k":"mine","was":"$result.id"}}`; got != want {
+		t.Errorf("the undo is shown as %s, not %s", got, want)
+	}
+	run := a.Get("resume").Str
+	b := s.run(fault.ApprovalRequired, `{"resume":%q,"approve":%q,"replace":{"0":{"expr":"\"another's\""}}}`, run, a.Get("approve").Str)
+	s.called()
+	s.run(fault.FunctionFailed, `{"resume":%q,"approve":%q}`, run, b.Get("approve").Str)
+	s.run("", `{"resume":%q,"undo":true}`, run)
+	s.called(`guarded.put {"k":"1"}`, `store.put {"k":"fail"}`, `guarded.set {"k":"another's","was":"x"}`)
+}
+
+// TestRetryOfApprovedCall: an approval is for the call, and its retry is no other.
+func TestRetryOfApprovedCall(t *testing.T) {
+	t.Parallel()
+	n := 0
+	s := newScripted(t, nil, func(string, gjson.Result) ([]byte, error) {
+		if n++; n == 1 {
+			return nil, fault.New(fault.Unavailable, "the store is away")
+		}
+		return []byte(`{"id":"x"}`), nil
+	})
+	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.set","args":{"k":"1"},"retry":{"max":2}}]}`)
+	s.called()
+	s.run("", `{"resume":%q,"approve":%q}`, a.Get("resume").Str, a.Get("approve").Str)
+	s.called(`guarded.set {"k":"1"}`, `guarded.set {"k":"1"}`)
+}
+
+// TestRefusalIsOfAll: when one is asked for all elements and says no, each of them is denied, and none waits for approval.
+func TestRefusalIsOfAll(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	asked := 0
+	who := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
+		asked++
+		return false, nil
+	}}
+	a := s.runAs(who, fault.Denied, `{"onError":"continue","steps":[
+		{"fn":"guarded.put","forEach":"1..4","concurrency":4,"args":{"k":"$item"}}]}`)
+	s.called()
+	elements := a.Get("error.elements").Array()
+	for _, e := range elements {
+		if e.Get("code").Str != "" && e.Get("code").Str != string(fault.Denied) {
+			t.Errorf("%s", e.Raw)
+		}
+	}
+	if asked != 1 || len(elements) == 0 || a.Get("approve").Exists() {
+		t.Errorf("asked %d times: %s", asked, a.Raw)
+	}
+}
+
+// waits is a run that waits for approval of its second call.
+func waits(s *scripted) (run string) {
+	return s.run(fault.ApprovalRequired, `{"steps":[
+		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
+		{"fn":"guarded.put","args":{"k":"2"}}]}`).Get("resume").Str
+}
+
+// TestApproveOfWhatDoesNotWait: an operator who comes late to a run that was undone, or has ended, approves nothing and changes nothing.
+func TestApproveOfWhatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end    string // what became of the run
+		status journal.Status
+		calls  []string
+	}{
+		"undone": {`,"undo":true`, journal.Undone, []string{"0 store.put undone", "0 store.remove applied"}},
+		"ended":  {`,"steps":[{"fn":"store.put","args":{"k":"1"}}]`, journal.OK, []string{"0 store.put applied"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScripted(t, nil, nil)
+			run := waits(s)
+			s.run("", `{"resume":%q%s}`, run, test.end)
+			if _, err := chain.Approve(t.Context(), s.journal, run, ""); fault.CodeOf(err) != fault.BadRequest {
+				t.Errorf("approve: %v", err)
+			}
+			if _, err := chain.Deny(t.Context(), s.journal, run, ""); fault.CodeOf(err) != fault.BadRequest {
+				t.Errorf("deny: %v", err)
+			}
+			if _, err := chain.Waiting(t.Context(), s.journal, run); fault.CodeOf(err) != fault.BadRequest {
+				t.Errorf("what waits: %v", err)
+			}
+			s.ended(run, test.status, test.calls...)
+			s.run(fault.TokenExpired, `{"resume":%q}`, run)
+		})
+	}
+}
+
+// TestApproveOfWhatWasLookedAt: an operator approves the calls that were shown, and no others that came to wait meanwhile.
+func TestApproveOfWhatWasLookedAt(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	run := waits(s)
+	shown, err := chain.Waiting(t.Context(), s.journal, run)
+	if err != nil || len(shown) != 1 {
+		t.Fatalf("%v, %v", shown, err)
+	}
+	s.run(fault.ApprovalRequired, `{"resume":%q,"replace":{"1":{"fn":"guarded.put","args":{"k":"another's"}}}}`, run)
+	s.called(`store.put {"k":"1"}`)
+	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown)); fault.CodeOf(err) != fault.ResumeConflict {
+		t.Errorf("%v", err)
+	}
+	s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
+	s.called()
+	shown, err = chain.Waiting(t.Context(), s.journal, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown)); err != nil {
+		t.Fatal(err)
+	}
+	s.run("", `{"resume":%q}`, run)
+	s.called(`guarded.put {"k":"another's"}`)
+}

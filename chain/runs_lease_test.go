@@ -1,0 +1,115 @@
+package chain_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// tryAgain is more than the time after which a journal writes again what it could not write.
+const tryAgain = 2 * time.Second
+
+// TestDryRunLeavesTheLease: a dry run of a run that goes on only looks; whoever sends the run again is told to wait.
+func TestDryRunLeavesTheLease(t *testing.T) {
+	t.Parallel()
+	const request = `"key":"K","steps":[{"fn":"store.set","args":{"k":"slow"}},{"fn":"store.put","args":{"k":"2"}}]`
+	s := newScripted(t, nil, nil)
+	s.ends = func(_ string, args gjson.Result) ([]byte, error) {
+		if args.Get("k").Str == "slow" {
+			s.run(fault.Busy, `{%s}`, request)
+			s.run("", `{%s,"dryRun":true}`, request)
+			s.run(fault.Busy, `{%s}`, request)
+		}
+		return []byte(`{"id":"x"}`), nil
+	}
+	s.run("", `{%s}`, request)
+	s.called(`store.set {"k":"slow"}`, `store.put {"k":"2"}`)
+}
+
+// TestEndOfFailureIsWrittenLate: where the end of a failed run cannot be written, its answer promises no
+// resume, and the run is free as soon as the database is back.
+func TestEndOfFailureIsWrittenLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, func(function string, _ gjson.Result) ([]byte, error) {
+			if function == "store.get" {
+				return nil, fault.New(fault.Unavailable, "the store is away")
+			}
+			return []byte(`{"id":"x"}`), nil
+		})
+		const request = `{"key":"K","steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.get"}]}`
+		if a := s.run(fault.Unavailable, request); a.Get("resume").Exists() {
+			t.Errorf("nothing tells others that the run has ended, and the answer has resume: %s", a.Raw)
+		}
+		time.Sleep(tryAgain)
+		s.ends = nil
+		a := s.run("", request)
+		if a.Get("steps.0.status").Str != "reused" {
+			t.Errorf("%s", a.Raw)
+		}
+		s.called(`store.put {"k":"1"}`, `store.get {}`, `store.get {}`)
+	})
+}
+
+// TestEndOfSuccessIsWrittenLate: where the end of a run that succeeded cannot be written, it is
+// written again, and the run does not stay under way.
+func TestEndOfSuccessIsWrittenLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, nil)
+		s.run("", `{"steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.get"}]}`)
+		time.Sleep(tryAgain)
+		rows, err := s.journal.List(t.Context(), &journal.Filter{})
+		if err != nil || len(rows) != 1 || rows[0].Status != journal.OK {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		if _, err := s.journal.Take(t.Context(), rows[0].ID, nil); err != nil {
+			t.Errorf("its lease: %v", err)
+		}
+	})
+}
+
+// TestOutageKeepsNoEndBack: runs that an outage kept from beginning leave nothing to write, and the end of a call that was
+// under way when the next outage began is written after it.
+func TestOutageKeepsNoEndBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		away := true
+		f := &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away }}
+		turn := func(to bool) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			away = to
+		}
+		s := newScripted(t, f, nil)
+		for i := range 10_100 {
+			s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i)
+		}
+		s.called()
+		turn(false)
+		s.ends = func(string, gjson.Result) ([]byte, error) {
+			turn(true)
+			return []byte(`{"id":"x"}`), nil
+		}
+		a := s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":"under way"}},{"fn":"store.get"}]}`)
+		if a.Get("writes.0.outcome").Str != "applied" {
+			t.Errorf("the caller is told %s", a.Raw)
+		}
+		s.called(`store.put {"k":"under way"}`)
+		turn(false)
+		time.Sleep(tryAgain)
+		rows, err := s.journal.List(t.Context(), &journal.Filter{})
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		s.ended(rows[0].ID, journal.Running, "0 store.put applied")
+		if _, err := s.journal.Take(t.Context(), rows[0].ID, nil); err != nil {
+			t.Errorf("its lease: %v", err)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package chain_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// recallHere is set in the environment of the process that is measured.
+const recallHere = "ONECALL_TEST_RECALL"
+
+// TestMemoryOfRecall: a run that looks up what it has done does not hold all results of its reads, however many there are.
+// It is measured in a process of its own.
+func TestMemoryOfRecall(t *testing.T) {
+	if os.Getenv(recallHere) != "" {
+		recall(t)
+		return
+	}
+	t.Parallel()
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfRecall$", "-test.v")
+	self.Env = append(os.Environ(), recallHere+"=1")
+	output, err := self.CombinedOutput()
+	t.Logf("%s", output)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// recall makes runs that read 128 MiB.
+func recall(t *testing.T) {
+	const reads = `{"fn":"store.get","forEach":"1..128","args":{"n":"$item"},"concurrency":1,"select":"len($result)"}`
+	for _, test := range []struct {
+		name, request string
+		code          fault.Code
+		most          uint64 // MiB
+	}{
+		{"undoes failures", `{"onError":"undo","steps":[` + reads + `,{"fn":"store.put","select":"1","undo":{"fn":"store.remove"}}]}`, "", 30},
+		{"asks for approval", `{"steps":[` + reads + `,{"fn":"guarded.put"}]}`, fault.ApprovalRequired, 64 + 30},
+	} {
+		n, most := 0, uint64(0)
+		s := newScripted(t, &forgetful{}, func(string, gjson.Result) ([]byte, error) {
+			if n++; n%16 == 0 {
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc>>20)
+			}
+			return []byte(`"` + strings.Repeat("x", 1<<20) + `"`), nil
+		})
+		s.run(test.code, "%s", test.request)
+		t.Logf("%s: %d MiB", test.name, most)
+		if most > test.most {
+			t.Errorf("%s: %d MiB, more than %d", test.name, most, test.most)
+		}
+	}
+}
+
+// forgetful is a driver that keeps nothing, as one that writes to a disk does.
+type forgetful struct{ journal.Memory }
+
+func (*forgetful) Write(_ context.Context, list []journal.Write) ([]bool, error) {
+	return make([]bool, len(list)), nil
+}
+
+// TestRecallSideBySide: elements look up what the run has done while others add to it (the race detector watches), and
+// nothing that was applied is done again.
+func TestRecallSideBySide(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ first, then string }{
+		"of an inline chain": {
+			`{"steps":[{"fn":"store.get","forEach":"1..20","args":{"k":"$item"},"concurrency":4,"orElse":1},
+				{"fn":"store.put","args":{"k":0}},{"fn":"store.put","args":{"k":99}}]}`,
+			`,"steps":[{"chain":{"steps":[{"fn":"store.put","args":{"k":0}},
+				{"fn":"store.put","forEach":"1..30","args":{"k":"$item"},"concurrency":4}]}},
+				{"fn":"store.get","forEach":"1..20","args":{"k":"$item"},"concurrency":4,"orElse":1}]`,
+		},
+		"of elements that are chains": {
+			`{"steps":[{"forEach":"1..40","concurrency":4,"args":{"i":"$item"},
+				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}}]}`,
+			``,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 10 {
+				var mended atomic.Bool
+				var applied sync.Map
+				s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {
+					if !mended.Load() && (function == "store.get" || args.Get("k").Int() > 10) {
+						return nil, refuses()
+					}
+					if _, again := applied.LoadOrStore(function+args.Raw, true); again && function == "store.put" {
+						t.Errorf("%s was put twice", args.Raw)
+					}
+					return []byte(`{"id":"x"}`), nil
+				})
+				run := s.run(fault.FunctionFailed, "%s", test.first).Get("resume").Str
+				mended.Store(true)
+				s.run("", `{"resume":%q%s}`, run, test.then)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package chain_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// TestAssumeOfRounds: of the rounds of a step, assume means those of which nobody knows how they ended.
+func TestAssumeOfRounds(t *testing.T) {
+	t.Parallel()
+	n := 0
+	s := newScripted(t, nil, func(string, gjson.Result) ([]byte, error) {
+		if n++; n == 3 {
+			return nil, lost()
+		}
+		return fmt.Appendf(nil, `{"n":%d}`, n), nil
+	})
+	run := s.run(fault.Timeout, `{"steps":[
+		{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 4","max":10}}]}`).Get("resume").Str
+	s.called(`store.put {"was":null}`, `store.put {"was":1}`, `store.put {"was":2}`)
+	s.run(fault.ResumeConflict, `{"resume":%q}`, run)
+	s.called()
+	s.run("", `{"resume":%q,"assume":{"0":"not_sent"}}`, run)
+	s.called(`store.put {"was":2}`, `store.put {"was":4}`)
+}
+
+// TestAssumeOfInsertedStep: where calls of two chains share a place, assume means the one of which nobody knows how it ended.
+func TestAssumeOfInsertedStep(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("fail", refuses))
+	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"A"}},
+		{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
+	s.called(`store.put {"k":"A"}`, `store.put {"k":"fail"}`)
+	s.ends = failing("B", lost)
+	s.run(fault.Timeout, `{"resume":%q,"steps":[{"fn":"store.put","args":{"k":"B"}},{"fn":"store.put","args":{"k":"A"}}]}`, run)
+	s.called(`store.put {"k":"B"}`)
+	s.ends = nil
+	s.run("", `{"resume":%q,"assume":{"0":"not_sent"}}`, run)
+	s.called(`store.put {"k":"B"}`)
+}
+
+// TestAssumeOfSeveral: several calls at one place can be left, but neither made again nor given one result.
+func TestAssumeOfSeveral(t *testing.T) {
+	t.Parallel()
+	n := 0
+	s := newScripted(t, nil, func(function string, _ gjson.Result) ([]byte, error) {
+		if function == "store.get" {
+			return nil, refuses()
+		}
+		n++
+		return fmt.Appendf(nil, `{"n":%d}`, n), nil
+	})
+	run := s.run(fault.FunctionFailed, `{"steps":[
+		{"fn":"store.put","args":{"was":"$result?.n"},"repeat":{"until":"$result.n > 1","max":3}},{"fn":"store.get"}]}`).Get("resume").Str
+	s.called(`store.put {"was":null}`, `store.put {"was":1}`, `store.get {}`)
+	const other = `"steps":[{"fn":"store.put","args":{"k":"other"}}]`
+	for _, said := range []string{`"not_sent"`, `{"result":1}`} {
+		a := s.run(fault.BadRequest, `{"resume":%q,"assume":{"0":%s},%s}`, run, said, other)
+		if at := a.Get("error.at").Str; at != "/assume/0" {
+			t.Errorf("%s", a.Raw)
+		}
+	}
+	s.run(fault.ResumeConflict, `{"resume":%q,%s}`, run, other)
+	s.called()
+	s.run("", `{"resume":%q,"assume":{"0":"applied"},%s}`, run, other)
+	s.called(`store.put {"k":"other"}`)
+}
+
+// TestOrElseOfUnknown: no value stands in for a call of which nobody knows whether it was done.
+func TestOrElseOfUnknown(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("1", lost))
+	a := s.run(fault.Timeout, `{"steps":[{"fn":"store.put","args":{"k":"1"},"orElse":7},{"fn":"store.put","args":{"k":"2"}}]}`)
+	s.called(`store.put {"k":"1"}`)
+	if a.Get("writes.0.outcome").Str != "sent_unknown" || a.Get("resume").Str == "" || strings.Contains(a.Raw, `"defaulted"`) {
+		t.Errorf("%s", a.Raw)
+	}
+}
+
+// TestRunsOfOthers: a run of another caller is as one that never was, whatever is asked of it.
+func TestRunsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("fail", refuses))
+	alice := &chain.Caller{ID: "alice"}
+	const request = `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.put","args":{"k":"fail"}}]}`
+	run := s.runAs(alice, fault.FunctionFailed, request).Get("resume").Str
+	s.called(`store.put {"k":"1"}`, `store.put {"k":"fail"}`)
+	for _, who := range []string{"bob", ""} {
+		for _, also := range []string{"", `,"dryRun":true`, `,"undo":true`, `,"assume":{"0":"applied"}`} {
+			none := s.runAs(&chain.Caller{ID: who}, fault.TokenExpired, `{"resume":"run_none"%s}`, also)
+			a := s.runAs(&chain.Caller{ID: who}, fault.TokenExpired, `{"resume":%q%s}`, run, also)
+			if got, want := a.Get("error").Raw, none.Get("error").Raw; got != want {
+				t.Errorf("%q%s is told %s, and of a run that never was %s", who, also, got, want)
+			}
+		}
+		s.runAs(&chain.Caller{ID: who}, "", `{"key":"deploy","steps":[{"fn":"store.put","args":{"k":"own"}}]}`)
+		s.called(`store.put {"k":"own"}`)
+		if _, err := s.journal.Read(t.Context(), run, &who); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("%q reads it: %v", who, err)
+		}
+	}
+	s.ends = nil
+	s.runAs(alice, "", `{"resume":%q}`, run)
+	s.called(`store.put {"k":"fail"}`)
+}
+
+// TestEmptyResume: an answer without resume, taken for one, begins no other run.
+func TestEmptyResume(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	s.run(fault.BadRequest, `{"resume":"","steps":[{"fn":"store.put"}]}`)
+	s.run(fault.BadRequest, `{"resume":7,"steps":[{"fn":"store.put"}]}`)
+	s.called()
+	s.run("", `{"resume":null,"steps":[{"fn":"store.put"}]}`)
+	s.called(`store.put {}`)
+}

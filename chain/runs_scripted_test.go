@@ -1,0 +1,161 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// scripted is an engine with a journal, over a store whose calls end as the test says.
+type scripted struct {
+	t       *testing.T
+	engine  *chain.Engine
+	journal *journal.Journal
+	ends    func(function string, args gjson.Result) ([]byte, error) // changed only between runs
+
+	mu  sync.Mutex
+	log []string // what reached the store
+}
+
+// newScripted makes one. A nil driver is one in memory; with a nil ends each call succeeds.
+func newScripted(t *testing.T, d journal.Driver, ends func(function string, args gjson.Result) ([]byte, error)) *scripted {
+	t.Helper()
+	s := &scripted{t: t, ends: ends}
+	var functions []steps.Function
+	for _, spec := range []steps.Spec{
+		{Name: "store.get", Effect: steps.Read},
+		{Name: "store.put", EffectDeclared: true},
+		{Name: "store.set", EffectDeclared: true, Idempotent: true},
+		{Name: "store.remove", EffectDeclared: true, Effect: steps.Destroy},
+		{Name: "guarded.put", EffectDeclared: true, Approve: steps.ApproveWrite},
+		{Name: "guarded.set", EffectDeclared: true, Idempotent: true, Approve: steps.ApproveWrite},
+	} {
+		functions = append(functions, steps.Function{Spec: spec, Call: s.call(spec.Name)})
+	}
+	registry, err := steps.NewRegistry(functions, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d == nil {
+		d = &journal.Memory{}
+	}
+	if s.journal, err = journal.New(d, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.journal.Close() })
+	if s.engine, err = chain.New(&chain.Options{Functions: registry, Journal: s.journal}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *scripted) call(function string) steps.Call {
+	return func(_ context.Context, args []byte) ([]byte, error) {
+		s.mu.Lock()
+		s.log = append(s.log, function+" "+string(args))
+		s.mu.Unlock()
+		if s.ends != nil {
+			return s.ends(function, gjson.ParseBytes(args))
+		}
+		return []byte(`{"id":"x"}`), nil
+	}
+}
+
+// failing ends the calls whose argument k is the given one with an error, and all others well.
+func failing(k string, err func() error) func(string, gjson.Result) ([]byte, error) {
+	return func(_ string, args gjson.Result) ([]byte, error) {
+		if args.Get("k").Str == k {
+			return nil, err()
+		}
+		return []byte(`{"id":"x"}`), nil
+	}
+}
+
+// refuses is a call that the store refused, lost one of which nobody knows whether it was done.
+func refuses() error {
+	return &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the store says no"}
+}
+
+func lost() error { return fault.New(fault.Timeout, "the line is dead") }
+
+// run sends a request of the local user, which must be answered with the code; "": it succeeds.
+func (s *scripted) run(code fault.Code, request string, args ...any) gjson.Result {
+	s.t.Helper()
+	return s.runAs(nil, code, request, args...)
+}
+
+func (s *scripted) runAs(who *chain.Caller, code fault.Code, request string, args ...any) gjson.Result {
+	s.t.Helper()
+	sent := fmt.Sprintf(request, args...)
+	a := s.engine.Run(s.t.Context(), []byte(sent), who)
+	if got := gjson.GetBytes(a.JSON, "error.code").Str; got != string(code) || a.OK != (code == "") {
+		s.t.Fatalf("%s\nis answered with code %q, not %q: %s", sent, got, code, a.JSON)
+	}
+	return gjson.ParseBytes(a.JSON)
+}
+
+// called checks what has reached the store since it was asked last.
+func (s *scripted) called(want ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.log, want) {
+		s.t.Errorf("called\n%q, not\n%q", s.log, want)
+	}
+	s.log = nil
+}
+
+// ended checks how the journal says that a run and its calls ended.
+func (s *scripted) ended(run string, status journal.Status, want ...string) {
+	s.t.Helper()
+	past, err := s.journal.Read(s.t.Context(), run, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var calls []string
+	for _, c := range past.Calls() {
+		calls = append(calls, fmt.Sprint(c.Place, " ", c.Function, " ", c.Outcome))
+	}
+	if past.Row.Status != status || !slices.Equal(calls, want) {
+		s.t.Errorf("the run is %s with\n%q, not %s with\n%q", past.Row.Status, calls, status, want)
+	}
+}
+
+// flaky is a driver whose writes fail when the test says so.
+type flaky struct {
+	journal.Driver
+	fails func(list []journal.Write) bool
+	mu    sync.Mutex
+}
+
+func (f *flaky) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+	f.mu.Lock()
+	fails := f.fails(list)
+	f.mu.Unlock()
+	if fails {
+		return nil, errors.New("the database is locked")
+	}
+	return f.Driver.Write(ctx, list)
+}
+
+// firstEnd fails the first write that ends a run.
+func firstEnd() func(list []journal.Write) bool {
+	failed := false
+	return func(list []journal.Write) bool {
+		if !failed && slices.ContainsFunc(list, func(w journal.Write) bool { return w.Release && w.Row != nil }) {
+			failed = true
+			return true
+		}
+		return false
+	}
+}

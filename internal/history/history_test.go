@@ -1,0 +1,212 @@
+package history_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+// past is a journal, and the runs that a test writes in it.
+type past struct {
+	*testing.T
+	*journal.Journal
+}
+
+func newPast(t *testing.T) *past {
+	t.Helper()
+	j, err := journal.New(&journal.Memory{}, &journal.Options{Estimate: func(result []byte) int { return len(result) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return &past{t, j}
+}
+
+// begin begins a run of a caller, with a name.
+func (p *past) begin(caller, name string) *journal.Run {
+	return p.Begin(&journal.Start{Caller: caller, Chain: name, Key: "k-" + caller + name, Steps: 2,
+		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Index: true})
+}
+
+// call has a run make a call that takes a time.
+func (p *past) call(run *journal.Run, c journal.Call, took time.Duration, e journal.Event) {
+	p.Helper()
+	if c.Args == nil {
+		c.Args = []byte(`{}`)
+	}
+	run.Prepare(&c)
+	if err := c.Begin(); err != nil {
+		p.Fatal(err)
+	}
+	time.Sleep(took)
+	if err := c.End(&e); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// failed ends a run that is not ok.
+func (p *past) failed(run *journal.Run, code fault.Code, tokens int) {
+	p.Helper()
+	if err := run.Settle(journal.Failed, code); err != nil {
+		p.Fatal(err)
+	}
+	run.Answered(tokens, 0)
+}
+
+var (
+	get = journal.Call{Place: "0", Function: "store.get"}
+	put = journal.Call{Place: "1[3].0", Function: "store.put", Effect: "write"}
+
+	read    = journal.Event{Result: []byte(`"abc"`)}
+	applied = journal.Event{Outcome: fault.Applied, Result: []byte(`1`), Undo: []byte(`{}`)}
+	refused = journal.Event{Outcome: fault.Failed, Code: fault.FunctionFailed}
+)
+
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		first := p.begin("alice", "nightly")
+		p.call(first, get, 250*time.Microsecond, read)
+		p.call(first, put, 2*time.Millisecond, applied)
+		first.Answered(40, 60)
+		time.Sleep(time.Second)
+		second := p.begin("bob", "")
+		p.call(second, put, time.Millisecond, refused)
+		p.failed(second, fault.FunctionFailed, 7)
+
+		runs, err := history.Runs(t.Context(), p.Journal, &journal.Filter{})
+		if err != nil || len(runs) != 2 || runs[0].ID != second.ID() || runs[1].ID != first.ID() {
+			t.Fatalf("not the youngest first: %+v, %v", runs, err)
+		}
+		for i, want := range []history.Run{
+			{ID: second.ID(), Status: journal.Failed, Code: fault.FunctionFailed, Key: "k-bob", Caller: "bob",
+				Began: second.Began(), Millis: 1, Steps: 2, Calls: 1, Writes: 1, Tokens: 7},
+			{ID: first.ID(), Status: journal.OK, Chain: "nightly", Key: "k-alicenightly", Caller: "alice",
+				Began: first.Began(), Millis: 2.25, Steps: 2, Calls: 2, Writes: 1, Tokens: 40, Kept: 60},
+		} {
+			want.Functions = []string{"store.put", "store.get"}
+			if got := fmt.Sprintf("%+v", runs[i]); got != fmt.Sprintf("%+v", want) {
+				t.Errorf("%s\nis not\n%+v", got, want)
+			}
+		}
+		alice := "alice"
+		for name, filter := range map[string]journal.Filter{
+			"caller": {Caller: &alice}, "chain": {Chain: "nightly"}, "status": {Status: journal.OK}, "until": {Until: second.Began()},
+		} {
+			runs, err := history.Runs(t.Context(), p.Journal, &filter)
+			if err != nil || len(runs) != 1 || runs[0].ID != first.ID() {
+				t.Errorf("by %s: %+v, %v", name, runs, err)
+			}
+		}
+	})
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		run := p.begin("alice", "")
+		time.Sleep(5 * time.Millisecond)
+		p.call(run, get, 2*time.Millisecond, read)
+		p.call(run, put, 3*time.Millisecond, applied)
+		retried := journal.Call{Place: "2", Function: "store.put", Effect: "write", Args: []byte(`{"k":2}`)}
+		run.Prepare(&retried)
+		for range 3 {
+			if err := retried.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+			if err := retried.End(&journal.Event{Outcome: fault.NotSent, Code: fault.Unavailable}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		undoes := journal.Call{Place: "1[3].0", Function: "store.remove", Effect: "destroy", Undoes: run.Past().Calls()[1].Ended}
+		p.call(run, undoes, 0, applied)
+		hanging := journal.Call{Place: "3", Function: "store.put", Effect: "write", Args: []byte(`{"k":3}`)}
+		run.Prepare(&hanging)
+		if err := hanging.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		want := []history.Call{
+			{At: "0", Function: "store.get", Status: "ok", After: 5, Millis: 2, Bytes: 5, Tokens: 5},
+			{At: "1[3].0", Function: "store.put", Status: "ok", Outcome: fault.Undone, After: 7, Millis: 3, Bytes: 1, Tokens: 1},
+			{At: "2", Function: "store.put", Status: "failed", Outcome: fault.NotSent, Code: fault.Unavailable, After: 12, Millis: 1, Retries: 2},
+			{At: "1[3].0", Function: "store.remove", Status: "ok", Outcome: fault.Applied, After: 13, Bytes: 1, Tokens: 1, Undoes: true},
+			{At: "3", Function: "store.put", Status: "running", Outcome: fault.SentUnknown, After: 13},
+		}
+		check := func(want []history.Call) {
+			t.Helper()
+			told, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(told.List, want) {
+				t.Errorf("%+v\nis not\n%+v", told.List, want)
+			}
+		}
+		check(want)
+		p.failed(run, fault.Cancelled, 0)
+		want[4].Status = "failed" // nobody waits for it any more
+		check(want)
+	})
+}
+
+// TestTimelineOfAssumed: a call of which a caller has said how it ended is told so.
+func TestTimelineOfAssumed(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	run := p.begin("alice", "")
+	p.call(run, put, 0, journal.Event{Outcome: fault.SentUnknown, Code: fault.Timeout})
+	run.Tell(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[0].N, Outcome: fault.Applied, Result: []byte(`1`)})
+	p.failed(run, fault.Timeout, 0)
+	told, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
+	if err != nil || len(told.List) != 1 {
+		t.Fatalf("%+v, %v", told, err)
+	}
+	if c := told.List[0]; !c.Assumed || c.Status != "ok" || c.Outcome != fault.Applied || c.Code != "" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestTimelineOfOthers: a run of another caller is as one that never was; an empty one has a list all the same.
+func TestTimelineOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	run := p.begin("alice", "")
+	p.failed(run, fault.Internal, 0)
+	bob, alice := "bob", "alice"
+	if _, err := history.Of(t.Context(), p.Journal, run.ID(), &bob); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("of bob: %v", err)
+	}
+	if _, err := history.Of(t.Context(), p.Journal, "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("of none: %v", err)
+	}
+	if told, err := history.Of(t.Context(), p.Journal, run.ID(), &alice); err != nil || told.List == nil || len(told.List) != 0 {
+		t.Errorf("of alice: %+v, %v", told, err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	run := p.begin("alice", "")
+	p.failed(run, fault.Internal, 0)
+	id := run.ID()
+	for _, begins := range []string{id, id[:12], strings.TrimPrefix(id, journal.IDPrefix), strings.TrimPrefix(id, journal.IDPrefix)[:6]} {
+		if found, err := history.Find(t.Context(), p.Journal, begins); found != id || err != nil {
+			t.Errorf("%s: %q, %v", begins, found, err)
+		}
+	}
+	if found, err := history.Find(t.Context(), p.Journal, "none"); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("%q, %v", found, err)
+	}
+}

@@ -1,0 +1,94 @@
+package history_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+// counted is a sum without its times.
+func counted(sums []history.Sum) (list []history.Sum) {
+	for _, s := range sums {
+		s.P50, s.P95 = 0, 0
+		list = append(list, s)
+	}
+	return list
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		nightly := p.begin("alice", "nightly")
+		for range 3 {
+			p.call(nightly, get, time.Millisecond, read)
+		}
+		p.call(nightly, put, time.Millisecond, applied)
+		nightly.Answered(40, 60)
+		time.Sleep(24 * time.Hour)
+		refusal := p.begin("bob", "")
+		p.call(refusal, put, time.Millisecond, refused)
+		p.failed(refusal, fault.FunctionFailed, 7)
+		empty := p.begin("alice", "")
+		empty.Answered(5, 0)
+
+		stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := func(name string, s history.Sum) history.Sum { s.Name = name; return s }
+		first := history.Sum{Count: 1, Calls: 4, Tokens: 40, Kept: 60, Saved: 3}
+		rest := history.Sum{Count: 2, Failures: 1, Calls: 1, Tokens: 12}
+		for name, test := range map[string]struct{ got, want []history.Sum }{
+			"functions": {stats.Functions, []history.Sum{{Name: "store.get", Count: 3}, {Name: "store.put", Count: 2, Failures: 1}}},
+			"chains":    {stats.Chains, []history.Sum{whole("", rest), whole("nightly", first)}},
+			"callers": {stats.Callers, []history.Sum{{Name: "alice", Count: 2, Calls: 4, Tokens: 45, Kept: 60, Saved: 2},
+				{Name: "bob", Count: 1, Failures: 1, Calls: 1, Tokens: 7}}},
+			"days": {stats.Days, []history.Sum{whole("2000-01-02", rest), whole("2000-01-01", first)}},
+		} {
+			if got := counted(test.got); !slices.Equal(got, test.want) {
+				t.Errorf("%s: %+v\nare not %+v", name, got, test.want)
+			}
+		}
+	})
+}
+
+// TestStatsOfTimes: half of the calls take no longer than p50, 95 of 100 no longer than p95.
+func TestStatsOfTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		run := p.begin("alice", "")
+		for i := range 100 {
+			p.call(run, get, time.Duration(i+1)*time.Millisecond, read)
+		}
+		run.Answered(1, 0)
+		stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Function: "store.get"})
+		if err != nil || len(stats.Functions) != 1 || len(stats.Chains) != 0 {
+			t.Fatalf("%+v, %v", stats, err)
+		}
+		about := func(got, want float64) bool { return got > want*0.93 && got < want*1.07 } // buckets are off by 6 %
+		if s := stats.Functions[0]; !about(s.P50, 50) || !about(s.P95, 95) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestStatsOfNothing: an empty history has lists all the same, which JSON tells as [].
+func TestStatsOfNothing(t *testing.T) {
+	t.Parallel()
+	stats, err := history.StatsOf(t.Context(), newPast(t).Journal, &journal.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]history.Sum{stats.Functions, stats.Chains, stats.Callers, stats.Days} {
+		if list == nil || len(list) != 0 {
+			t.Errorf("%+v", stats)
+		}
+	}
+}

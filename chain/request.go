@@ -47,7 +47,7 @@ type request struct {
 	// Goes on with an earlier run: the text that its failed answer had as resume. What the run has done is not done again; each field sent takes the place of the run's.
 	Resume string `json:"resume" validate:"-" tool:"" manual:"the resume of a failed answer: goes on with that run, taking calls that it made from its journal; each field sent takes the place of the run's"`
 	// With resume: whole steps that take the place of the run's, by their number or id.
-	Replace []byte `json:"replace" kind:"object" validate:"-" tool:""`
+	Replace []byte `json:"replace" kind:"object" validate:"-"`
 	// With resume: what holds of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
 	Assume []byte `json:"assume" kind:"object" validate:"-"`
 	// With resume: the approve of an answer that had calls wait for approval; they may be made then.

@@ -1,0 +1,84 @@
+package chain
+
+import (
+	"context"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// inline runs an inline chain; what it gives is its return, or its last step's result.
+func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if p.saved != nil {
+		sent, refused := p.saved.Accept(ctx, args)
+		if refused != nil {
+			return nil, refused.Under(inArguments(p, refused))
+		}
+		args = sent
+	}
+	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
+	var within *enclosing
+	if p.effect != steps.Read || r.record != nil {
+		within = &enclosing{outer: s.within, step: p.number, index: s.index}
+	}
+	runs := r.chain(ctx, p.inline, scope, within)
+	first := -1
+	for i := range runs {
+		s.calls += runs[i].calls
+		s.reused += runs[i].reused
+		s.pending = s.pending || runs[i].pending
+		s.truncated = s.truncated || runs[i].truncated
+		if runs[i].status == statusFailed && first < 0 {
+			first = i
+		}
+	}
+	if s.pending {
+		return nil, errPending
+	}
+	raw, f := returned(ctx, p.inline, runs, scope)
+	if first >= 0 {
+		s.call = runs[first].call
+		s.fn, s.outcome = runs[first].fn, runs[first].outcome
+		f = runs[first].err
+	}
+	if f == nil && ctx.Err() != nil {
+		f = r.interrupted(p)
+	}
+	if f == nil && skippedForBudget(runs) {
+		f = r.callsUsedUp(p.at)
+	}
+	if f != nil && p.saved != nil {
+		f = r.undoSaved(ctx, p, within, f)
+	}
+	return raw, f
+}
+
+func skippedForBudget(runs []stepRun) bool {
+	for i := range runs {
+		if runs[i].reason == reasonBudget {
+			return true
+		}
+	}
+	return false
+}
+
+// returned makes what a level gives: its `return` over the results that are there, or the last step's result.
+func returned(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
+	if p.ret == nil {
+		if raw := runs[len(runs)-1].raw; raw != nil {
+			return raw, nil
+		}
+		return null, nil
+	}
+	scope.Steps = make([]refs.StepResult, len(runs))
+	for i := range runs {
+		scope.Steps[i] = refs.StepResult{Raw: runs[i].raw, Status: runs[i].status}
+	}
+	scope.Lenient = true
+	raw, err := p.ret.Resolve(ctx, nil, &scope)
+	if err != nil {
+		return null, coded(err, p.retAt)
+	}
+	return raw, nil
+}

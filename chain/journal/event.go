@@ -3,7 +3,6 @@ package journal
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -55,9 +54,6 @@ type Event struct {
 	Chain  []byte `json:"-"` // of Sent: the chain as it is from now on
 	Args   []byte `json:"-"` // of a call that waits for approval
 }
-
-// Time is when it happened.
-func (e *Event) Time() time.Time { return time.UnixMicro(e.At) }
 
 // Writes tells whether the call may change something.
 func (e *Event) Writes() bool { return e.Effect != "" }

@@ -10,8 +10,8 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultKeep     = 24 * time.Hour
-	DefaultKeepDays = 90 * 24 * time.Hour
+	DefaultKeep = 24 * time.Hour
+	keepDays    = 90 * 24 * time.Hour // of sums
 )
 
 // Bounds of what waits to be written behind; what passes them is lost, which only statistics and resumes of reads notice.
@@ -178,7 +178,7 @@ func (j *Journal) expire() {
 
 func (j *Journal) forget() {
 	now := time.Now()
-	if err := j.driver.Expire(context.Background(), now, now.Add(-DefaultKeepDays)); err != nil {
+	if err := j.driver.Expire(context.Background(), now, now.Add(-keepDays)); err != nil {
 		j.ails(err)
 	}
 }

@@ -77,22 +77,23 @@ func (*forgetful) Write(_ context.Context, list []journal.Write) ([]bool, error)
 func TestRecallSideBySide(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ first, then string }{
-		"of an inline chain": {
-			`{"steps":[{"fn":"store.get","forEach":"1..20","args":{"k":"$item"},"concurrency":4,"orElse":1},
-				{"fn":"store.put","args":{"k":0}},{"fn":"store.put","args":{"k":99}}]}`,
-			`,"steps":[{"chain":{"steps":[{"fn":"store.put","args":{"k":0}},
-				{"fn":"store.put","forEach":"1..30","args":{"k":"$item"},"concurrency":4}]}},
-				{"fn":"store.get","forEach":"1..20","args":{"k":"$item"},"concurrency":4,"orElse":1}]`,
-		},
-		"of elements that are chains": {
+		"of elements that end": {
 			`{"steps":[{"forEach":"1..40","concurrency":4,"args":{"i":"$item"},
 				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}}]}`,
 			``,
 		},
+		"of elements that begin, after much was written": {
+			`{"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},
+				{"fn":"store.get","forEach":"1..80","args":{"k":"$item"},"concurrency":4,"orElse":1},
+				{"fn":"store.put","args":{"k":0}},{"fn":"store.put","args":{"k":99}}]}`,
+			`,"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},{"forEach":"1..80","concurrency":8,"args":{"i":"$item"},
+				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}},
+				{"fn":"store.put","args":{"k":0}}]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 10 {
+			for range 5 {
 				var mended atomic.Bool
 				var applied sync.Map
 				s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {

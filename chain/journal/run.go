@@ -181,7 +181,13 @@ func (r *Run) Unmatched() (list []*PastCall) {
 func (r *Run) Rehearse() *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &Run{j: r.j, canonical: r.canonical, began: r.began, past: r.past.copy(), row: r.row, broken: errRehearsal, taken: map[*PastCall]bool{}}
+	past, taken := r.past.copy(), map[*PastCall]bool{}
+	for c := range r.taken { // what this run has made is a call of its chain, whether the rehearsal comes as far or not
+		if c != nil {
+			taken[past.call(mac(c.MAC), c.Ordinal)] = true
+		}
+	}
+	return &Run{j: r.j, canonical: r.canonical, began: r.began, past: past, row: r.row, broken: errRehearsal, taken: taken}
 }
 
 var errRehearsal = errors.New("journal: nothing is written of a rehearsal")

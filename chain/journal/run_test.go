@@ -184,3 +184,22 @@ func TestNumbersOfLeases(t *testing.T) {
 		wantOutcomes(t, run, "put undone", "get ", "put2 applied", "remove applied")
 	})
 }
+
+// TestRehearsalKnowsWhatIsUnderWay: a call that is under way while the chain is rehearsed is one of its calls, and
+// in no conflict with it; one that was under way when the run was killed is.
+func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	d := &journal.Memory{}
+	j := opened(t, d)
+	run := j.Begin(start())
+	begun(t, run, put())
+	if list := run.Rehearse().Unmatched(); len(list) != 0 {
+		t.Errorf("under way: %+v", list[0])
+	}
+	j.Close()
+
+	run = resumed(t, opened(t, d), run.ID())
+	if list := run.Rehearse().Unmatched(); len(list) != 1 || list[0].Function != "put" {
+		t.Errorf("killed: %+v", list)
+	}
+}

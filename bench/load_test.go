@@ -21,6 +21,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -176,6 +177,7 @@ type serverOptions struct {
 	observer  chain.Observer
 	wrap      func(*steps.Registry) *steps.Registry
 	results   *budget.Results
+	journal   *journal.Journal
 	probe     int // tokens above which a result is a probe
 }
 
@@ -197,7 +199,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxDuration: noHurry, Results: s.results, ProbeAbove: s.probe, Observer: s.observer})
+	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxDuration: noHurry, Results: s.results, Journal: s.journal, ProbeAbove: s.probe, Observer: s.observer})
 	if err != nil {
 		tb.Fatal(err)
 	}

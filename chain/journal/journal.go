@@ -317,6 +317,6 @@ func (j *Journal) catchUp() {
 func (j *Journal) catch() {
 	w := &write{result: make(chan error, 1), empty: true}
 	if j.put(w) == nil {
-		_ = <-w.result // it wrote nothing
+		<-w.result // it wrote nothing
 	}
 }

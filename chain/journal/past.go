@@ -77,7 +77,7 @@ func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Record,
 func (j *Journal) GiveBack(rec *Record) {
 	w := &write{Write: Write{ID: rec.Row.ID, Lease: rec.Row.Lease, Release: true}, result: make(chan error, 1)}
 	if j.put(w) == nil {
-		_ = <-w.result // whoever wants it may have to wait until this process has ended
+		<-w.result // whoever wants it may have to wait until this process has ended
 	}
 }
 

@@ -317,6 +317,8 @@ func (j *Journal) catchUp() {
 func (j *Journal) catch() {
 	w := &write{result: make(chan error, 1), empty: true}
 	if j.put(w) == nil {
-		<-w.result // it wrote nothing
+		if err := <-w.result; err != nil {
+			j.ails(err)
+		}
 	}
 }

@@ -76,10 +76,8 @@ func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Record,
 // GiveBack gives the lease of a run back that Take gave, and that was not resumed.
 func (j *Journal) GiveBack(rec *Record) {
 	w := &write{Write: Write{ID: rec.Row.ID, Lease: rec.Row.Lease, Release: true}, result: make(chan error, 1)}
-	if j.put(w) == nil {
-		if err := <-w.result; err != nil {
-			j.ails(err)
-		}
+	if j.put(w) == nil && <-w.result != nil {
+		j.late(w) // whoever wants it may have to wait for that
 	}
 }
 

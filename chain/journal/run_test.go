@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -202,4 +204,43 @@ func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
 	if list := run.Rehearse().Unmatched(); len(list) != 1 || list[0].Function != "put" {
 		t.Errorf("killed: %+v", list)
 	}
+}
+
+// busyOnce is a driver that fails the first write that gives a lease back.
+type busyOnce struct {
+	journal.Memory
+	failed bool
+}
+
+func (d *busyOnce) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+	if !d.failed && slices.ContainsFunc(list, func(w journal.Write) bool { return w.Release && w.Row == nil }) {
+		d.failed = true
+		return nil, errors.New("the database is locked")
+	}
+	return d.Memory.Write(ctx, list)
+}
+
+// TestGiveBackIsTriedAgain: a lease that could not be given back is free as soon as the database is back.
+func TestGiveBackIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := opened(t, &busyOnce{})
+		run := j.Begin(start())
+		ends(t, begun(t, run, put()))
+		if err := run.Settle(journal.Failed, fault.Internal); err != nil {
+			t.Fatal(err)
+		}
+		record, err := j.Take(t.Context(), run.ID(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.GiveBack(record)
+		if _, err := j.Take(t.Context(), run.ID(), nil); !journal.IsBusy(err) {
+			t.Errorf("not given back yet: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := j.Take(t.Context(), run.ID(), nil); err != nil {
+			t.Error(err)
+		}
+	})
 }

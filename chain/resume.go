@@ -38,7 +38,10 @@ func (s *exchange) takeUp(ctx context.Context, root gjson.Result) (gjson.Result,
 	}
 	past, f := s.take(ctx, id, root.Get("dryRun").Bool() || s.override.DryRun)
 	if f != nil {
-		return root, f
+		if sent.has("resume") {
+			return root, f.Under("/resume")
+		}
+		return root, f.Under("/key")
 	}
 	merged, f := overlay(past.Chain, sent)
 	if f != nil {
@@ -103,8 +106,7 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, notResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
 	case errors.Is(err, journal.ErrBusy):
-		f := fault.New(fault.Busy, "this run goes on: ask again when it has ended").Under("/resume")
-		return nil, f
+		return nil, fault.New(fault.Busy, "this run goes on: ask again when it has ended")
 	case err != nil:
 		return nil, unwritten(err, "nothing was run")
 	}
@@ -118,7 +120,7 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 		return nil, fault.New(fault.Internal, "nothing was run, as what the journal has of this run cannot be read: %v", err)
 	case record.Row.Status == journal.Undone && !s.said.undo:
 		s.giveUp()
-		return nil, notResumable("this run was undone: send the chain again without resume, under another key")
+		return nil, notResumable("this run was undone: send the chain again, under another key")
 	case record.Row.Status == journal.OK && record.Row.Key == "" && !s.said.undo:
 		s.giveUp()
 		return nil, notResumable("this run has ended well: nothing is left to do")
@@ -127,7 +129,7 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 }
 
 func notResumable(why string) *fault.Error {
-	return fault.New(fault.TokenExpired, "%s", why).Under("/resume")
+	return fault.New(fault.TokenExpired, "%s", why)
 }
 
 // giveUp gives back a run that was taken and is not resumed.

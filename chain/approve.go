@@ -37,7 +37,7 @@ type waiting struct {
 	calls []ApprovalCall
 }
 
-// mustApprove tells whether calls of a step have to be approved: so do those whose undo would have to be.
+// mustApprove reports whether calls of a step have to be approved: so do those whose undo would have to be.
 func (s *exchange) mustApprove(p *plannedStep) bool {
 	return s.mustApproveFn(p.fn) || p.undo != nil && s.mustApproveFn(p.undo.fn)
 }
@@ -52,7 +52,7 @@ func (s *exchange) mustApproveFn(e *steps.Entry) bool {
 	return false
 }
 
-// asks tells whether any call of the plan has to be approved.
+// asks reports whether any call of the plan has to be approved.
 func (s *exchange) asks(p *plan) bool {
 	return slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
 		return step.inline != nil && s.asks(step.inline) || step.fn != nil && s.mustApprove(step)

@@ -149,3 +149,17 @@ func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
 	}
 	return nil
 }
+
+// pastCalls names the first of some calls that a run has made.
+func (w *writer) pastCalls(name string, list []*journal.PastCall) {
+	w.key(name)
+	w.b = append(w.b, '[')
+	for _, c := range list[:min(len(list), maxConflicts)] {
+		w.open('{')
+		w.text("at", c.Place)
+		w.text("fn", c.Function)
+		w.text("outcome", string(c.Outcome))
+		w.close('}')
+	}
+	w.close(']')
+}

@@ -111,16 +111,7 @@ func (w *writer) goesOn(seen *foreseen) {
 	w.b = append(w.b, '{')
 	w.ints("reused", seen.reused)
 	w.ints("made", seen.made)
-	w.key("conflicts")
-	w.b = append(w.b, '[')
-	for _, c := range seen.conflicts[:min(len(seen.conflicts), maxConflicts)] {
-		w.open('{')
-		w.text("at", c.Place)
-		w.text("fn", c.Function)
-		w.text("outcome", string(c.Outcome))
-		w.close('}')
-	}
-	w.close(']')
+	w.pastCalls("conflicts", seen.conflicts)
 	w.close('}')
 }
 

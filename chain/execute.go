@@ -260,7 +260,7 @@ func (l *loop) halted(ctx context.Context) bool {
 	return (l.failed || l.exhausted.Load()) && l.plan.onError != onErrorContinue || ctx.Err() != nil || l.atEnd()
 }
 
-// atEnd tells whether no further step may start, whatever onError says.
+// atEnd reports whether no further step may start, whatever onError says.
 func (r *run) atEnd() bool { return r.unwritten.Load() || r.stopped.Load() }
 
 // another tries to get leave for one more goroutine; free gives it back.

@@ -117,7 +117,7 @@ func (p *plan) waves() [][]int {
 	return waves
 }
 
-// undoes tells whether a failure of the plan, or of a saved chain in it, takes back what was written.
+// undoes reports whether a failure of the plan, or of a saved chain in it, takes back what was written.
 func (p *plan) undoes() bool {
 	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(s *plannedStep) bool { return s.inline != nil && s.inline.undoes() })
 }

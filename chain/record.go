@@ -74,7 +74,7 @@ func (s *exchange) heed(record *journal.Run) *fault.Error {
 	return nil
 }
 
-// recalls tells whether the run needs to know what it has done while it runs, as its failure undoes that or its calls have idempotency
+// recalls reports whether the run needs to know what it has done while it runs, as its failure undoes that or its calls have idempotency
 // keys: without a journal it has one of its own.
 func (p *plan) recalls() bool {
 	return p.undoes() || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })

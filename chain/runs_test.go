@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -86,26 +84,10 @@ var keys = regexp.MustCompile(`oc-[0-9a-f]{32}`)
 // must have reached the store. `saved/NAME` is a saved chain, `N/mend` mends the store before a request and `N/unmend` breaks it again, `options` holds chain.Options as JSON.
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../testdata/runs/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
-	}
 	schemas := compileSchemas(t)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			story(t, archive, func(answer []byte) { validate(t, schemas[1], answer) })
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	eachArchive(t, "../testdata/runs/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		story(t, archive, func(answer []byte) { validate(t, schemas[1], answer) })
+	})
 }
 
 func story(t *testing.T, archive *txtar.Archive, valid func(answer []byte)) {

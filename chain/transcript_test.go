@@ -24,11 +24,23 @@ var update = flag.Bool("update", false, "write the answers and calls of the tran
 // JSON. Every answer is held against the published schema, every request that compiles against the other.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../testdata/chain/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
 	schemas := compileSchemas(t)
+	eachArchive(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
+		for i := range archive.Files {
+			name, isChain := strings.CutSuffix(archive.Files[i].Name, "/chain")
+			if isChain {
+				t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
+			}
+		}
+	})
+}
+
+// eachArchive runs a test for each archive, side by side, and writes it again with -update.
+func eachArchive(t *testing.T, pattern string, run func(*testing.T, *txtar.Archive)) {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("nothing is %s: %v", pattern, err)
+	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
@@ -36,12 +48,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range archive.Files {
-				name, isChain := strings.CutSuffix(archive.Files[i].Name, "/chain")
-				if isChain {
-					t.Run(name, func(t *testing.T) { transcript(t, archive, name, schemas) })
-				}
-			}
+			run(t, archive)
 			if *update {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)

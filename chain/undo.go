@@ -204,16 +204,7 @@ func (s *exchange) undoRun(ctx context.Context) *Answer {
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	w := &writer{b: []byte{'{'}}
 	w.int("undone", int64(t.undone))
-	w.key("left")
-	w.b = append(w.b, '[')
-	for _, c := range t.left[:min(len(t.left), maxConflicts)] {
-		w.open('{')
-		w.text("at", c.Place)
-		w.text("fn", c.Function)
-		w.text("outcome", string(c.Outcome))
-		w.close('}')
-	}
-	w.close(']')
+	w.pastCalls("left", t.left)
 	w.close('}')
 	d.result = w.b
 	if len(t.left) > 0 {

@@ -94,15 +94,6 @@ func outcomeOfCall(f *fault.Error) fault.Outcome {
 	return fault.OutcomeOf(f)
 }
 
-// outcomes in the order of what they say of a call that was made more than once: one success is enough, and what may have
-// been done is not undone by a later refusal.
-var outcomes = []fault.Outcome{fault.Applied, fault.SentUnknown, fault.Failed, fault.NotSent, ""}
-
-// combined is the outcome of a call that was made again.
-func combined(a, b fault.Outcome) fault.Outcome {
-	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
-}
-
 // writeEntry is what an answer says of the writes of one step with one outcome.
 type writeEntry struct {
 	step           int    // of the outermost chain
@@ -235,7 +226,7 @@ func (d *draft) renderWrites(w *writer, t *trim) {
 	for _, e := range d.entries[listed:] {
 		counts[e.outcome] += e.calls
 	}
-	for _, outcome := range outcomes {
+	for _, outcome := range fault.Outcomes() {
 		if n := counts[outcome]; n > 0 {
 			w.open('{')
 			w.int("count", int64(n))

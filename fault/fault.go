@@ -25,6 +25,9 @@ const (
 // been done is not undone by a later refusal.
 var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
 
+// Outcomes are all outcomes, those first that say more of a call that was made more than once.
+func Outcomes() []Outcome { return outcomes[: len(outcomes)-1 : len(outcomes)-1] }
+
 // Combined is the outcome of a call that was made again: a of what it came to before, b of the last attempt. "": there was none.
 func Combined(a, b Outcome) Outcome {
 	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]

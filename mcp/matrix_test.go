@@ -1,14 +1,11 @@
 package mcp
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
@@ -334,46 +331,6 @@ func boolCount(b bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-// othersFunction is the one that another caller has called.
-func othersFunction(all []*marked) *marked {
-	for _, m := range all {
-		if m.Spec.Effect == steps.Read && m.Spec.Tier == steps.TierAdmin {
-			return m
-		}
-	}
-	return nil
-}
-
-// othersToken is that of a large result of the administrator's.
-func othersToken(t testing.TB, w *worldServer) string {
-	t.Helper()
-	return fromAdministrator(t, w, `"count":2000}}]}`, "result.continuation_token")
-}
-
-// othersRun names a run of the administrator's that failed, under the key "k".
-func othersRun(t testing.TB, w *worldServer) string {
-	t.Helper()
-	return fromAdministrator(t, w, `"count":1}},{"expr":"$0.none.none"}],"key":"k"}`, "resume")
-}
-
-// fromAdministrator is what a chain of the administrator's is answered at a path; the chain ends as it is said.
-func fromAdministrator(t testing.TB, w *worldServer, end, path string) string {
-	t.Helper()
-	admin := matrixCaller("administrator", steps.TierAdmin, "")
-	fn := othersFunction(w.all)
-	request := fmt.Sprintf(`{"steps":[{"fn":%q,"args":{%q:"plain",%s`, fn.Spec.Name, fn.mark(inArgument), end)
-	ctx := t.Context()
-	if within := w.Server.o().Context; within != nil {
-		ctx = within(ctx, nil)
-	}
-	answer := w.Server.o().Engine.Run(ctx, []byte(request), &chain.Caller{ID: admin.ID})
-	text := gjson.GetBytes(answer.JSON, path).Str
-	if text == "" {
-		t.Fatalf("no %s: %s", path, answer.JSON)
-	}
-	return text
 }
 
 // tryProtocol sends what is no call of a tool.

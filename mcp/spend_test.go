@@ -264,7 +264,7 @@ func TestSessionWarningHeld(t *testing.T) {
 	}
 }
 
-// telling tells whether a call of any session is to tell a warning.
+// telling reports whether a call of any session is to tell a warning.
 func (s *served) telling() bool {
 	for _, one := range s.transport.Sessions() {
 		n := one.Kept.(*session)

@@ -128,7 +128,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 }
 
-// equalJSON tells whether two texts are the same JSON value.
+// equalJSON reports whether two texts are the same JSON value.
 func equalJSON(a []byte, b string) bool {
 	var x, y any
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal([]byte(b), &y) != nil {

@@ -69,7 +69,7 @@ func (c *Call) Previous() *PastCall { return c.previous }
 // Ordinal is the call's place among the run's calls with equal arguments, from 0.
 func (c *Call) Ordinal() int { return c.ordinal }
 
-// Approved tells whether a call may be made that has to be approved, and that was not made since it was.
+// Approved reports whether a call may be made that has to be approved, and that was not made since it was.
 func (r *Run) Approved(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,7 +55,7 @@ type Event struct {
 	Args   []byte `json:"-"` // of a call that waits for approval
 }
 
-// Writes tells whether the call may change something.
+// Writes reports whether the call may change something.
 func (e *Event) Writes() bool { return e.Effect != "" }
 
 // segment is the plain part of some events.

@@ -251,7 +251,7 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// wroteAfter tells whether a call of this run was applied after another had ended.
+// wroteAfter reports whether a call of this run was applied after another had ended.
 func (p *Past) wroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
@@ -259,7 +259,7 @@ func (p *Past) wroteAfter(c *PastCall) bool {
 // IsBusy reports whether an error means that a run goes on elsewhere.
 func IsBusy(err error) bool { return errors.Is(err, ErrBusy) }
 
-// KeyHolds tells whether the call had an idempotency key by which its service still knows it.
+// KeyHolds reports whether the call had an idempotency key by which its service still knows it.
 func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
 }

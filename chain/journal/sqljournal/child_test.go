@@ -59,7 +59,7 @@ func openAny(where string) (*sqljournal.Driver, error) {
 	return sqljournal.OpenSQLite(where, nil)
 }
 
-// segmentOf is as large as tells whether the whole of it is there.
+// segmentOf is as large as reports whether the whole of it is there.
 func segmentOf(n int) *journal.Segment {
 	return &journal.Segment{Lease: 1, First: n, Events: fmt.Appendf(nil, `[{"n":%d}]`, n), Kept: []byte("kept"),
 		Results: []byte(strings.Repeat(fmt.Sprintf("%06d", n), 700))}

@@ -20,7 +20,7 @@ type database struct {
 	write *sql.DB // in which each transaction may write from its beginning
 	// begin begins the transaction of a batch of writes.
 	begin func(ctx context.Context) (transaction, error)
-	// alive tells whether a holder lives.
+	// alive reports whether a holder lives.
 	alive func(ctx context.Context, from queries, holder string) (bool, error)
 	// tidy gives back room, and forgets holders that have gone.
 	tidy func(ctx context.Context) error

@@ -45,7 +45,7 @@ func (e *sqliteEngine) hold(holder string) error {
 	}
 }
 
-// alive tells whether a process has the lock of a holder's file. Those who ask share the lock, so none takes another for the
+// alive reports whether a process has the lock of a holder's file. Those who ask share the lock, so none takes another for the
 // holder.
 func (e *sqliteEngine) alive(_ context.Context, _ queries, holder string) (bool, error) {
 	file := flock.New(e.lockPath(holder), flock.SetFlag(os.O_RDONLY))

@@ -52,7 +52,7 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 	return rec, tx.Commit()
 }
 
-// holds tells whether somebody who lives has a lease.
+// holds reports whether somebody who lives has a lease.
 func (db *database) holds(ctx context.Context, from queries, holder string) (bool, error) {
 	if holder == "" {
 		return false, nil

@@ -2,7 +2,7 @@ package sqljournal
 
 import "syscall"
 
-// onNetwork tells whether a folder is on a network file system, as far as the system says so.
+// onNetwork reports whether a folder is on a network file system, as far as the system says so.
 func onNetwork(folder string) bool {
 	var info syscall.Statfs_t
 	return syscall.Statfs(folder, &info) == nil && info.Flags&mountedLocally == 0

@@ -18,7 +18,7 @@ var networkTypes = map[uint32]bool{
 	0x0bd00bd0: true, // Lustre
 }
 
-// onNetwork tells whether a folder is on a network file system, as far as the system says so.
+// onNetwork reports whether a folder is on a network file system, as far as the system says so.
 func onNetwork(folder string) bool {
 	var info syscall.Statfs_t
 	return syscall.Statfs(folder, &info) == nil && networkTypes[uint32(info.Type)]

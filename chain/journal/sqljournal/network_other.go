@@ -7,5 +7,5 @@ import (
 	"strings"
 )
 
-// onNetwork tells whether a folder is a share of another machine, as far as its path says so.
+// onNetwork reports whether a folder is a share of another machine, as far as its path says so.
 func onNetwork(folder string) bool { return strings.HasPrefix(filepath.VolumeName(folder), `\\`) }

@@ -36,7 +36,7 @@ CREATE TABLE onecall_holders (id TEXT PRIMARY KEY, live_until TIMESTAMPTZ NOT NU
 // dialect is how SQL is translated for a database.
 type dialect struct {
 	words *strings.Replacer
-	// exists tells whether a table with a name is there.
+	// exists reports whether a table with a name is there.
 	exists string
 	// alone keeps others from migrating the same database until the transaction ends.
 	alone string

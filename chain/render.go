@@ -32,10 +32,17 @@ func (d *draft) render(t *trim) (json []byte, fits bool) {
 	return json, limit == 0 || n <= limit
 }
 
-// write writes the draft with a trim, without the number of its tokens. result is where its result ends, and number where that
+// write writes the draft with a trim, without the number of its tokens. end is where its result ends, and number where that
 // number goes.
-func (d *draft) write(t *trim) (text []byte, result, number int) {
-	w := &writer{b: make([]byte, 0, 512+len(d.result))}
+func (d *draft) write(t *trim) (text []byte, end, number int) {
+	result := d.result
+	switch {
+	case t.noResult && d.err != nil:
+		result = nil
+	case t.probe != nil:
+		result = t.probe
+	}
+	w := &writer{b: make([]byte, 0, 512+len(result))}
 	w.b = append(w.b, '{')
 	if d.label != "" && t.label > 0 {
 		w.text("chain", fault.ClipRunes(d.label, t.label))
@@ -45,14 +52,10 @@ func (d *draft) write(t *trim) (text []byte, result, number int) {
 		d.renderError(w, t)
 		d.renderWrites(w, t)
 	}
-	switch {
-	case t.noResult && d.err != nil:
-	case t.probe != nil:
-		w.raw(d.member, t.probe)
-	case d.result != nil:
-		w.raw(d.member, d.result)
+	if result != nil {
+		w.raw(d.member, result)
 	}
-	result = len(w.b)
+	end = len(w.b)
 	d.renderSteps(w, t)
 	d.renderWarnings(w, t)
 	if d.err != nil && d.resume != "" {
@@ -68,7 +71,7 @@ func (d *draft) write(t *trim) (text []byte, result, number int) {
 	w.b = append(w.b, `{"tokens":`...)
 	number = len(w.b)
 	d.renderUsage(w)
-	return w.b, result, number
+	return w.b, end, number
 }
 
 // maxFailure is the most characters of a failure, the digits of usage.tokens not counted: clients cut longer ones.

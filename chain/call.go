@@ -66,7 +66,7 @@ func (r *run) end(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f
 		s.status, s.reason = statusSkipped, reasonBudget
 		return
 	}
-	if s.outcome != fault.SentUnknown && r.defaults(ctx, p) && r.keep(p, p.orElse) == nil {
+	if r.defaults(ctx, p, s, f) && r.keep(p, p.orElse) == nil {
 		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
 		s.standIn()
 		return
@@ -82,9 +82,13 @@ func (s *stepRun) standIn() {
 	}
 }
 
-// defaults reports whether the step's orElse may stand in for a failure now.
-func (r *run) defaults(ctx context.Context, p *plannedStep) bool {
-	return p.orElse != nil && ctx.Err() == nil && !r.exhausted.Load() && !r.atEnd()
+// defaults reports whether the step's orElse may stand in for a failure: never for a write of which nobody knows whether it was done,
+// nor for a conflict, which somebody has to be told.
+func (r *run) defaults(ctx context.Context, p *plannedStep, s *stepRun, f *fault.Error) bool {
+	if p.orElse == nil || s.outcome == fault.SentUnknown || f.Code == fault.ResumeConflict {
+		return false
+	}
+	return ctx.Err() == nil && !r.exhausted.Load() && !r.atEnd()
 }
 
 func (s *stepRun) fail(p *plannedStep, f *fault.Error) {

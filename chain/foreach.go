@@ -176,7 +176,7 @@ func (e *each) take(ctx context.Context, scope *refs.Scope, i int) {
 	if s.truncated {
 		e.truncated.Store(true)
 	}
-	if f != nil && s.outcome != fault.SentUnknown && e.defaults(ctx, e.step) && e.keep(e.step, e.step.orElse) == nil {
+	if f != nil && e.defaults(ctx, e.step, &s, f) && e.keep(e.step, e.step.orElse) == nil {
 		raw, f = e.step.orElse, nil
 		e.defaulted.Store(true)
 		s.standIn()

@@ -204,8 +204,10 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	was := s.call.Previous()
 	switch {
 	case was == nil:
+	case was.StoodIn && r.record.WroteAfter(was):
+		return r.reuse(p, s, was)
 	case p.effect == steps.Read:
-		if was.Code == "" && was.Result != nil || was.StoodIn && r.record.WroteAfter(was) {
+		if was.Code == "" && was.Result != nil {
 			return r.reuse(p, s, was)
 		}
 	case was.Outcome == fault.Applied:

@@ -122,3 +122,48 @@ func TestEmptyResume(t *testing.T) {
 	s.run("", `{"resume":null,"steps":[{"fn":"store.put"}]}`)
 	s.called(`store.put {}`)
 }
+
+// TestOrElseOfWrite: a write that failed, for which orElse stood in, is made again only if nothing was written after it.
+func TestOrElseOfWrite(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"store.put", "store.get"} {
+		s := newScripted(t, nil, func(function string, args gjson.Result) ([]byte, error) {
+			if k := args.Get("k").Str; k == "1" || k == "3" {
+				return nil, refuses()
+			}
+			return []byte(`{}`), nil
+		})
+		run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"1"},"orElse":7},{"fn":%q,"args":{"k":"2","v":"$0"}},
+			{"fn":"store.put","args":{"k":"3"}}],"return":"$0"}`, after).Get("resume").Str
+		s.called(`store.put {"k":"1"}`, after+` {"k":"2","v":7}`, `store.put {"k":"3"}`)
+		s.ends = func(string, gjson.Result) ([]byte, error) { return []byte(`8`), nil }
+		a := s.run("", `{"resume":%q,"lite":true}`, run)
+		if after == "store.put" {
+			s.called(`store.put {"k":"3"}`)
+		} else {
+			s.called(`store.put {"k":"1"}`, after+` {"k":"2","v":8}`, `store.put {"k":"3"}`)
+		}
+		if want := map[string]string{"store.put": "7", "store.get": "8"}[after]; a.Raw != want {
+			t.Errorf("after %s: %s, want %s", after, a.Raw, want)
+		}
+	}
+}
+
+// TestOrElseOfConflict: no value stands in for a conflict, of a step, of an element or within an inline chain.
+func TestOrElseOfConflict(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{
+		`{"fn":"store.put","args":{"k":"B"},"orElse":7}`,
+		`{"fn":"store.put","args":{"k":"$item"},"forEach":"['B']","orElse":7}`,
+		`{"chain":{"steps":[{"fn":"store.put","args":{"k":"B"}}]},"orElse":7}`,
+	} {
+		s := newScripted(t, nil, failing("fail", refuses))
+		run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"A"}},{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
+		s.called(`store.put {"k":"A"}`, `store.put {"k":"fail"}`)
+		a := s.run(fault.ResumeConflict, `{"resume":%q,"steps":[%s]}`, run, step)
+		s.called()
+		if a.Get("writes.0.outcome").Str != "not_sent" {
+			t.Errorf("%s", a.Raw)
+		}
+	}
+}

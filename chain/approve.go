@@ -247,10 +247,11 @@ func (w *writer) approvalCall(c *ApprovalCall) {
 // approvePrefix begins each approve of an answer.
 const approvePrefix = "oca_"
 
-// approveOf is what approves exactly the calls that the run waits with.
-func approveOf(j *journal.Journal, run string, waits *journal.Event) string {
-	texts := [][]byte{[]byte("approve"), []byte(run), []byte(strconv.Itoa(waits.N))}
-	for _, name := range waits.Approvals {
+// approveOf is what approves exactly the calls that the run waits with. It is the same however often they are shown, until one of
+// them is made or refused.
+func approveOf(j *journal.Journal, past *journal.Past) string {
+	texts := [][]byte{[]byte("approve"), []byte(past.Row.ID), []byte(strconv.Itoa(past.Decided))}
+	for _, name := range past.Waiting.Approvals {
 		texts = append(texts, []byte(name))
 	}
 	return approvePrefix + base64.RawURLEncoding.EncodeToString(j.MAC(texts...))
@@ -258,14 +259,14 @@ func approveOf(j *journal.Journal, run string, waits *journal.Event) string {
 
 // approve takes an approval that was sent with a resume.
 func (s *exchange) approve(record *journal.Run) *fault.Error {
-	waits := record.Past().Waiting
+	past := record.Past()
 	switch {
 	case s.o.ApproveByPerson:
 		return fault.New(fault.Denied, "a person approves this run with onecall approve, and no approve that is sent").Under("/approve")
-	case waits == nil || !hmac.Equal([]byte(approveOf(s.o.Journal, record.ID(), waits)), []byte(s.said.approve)):
+	case past.Waiting == nil || !hmac.Equal([]byte(approveOf(s.o.Journal, past)), []byte(s.said.approve)):
 		return fault.New(fault.Denied, "this approve is not that of the calls which the run waits with: resume it without approve, and it shows them").Under("/approve")
 	}
-	record.Tell(journal.Event{Kind: journal.Approved, Approvals: waits.Approvals})
+	record.Tell(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
 	return nil
 }
 

@@ -220,7 +220,7 @@ func (d *draft) settle(status journal.Status) {
 	}
 	s.resume = s.record.ID()
 	if status == journal.Waiting && !s.o.ApproveByPerson {
-		s.approves = approveOf(s.o.Journal, s.resume, s.record.Past().Waiting)
+		s.approves = approveOf(s.o.Journal, s.record.Past())
 	}
 }
 

@@ -132,3 +132,23 @@ func TestApproveOfWhatWasLookedAt(t *testing.T) {
 	s.run("", `{"resume":%q}`, run)
 	s.called(`guarded.put {"k":"another's"}`)
 }
+
+// TestApproveShownAgain: what is shown twice is approved by either answer, and once only.
+func TestApproveShownAgain(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("2", refuses))
+	first := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put","args":{"k":"1"}},{"fn":"guarded.put","args":{"k":"2"}}]}`)
+	run, approve := first.Get("resume").Str, first.Get("approve").Str
+	again := s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
+	if again.Get("approve").Str != approve {
+		t.Errorf("%s, then %s", approve, again.Get("approve").Str)
+	}
+	s.run(fault.FunctionFailed, `{"resume":%q,"approve":%q}`, run, approve)
+	s.called(`guarded.put {"k":"1"}`, `guarded.put {"k":"2"}`)
+	s.run(fault.Denied, `{"resume":%q,"approve":%q}`, run, approve)
+	if b := s.run(fault.ApprovalRequired, `{"resume":%q}`, run); b.Get("approve").Str == approve {
+		t.Error("an approval that was used holds again")
+	}
+	s.run(fault.Denied, `{"resume":%q,"approve":%q}`, run, approve)
+	s.called()
+}

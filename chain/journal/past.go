@@ -18,6 +18,7 @@ type Past struct {
 	Events []Event // in the order of their leases and numbers
 
 	Waiting *Event // that the run waits for approval; nil: it does not
+	Decided int    // how often an approval was used up, or refused
 
 	calls    map[mac][]*PastCall // by ordinal
 	writes   []*PastCall         // of these, those that write, in the order in which they began first
@@ -152,6 +153,7 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 		}
 		for _, name := range e.Approvals {
 			delete(p.approved, name)
+			p.Decided++
 		}
 	case Waits:
 		p.Waiting = e
@@ -162,6 +164,7 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 		}
 	case Denied:
 		p.Waiting = nil
+		p.Decided++
 	case Ended, StoodIn, Assumed:
 		p.about(c, e)
 	}

@@ -14,33 +14,40 @@ import (
 // checkArguments checks the step's arguments against its function's input schema as far as they are known: literals
 // wholly, references by what the producing function's output schema says of them.
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
-	argsAt := p.at + "/args"
 	if p.literal != nil {
-		c.badArguments(p, p.callee().Check(p.literal, nil))
+		c.badArguments(p.callee(), p.at+"/args", p.callee().Check(p.literal, nil))
 		return
 	}
-	uses := p.args.Uses()
-	holes := make([]schema.Hole, 0, len(uses))
-	for _, u := range uses {
+	for _, u := range p.args.Uses() {
 		if u.Root == refs.RootResult && len(u.Path) > 0 && !u.Lenient {
 			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.IfThere())
 		}
-		v, f := c.produced(l, p, &u)
-		if f != nil {
-			c.faults.add(f)
-		}
-		if !u.Whole {
-			v.types = []string{"string"}
-		}
-		holes = append(holes, schema.Hole{At: strings.TrimPrefix(u.At, argsAt), Types: v.types})
 	}
-	for _, at := range p.args.Broken() {
-		holes = append(holes, schema.Hole{At: strings.TrimPrefix(at, argsAt)})
-	}
+	holes := c.holes(l, p, p.args, p.at+"/args")
 	if len(p.callee().Spec().Input) == 0 {
 		return
 	}
-	c.badArguments(p, p.callee().Check(withCommon(p.args.Value(), p.common), holes))
+	c.badArguments(p.callee(), p.at+"/args", p.callee().Check(withCommon(p.args.Value(), p.common), holes))
+}
+
+// holes are the places of arguments that are not known yet, and finds fault with references there to what can never be.
+func (c *compiler) holes(l *level, p *plannedStep, args *refs.Template, at string) []schema.Hole {
+	uses := args.Uses()
+	holes := make([]schema.Hole, 0, len(uses))
+	for i := range uses {
+		v, f := c.produced(l, p, &uses[i])
+		if f != nil {
+			c.faults.add(f)
+		}
+		if !uses[i].Whole {
+			v.types = []string{"string"}
+		}
+		holes = append(holes, schema.Hole{At: strings.TrimPrefix(uses[i].At, at), Types: v.types})
+	}
+	for _, broken := range args.Broken() {
+		holes = append(holes, schema.Hole{At: strings.TrimPrefix(broken, at)})
+	}
+	return holes
 }
 
 // fromRoundBefore are the arguments that a repeat takes from the round before, and that its function neither requires nor takes
@@ -59,16 +66,17 @@ func (c *compiler) fromRoundBefore(p *plannedStep) (names []string) {
 	return names
 }
 
-// badArguments adds what is wrong with a step's arguments. The first fault of each function teaches its signature.
-func (c *compiler) badArguments(p *plannedStep, faults []*fault.Error) {
+// badArguments adds what is wrong with the arguments of a function that stand at a place. The first fault of each function teaches
+// its signature.
+func (c *compiler) badArguments(e *steps.Entry, at string, faults []*fault.Error) {
 	for _, f := range faults {
-		f = f.Under(p.at + "/args")
+		f = f.Under(at)
 		c.faults.add(f)
-		if _, taught := c.teaching[p.callee()]; !taught && c.single == nil {
+		if _, taught := c.teaching[e]; !taught && c.single == nil {
 			if c.teaching == nil {
 				c.teaching = map[*steps.Entry]*fault.Error{}
 			}
-			c.teaching[p.callee()] = f
+			c.teaching[e] = f
 		}
 	}
 }

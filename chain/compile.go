@@ -162,8 +162,8 @@ func (c *compiler) step(l *level, i int) *plannedStep {
 	if s.Expr == nil {
 		c.arguments(l, s, p)
 	}
-	c.after(l, s, p)
 	c.undo(l, s, p)
+	c.after(l, s, p)
 	c.controls(l, s, p)
 	return p
 }

@@ -44,7 +44,7 @@ func (d *decoder) resumption(r *request) {
 			d.fault(fault.BadRequest, "/"+field.name, "%s goes with resume, the text that a failed answer had", field.name)
 		}
 	}
-	if r.Key != "" && !d.remembers {
+	if r.Key != nil && !d.remembers {
 		d.notSupported("/key", "key without a journal")
 	}
 }

@@ -55,7 +55,7 @@ type request struct {
 	// With resume: what the run has done is taken back.
 	Undo bool `json:"undo" validate:"-"`
 	// The caller's own name for this run. Sent again with it, a chain is not begun anew: it is resumed, or its answer is given again.
-	Key string `json:"key" validate:"max=128"`
+	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
 	text     string         // the chain, compact

@@ -112,14 +112,16 @@ func TestRunsOfOthers(t *testing.T) {
 	s.called(`store.put {"k":"fail"}`)
 }
 
-// TestEmptyResume: an answer without resume, taken for one, begins no other run.
+// TestEmptyResume: an empty resume or key, as of an answer or a setting that has none, begins no other run.
 func TestEmptyResume(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, nil, nil)
 	s.run(fault.BadRequest, `{"resume":"","steps":[{"fn":"store.put"}]}`)
 	s.run(fault.BadRequest, `{"resume":7,"steps":[{"fn":"store.put"}]}`)
 	s.called()
-	s.run("", `{"resume":null,"steps":[{"fn":"store.put"}]}`)
+	s.run(fault.Compile, `{"key":"","steps":[{"fn":"store.put"}]}`)
+	s.called()
+	s.run("", `{"resume":null,"key":null,"steps":[{"fn":"store.put"}]}`)
 	s.called(`store.put {}`)
 }
 

@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -121,4 +122,18 @@ func TestUndoOfWhichNobodyKnows(t *testing.T) {
 	s.run(fault.ResumeConflict, `{"resume":%q,"undo":true}`, run)
 	s.called()
 	s.ended(run, journal.Undone, "0 store.put applied", "1 store.put failed", "0 store.remove sent_unknown")
+}
+
+// TestUndoThatCannotBeMade: a call whose undo refers to what its result lacks stays, and why is told.
+func TestUndoThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("fail", refuses))
+	a := s.run(fault.FunctionFailed, `{"onError":"undo","steps":[
+		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.nowhere"}}},
+		{"fn":"store.put","args":{"k":"fail"}}]}`)
+	s.called(`store.put {"k":"1"}`, `store.put {"k":"fail"}`)
+	message := a.Get("error.message").Str
+	if !strings.Contains(message, "0 taken back, 1 not, the first as store.put at 0 has an undo that cannot be made: ") || !strings.Contains(message, "nowhere") {
+		t.Error(message)
+	}
 }

@@ -61,6 +61,9 @@ func (c *compiler) undo(l *level, s *step, p *plannedStep) {
 		return
 	}
 	c.use(l, p, t.Uses())
+	if s.Undo != nil { // a default is not the chain's fault
+		c.badArguments(entry, at+"/args", entry.Check(t.Value(), c.holes(l, p, t, at+"/args")))
+	}
 	u := &plannedUndo{at: at, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}
 	u.result = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
 	p.undo = u
@@ -75,7 +78,7 @@ func undoText(function string, args []byte) []byte {
 	return w.b
 }
 
-// undoOf is what takes back a call that was applied, resolved; nil: nothing does.
+// undoOf is what takes back a call that was applied, resolved, or {"fn","error"} where it cannot be; nil: nothing does.
 func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw []byte) []byte {
 	u := p.undo
 	if u == nil || raw == nil && u.result {
@@ -85,8 +88,11 @@ func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw
 	own.Result = raw
 	args, err := u.args.Resolve(ctx, nil, &own)
 	if err != nil {
-		r.noted.add(coded(err, u.at+"/args"))
-		return nil
+		w := &writer{b: []byte{'{'}}
+		w.text("fn", u.fn.Spec().Name)
+		w.text("error", coded(err, "").Message)
+		w.close('}')
+		return w.b
 	}
 	return undoText(u.fn.Spec().Name, args)
 }
@@ -143,6 +149,9 @@ func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault
 		return fault.New(fault.NotSupported, "%s at %s has no undo: give it one in the step or in functions of the configuration", c.Function, c.Place)
 	}
 	text := gjson.ParseBytes(c.Undo)
+	if why := text.Get("error"); why.Exists() {
+		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.Place, why.Str)
+	}
 	entry, err := s.view.Resolve(text.Get("fn").Str)
 	if err != nil {
 		return coded(err, "")

@@ -50,7 +50,7 @@ type Event struct {
 
 	// What is encrypted, and read only by what resumes, undoes or saves a run.
 	Result []byte `json:"-"` // of a call, before select
-	Undo   []byte `json:"-"` // {"fn","args"} that takes the call back, resolved
+	Undo   []byte `json:"-"` // {"fn","args"} that takes the call back, resolved, or {"fn","error"} where it cannot be
 	Chain  []byte `json:"-"` // of Sent: the chain as it is from now on
 	Args   []byte `json:"-"` // of a call that waits for approval
 }

@@ -49,6 +49,10 @@ const (
 	Failed  Status = "failed"
 	Waiting Status = "waiting" // for approval
 	Undone  Status = "undone"
+
+	// Interrupted is a run under way whose process has ended: a resume takes it over. It is never written; drivers give it for a run
+	// that is Running and whose lease nobody has who lives.
+	Interrupted Status = "interrupted"
 )
 
 // Row is what is known of a run without its events.

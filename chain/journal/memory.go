@@ -153,7 +153,15 @@ func (m *Memory) Take(_ context.Context, id string, caller *string) (*Record, er
 }
 
 func (r *memoryRun) copy() *Record {
-	return &Record{Row: r.Row, Segments: slices.Clone(r.Segments)}
+	return &Record{Row: r.row(), Segments: slices.Clone(r.Segments)}
+}
+
+func (r *memoryRun) row() Row {
+	row := r.Row
+	if row.Status == Running && !r.held {
+		row.Status = Interrupted
+	}
+	return row
 }
 
 // Load implements Driver.
@@ -185,10 +193,14 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range slices.Backward(m.order) {
-		if r == nil || !f.fits(&r.Row) {
+		if r == nil {
 			continue
 		}
-		if rows = append(rows, r.Row); len(rows) == f.Limit {
+		row := r.row()
+		if !f.fits(&row) {
+			continue
+		}
+		if rows = append(rows, row); len(rows) == f.Limit {
 			break
 		}
 	}

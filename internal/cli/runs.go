@@ -74,7 +74,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.status, "status", "", "only those that are running, ok, failed, waiting or undone")
+	flags.StringVar(&f.status, "status", "", "only those that are running, interrupted, ok, failed, waiting or undone")
 	flags.StringVar(&f.function, "function", "", "only those that call a function")
 	flags.StringVar(&f.chain, "chain", "", "only those of a chain with this name")
 	flags.StringVar(&f.caller, "caller", "", "only those of a caller")
@@ -82,8 +82,8 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags.IntVar(&limit, "limit", 50, "how many at most")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if known := []journal.Status{journal.Running, journal.OK, journal.Failed, journal.Waiting, journal.Undone}; f.status != "" && !slices.Contains(known, journal.Status(f.status)) {
-			return usage("--status is %q: use running, ok, failed, waiting or undone", fault.Clip(f.status, 60))
+		if known := []journal.Status{journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone}; f.status != "" && !slices.Contains(known, journal.Status(f.status)) {
+			return usage("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
 		}
 		if limit < 1 {
 			return usage("--limit is %d: the least is 1", limit)

@@ -175,3 +175,39 @@ func firstUse(t *testing.T, s Store) {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 }
+
+// interrupted: a run under way that nobody has is told as such, until somebody takes it.
+func interrupted(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, added("run_a"), added("run_b"), added("run_c"))
+	write(t, d, journal.Write{ID: "run_b", Lease: 1, Release: true}, journal.Write{ID: "run_c", Lease: 1, Release: true})
+	statuses := func() (list string) {
+		rows, err := d.List(t.Context(), &journal.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			if one := load(t, d, rows[i].ID); one.Row.Status != rows[i].Status {
+				t.Errorf("%s is %s alone, and %s in the list", rows[i].ID, one.Row.Status, rows[i].Status)
+			}
+			list = string(rows[i].Status) + " " + list
+		}
+		return list
+	}
+	if got := statuses(); got != "running interrupted interrupted " {
+		t.Errorf("statuses %s", got)
+	}
+	for _, status := range []journal.Status{journal.Running, journal.Interrupted} {
+		rows, err := d.List(t.Context(), &journal.Filter{Status: status, Limit: 1})
+		if err != nil || len(rows) != 1 || rows[0].Status != status {
+			t.Errorf("of those that are %s: %v, %v", status, rows, err)
+		}
+	}
+	rec, err := d.Take(t.Context(), "run_c", nil)
+	if err != nil || rec.Row.Status != journal.Running {
+		t.Fatalf("taken: %+v, %v", rec, err)
+	}
+	if got := statuses(); got != "running interrupted running " {
+		t.Errorf("after one was taken: %s", got)
+	}
+}

@@ -45,7 +45,7 @@ func (db *database) take(ctx context.Context, id string, caller *string, holder 
 	if _, err := tx.ExecContext(ctx, `UPDATE onecall_runs SET lease = lease + 1, holder = $2 WHERE id = $1`, id, holder); err != nil {
 		return nil, err
 	}
-	rec, err := db.load(ctx, tx, id)
+	rec, _, err := db.load(ctx, tx, id)
 	if err != nil {
 		return nil, err
 	}

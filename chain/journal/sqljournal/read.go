@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,25 +17,47 @@ import (
 const patience = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
-	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept FROM `
+	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.holder FROM `
 
-func scanRow(scan func(...any) error) (r journal.Row, err error) {
+func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) {
 	var functions string
 	var began, last, expires, took int64
 	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last,
-		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept)
+		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Kept, &holder)
 	if err != nil {
-		return r, err
+		return r, "", err
 	}
 	r.Began, r.Last, r.Expires = time.UnixMicro(began), time.UnixMicro(last), time.UnixMicro(expires)
 	r.Took = time.Duration(took) * time.Microsecond
 	if functions == "[]" {
-		return r, nil
+		return r, holder, nil
 	}
 	if err := json.Unmarshal([]byte(functions), &r.Functions); err != nil {
-		return r, fmt.Errorf("%w: the functions of run %s cannot be read", errDamaged, r.ID)
+		return r, "", fmt.Errorf("%w: the functions of run %s cannot be read", errDamaged, r.ID)
 	}
-	return r, nil
+	return r, holder, nil
+}
+
+// interrupted finds out which of the runs under way nobody has who lives.
+func (db *database) interrupted(ctx context.Context, rows []journal.Row, holders []string) error {
+	known := map[string]bool{}
+	for i := range rows {
+		if rows[i].Status != journal.Running {
+			continue
+		}
+		alive, asked := known[holders[i]]
+		if !asked {
+			var err error
+			if alive, err = db.holds(ctx, db.read, holders[i]); err != nil {
+				return err
+			}
+			known[holders[i]] = alive
+		}
+		if !alive {
+			rows[i].Status = journal.Interrupted
+		}
+	}
+	return nil
 }
 
 // queries is what reads: a database or a transaction.
@@ -46,22 +69,30 @@ type queries interface {
 // Load implements journal.Driver.
 func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err error) {
 	err = d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		rec, err = db.load(ctx, db.read, id)
+		var holder string
+		if rec, holder, err = db.load(ctx, db.read, id); err != nil {
+			return err
+		}
+		rows := []journal.Row{rec.Row}
+		err = db.interrupted(ctx, rows, []string{holder})
+		rec.Row = rows[0]
 		return err
 	})
-	return rec, err
-}
-
-func (db *database) load(ctx context.Context, from queries, id string) (*journal.Record, error) {
-	rec := &journal.Record{}
-	var err error
-	rec.Row, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, text(id)).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, journal.ErrNotFound
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return rec, each(ctx, from, func(scan func(...any) error) error {
+	return rec, nil
+}
+
+func (db *database) load(ctx context.Context, from queries, id string) (rec *journal.Record, holder string, err error) {
+	rec = &journal.Record{}
+	rec.Row, holder, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, text(id)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, "", journal.ErrNotFound
+	} else if err != nil {
+		return nil, "", err
+	}
+	return rec, holder, each(ctx, from, func(scan func(...any) error) error {
 		var s journal.Segment
 		if err := scan(&s.Lease, &s.First, &s.Events, &s.Results, &s.Kept); err != nil {
 			return err
@@ -136,23 +167,42 @@ func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Ro
 	query, args := listQuery(f)
 	err = d.do(ctx, patience*d.timeout, func(ctx context.Context, db *database) error {
 		rows = nil
-		return each(ctx, db.read, func(scan func(...any) error) error {
-			r, err := scanRow(scan)
-			rows = append(rows, r)
+		var holders []string
+		err := each(ctx, db.read, func(scan func(...any) error) error {
+			r, holder, err := scanRow(scan)
+			rows, holders = append(rows, r), append(holders, holder)
 			return err
 		}, query, args...)
+		if err != nil {
+			return err
+		}
+		return db.interrupted(ctx, rows, holders)
 	})
 	if err != nil {
 		return nil, err
 	}
+	if !underWay(f.Status) {
+		return rows, nil
+	}
+	rows = slices.DeleteFunc(rows, func(r journal.Row) bool { return r.Status != f.Status })
+	if f.Limit > 0 && len(rows) > f.Limit {
+		rows = rows[:f.Limit]
+	}
 	return rows, nil
 }
+
+// underWay reports whether runs of a status are written as running.
+func underWay(s journal.Status) bool { return s == journal.Running || s == journal.Interrupted }
 
 func listQuery(f *journal.Filter) (query string, args []any) {
 	var w where
 	from, began, order := "onecall_runs r", "r.began", " ORDER BY r.began DESC, r.n DESC"
-	if f.Status != "" {
-		w.and("r.status = ", text(string(f.Status)))
+	status, limit := f.Status, f.Limit
+	if underWay(status) { // which of them is found out after
+		status, limit = journal.Running, 0
+	}
+	if status != "" {
+		w.and("r.status = ", text(string(status)))
 	}
 	rare := f.Status != "" && f.Status != journal.OK
 	if rare {
@@ -182,8 +232,8 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 		w.and(began+" < ", f.Until.UnixMicro())
 	}
 	query = rowColumns + from + w.String() + order
-	if f.Limit > 0 {
-		query += fmt.Sprintf(" LIMIT %d", f.Limit)
+	if limit > 0 {
+		query += fmt.Sprintf(" LIMIT %d", limit)
 	}
 	return query, w.args
 }

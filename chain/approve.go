@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -37,9 +38,15 @@ type waiting struct {
 	calls []ApprovalCall
 }
 
-// mustApprove reports whether calls of a step have to be approved: so do those whose undo would have to be.
+// mustApprove reports whether calls of a step need approval.
 func (s *exchange) mustApprove(p *plannedStep) bool {
-	return s.mustApproveFn(p.fn) || p.undo != nil && s.mustApproveFn(p.undo.fn)
+	return s.mustApproveFn(p.fn) || s.mustApproveUndo(p)
+}
+
+// mustApproveUndo reports whether they need it for the sake of their undo: of one that the step brings, as it could carry any call past
+// approval. What the configuration takes back is the operator's word.
+func (s *exchange) mustApproveUndo(p *plannedStep) bool {
+	return p.undo != nil && p.undo.said && s.mustApproveFn(p.undo.fn)
 }
 
 func (s *exchange) mustApproveFn(e *steps.Entry) bool {
@@ -215,6 +222,9 @@ func (r *run) required(p *plannedStep) *fault.Error {
 	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; nothing of them was sent: %s", len(r.awaited), who).Under(p.at)
 	if len(r.awaited) == 1 {
 		f.Message = r.awaited[0].Function + " waits for approval; nothing of it was sent: " + who
+	}
+	if !r.mustApproveFn(p.fn) {
+		f.Message += fmt.Sprintf(". %s needs it for the sake of its undo by %s", p.name(), p.undo.fn.Spec().Name)
 	}
 	f.Outcome = fault.NotSent
 	return f

@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -151,4 +152,19 @@ func TestApproveShownAgain(t *testing.T) {
 	}
 	s.run(fault.Denied, `{"resume":%q,"approve":%q}`, run, approve)
 	s.called()
+}
+
+// TestApprovalForUndo: a call needs approval for the sake of the undo that its step brings, and says so; not for that of the configuration.
+func TestApprovalForUndo(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, failing("fail", refuses))
+	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"store.put","undo":{"fn":"guarded.put"}}]}`)
+	if message := a.Get("error.message").Str; !strings.HasSuffix(message, ". store.put needs it for the sake of its undo by guarded.put") {
+		t.Error(message)
+	}
+	s.called()
+	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"taken.put"},{"fn":"store.put","args":{"k":"fail"}}]}`).Get("resume").Str
+	s.called(`taken.put {}`, `store.put {"k":"fail"}`)
+	s.run("", `{"resume":%q,"undo":true}`, run)
+	s.called(`guarded.set {"id":"x"}`)
 }

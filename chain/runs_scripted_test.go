@@ -38,6 +38,7 @@ func newScripted(t *testing.T, d journal.Driver, ends func(function string, args
 		{Name: "store.set", EffectDeclared: true, Idempotent: true},
 		{Name: "store.remove", EffectDeclared: true, Effect: steps.Destroy},
 		{Name: "guarded.put", EffectDeclared: true, Approve: steps.ApproveWrite},
+		{Name: "taken.put", EffectDeclared: true, Undo: &steps.Undo{Function: "guarded.set", Args: []byte(`{"id":"$result.id"}`)}},
 		{Name: "guarded.set", EffectDeclared: true, Idempotent: true, Approve: steps.ApproveWrite},
 	} {
 		functions = append(functions, steps.Function{Spec: spec, Call: s.call(spec.Name)})

@@ -17,7 +17,8 @@ import (
 
 // plannedUndo is the call that takes a step's call back.
 type plannedUndo struct {
-	at     string // its JSON Pointer; of a function's default that of the step
+	at     string // its JSON Pointer
+	said   bool   // the step says it; else it is its function's default
 	fn     *steps.Entry
 	args   *refs.Template
 	result bool   // args refer to $result
@@ -64,7 +65,7 @@ func (c *compiler) undo(l *level, s *step, p *plannedStep) {
 	if s.Undo != nil { // a default is not the chain's fault
 		c.badArguments(entry, at+"/args", entry.Check(t.Value(), c.holes(l, p, t, at+"/args")))
 	}
-	u := &plannedUndo{at: at, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}
+	u := &plannedUndo{at: at, said: s.Undo != nil, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}
 	u.result = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
 	p.undo = u
 }

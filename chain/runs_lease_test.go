@@ -107,7 +107,7 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%+v, %v", rows, err)
 		}
-		s.ended(rows[0].ID, journal.Running, "0 store.put applied")
+		s.ended(rows[0].ID, journal.Interrupted, "0 store.put applied")
 		if _, err := s.journal.Take(t.Context(), rows[0].ID, nil); err != nil {
 			t.Errorf("its lease: %v", err)
 		}

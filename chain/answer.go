@@ -178,7 +178,7 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 	if s.single != nil {
 		return s.refuseCall(ctx, p, list, faults.more)
 	}
-	locateAll(text, list)
+	Locate(text, list)
 	n := len(list) + faults.more
 	message := strconv.Itoa(n) + " faults"
 	if n == 1 {
@@ -197,7 +197,7 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 // checked answers a check without faults.
 func (s *exchange) checked(text []byte) *Answer {
 	if s.single == nil {
-		locateAll(text, s.warnings)
+		Locate(text, s.warnings)
 	}
 	return (&draft{exchange: s, step: -1, index: -1}).answer(context.Background())
 }

@@ -23,9 +23,9 @@ type wanted struct {
 	offset int      // of the nearest value around it
 }
 
-// locateAll finds the lines and columns of faults: of the values at their JSON Pointers, or of the nearest values around them that
-// are there. Each value of the text is walked once, for all faults within.
-func locateAll(text []byte, list []*fault.Error) {
+// Locate finds the lines and columns, in a chain's text, of faults that have none: of the values at their JSON Pointers (At), or of the
+// nearest values around them that are there. Text that is no JSON gives none.
+func Locate(text []byte, list []*fault.Error) {
 	var all []*wanted
 	for _, f := range list {
 		if f.Line == 0 {

@@ -95,7 +95,7 @@ func TestLocateAll(t *testing.T) {
 		for _, at := range all {
 			list = append(list, &fault.Error{At: at})
 		}
-		locateAll(text, list)
+		Locate(text, list)
 		for _, f := range list {
 			if line, column := place(text, root, f.At); f.Line != line || f.Column != column {
 				t.Fatalf("%q in %s: %d:%d, want %d:%d", f.At, text, f.Line, f.Column, line, column)
@@ -104,12 +104,12 @@ func TestLocateAll(t *testing.T) {
 	})
 	deep := strings.Repeat("[", 900) + strings.Repeat(" ", 1<<20) + "1" + strings.Repeat("]", 900)
 	f := &fault.Error{At: strings.Repeat("/0", 900)}
-	locateAll([]byte(deep), []*fault.Error{f})
+	Locate([]byte(deep), []*fault.Error{f})
 	if f.Line != 1 || f.Column < 50 || f.Column > 100 {
 		t.Errorf("what is too deep to be walked: %d:%d", f.Line, f.Column)
 	}
 	known := &fault.Error{At: "/a", Line: 7}
-	locateAll([]byte(`{"a":1}`), []*fault.Error{known})
+	Locate([]byte(`{"a":1}`), []*fault.Error{known})
 	if known.Line != 7 {
 		t.Error("a line that was known")
 	}
@@ -126,7 +126,7 @@ func BenchmarkLocateAll(b *testing.B) {
 				list = append(list, &fault.Error{At: fault.Index("/steps", i) + field})
 			}
 		}
-		locateAll(text, list)
+		Locate(text, list)
 		if last := list[len(list)-1]; last.Line != 1 || last.Column < len(text)-20 {
 			b.Fatal(last.Line, last.Column)
 		}

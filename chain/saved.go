@@ -29,7 +29,7 @@ func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Erro
 	}
 	r, faults := e.savedRequest(compact)
 	if len(faults.list) > 0 {
-		locateAll(text, faults.list)
+		Locate(text, faults.list)
 		return nil, faults.list
 	}
 	saved := &steps.SavedChain{Text: compact, Tool: r.Tool, Prompt: r.Prompt}

@@ -63,6 +63,21 @@ func (o *opener) startServers() {
 	}
 }
 
+// installTimeout is how long a command that may have to install its server first has to start it.
+const installTimeout = 2 * time.Minute
+
+// startTimeout is how long a server has to start; 0: as the source says.
+func startTimeout(c *config.MCPServer) time.Duration {
+	if c.StartTimeoutMs != nil {
+		return time.Duration(*c.StartTimeoutMs) * time.Millisecond
+	}
+	command := filepath.Base(config.Or(c.Command, ""))
+	if name := strings.TrimSuffix(command, filepath.Ext(command)); name == "npx" || name == "uvx" {
+		return installTimeout
+	}
+	return 0
+}
+
 // server is an entry of mcpServers as the source takes it.
 func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, error) {
 	options := &mcpsource.Options{
@@ -71,7 +86,7 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 		Lazy:         config.Or(c.Start, "") == "lazy",
 		Names:        config.Or(c.Names, ""),
 		Concurrency:  config.Or(c.Concurrency, 0),
-		StartTimeout: time.Duration(config.Or(c.StartTimeoutMs, 0)) * time.Millisecond,
+		StartTimeout: startTimeout(c),
 		ClientName:   "onecall", ClientVersion: o.process.Version, Warn: o.process.warnRedacted,
 		AsProxy: o.process.serve && o.passesThrough(), Roots: config.Or(c.Roots, false),
 	}

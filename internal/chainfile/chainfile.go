@@ -159,4 +159,9 @@ func (f *File) readAll(stdin io.Reader, limit int64) (*Entry, error) {
 }
 
 // Locate gives faults of the chain the lines and columns that they have in the file.
-func (e *Entry) Locate(faults []*fault.Error) { e.text.Locate(faults) }
+func (e *Entry) Locate(faults []*fault.Error) {
+	if e.text == nil { // a line of a batch
+		e.text = &Text{JSON: e.Request}
+	}
+	e.text.Locate(faults)
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/jsonc"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -42,7 +43,8 @@ func Parse(name string, text []byte) (*Text, []*fault.Error) {
 
 // Locate gives faults the lines and columns that they have in the file.
 func (t *Text) Locate(faults []*fault.Error) {
-	if t == nil || t.places == nil {
+	if t.places == nil {
+		chain.Locate(t.JSON, faults)
 		return
 	}
 	for _, f := range faults {

@@ -61,11 +61,11 @@ func newCallCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, err := c.newOutput("")
+		out, err := f.output(c, "")
 		if err != nil {
 			return err
 		}
-		return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer {
+		return c.answerOne(override, out, &source{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
 			return a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
 		})
 	}

@@ -63,14 +63,20 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 
 // showChecked shows the faults and warnings of one chain.
 func (c *cli) showChecked(e *chainfile.Entry) {
-	src := &source{name: e.File.Name, text: e.Request, line: max(e.Line, 1)}
-	if e.Written != nil {
-		src.text = e.Written
-	}
+	src := sourceOf(e)
 	faults := e.Answer.Faults
 	if len(faults) == 0 && e.Answer.Error != nil {
 		faults = append(faults, e.Answer.Error)
 	}
 	c.showFaults(src, faults)
 	c.showWarnings(e.Label(), e.Answer)
+}
+
+// sourceOf is the text of a chain as it was written.
+func sourceOf(e *chainfile.Entry) *source {
+	src := &source{name: e.File.Name, text: e.Request, line: max(e.Line, 1)}
+	if e.Written != nil {
+		src.text = e.Written
+	}
+	return src
 }

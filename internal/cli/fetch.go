@@ -39,7 +39,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 			return err
 		}
 		defer closeInto(a, &err)
-		out, err := c.newOutput("")
+		out, err := f.output(c, "")
 		if err != nil {
 			return err
 		}

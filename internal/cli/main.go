@@ -79,24 +79,33 @@ type streams struct {
 
 	inTerminal  bool       // in is a terminal
 	outTerminal bool       // out is a terminal
+	colors      bool       // that shows colors: https://no-color.org
 	errTerminal bool       // err is a terminal
 	errWidth    func() int // its width in columns
+	outWidth    func() int // likewise of out
 
 	redactor app.Redactor // of all that is logged
 	unhelped error        // why there was no help
 }
 
 func newStreams(in, out, err *os.File) *streams {
+	name := os.Getenv("TERM")
 	return &streams{in: in, out: out, err: err,
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
-		errWidth: func() int {
-			if width, _, failed := term.GetSize(int(err.Fd())); failed == nil && width > 0 {
-				return width
-			}
-			return defaultWidth
-		},
+		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && name != "" && name != "dumb",
+		errWidth:    widthOf(err),
+		outWidth:    widthOf(out),
+	}
+}
+
+func widthOf(file *os.File) func() int {
+	return func() int {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return defaultWidth
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -21,6 +24,7 @@ import (
 type output struct {
 	w        *bufio.Writer
 	terminal bool   // it is read by a person
+	raw      bool   // a result alone, a text as it is
 	path     string // of the file that appears, "" for none
 	file     *os.File
 }
@@ -64,6 +68,27 @@ func (o *output) answer(text []byte) error {
 		}
 	}
 	return o.line(text)
+}
+
+// text writes a result that is a text as it is, any other as JSON. At a terminal, control characters are left out.
+func (o *output) text(result []byte) error {
+	parsed := gjson.ParseBytes(result)
+	if parsed.Type != gjson.String {
+		return o.answer(result)
+	}
+	text := parsed.Str
+	if o.terminal {
+		text = strings.Map(func(c rune) rune {
+			if c == '\n' || c == '\t' || unicode.IsGraphic(c) {
+				return c
+			}
+			return -1
+		}, text)
+	}
+	if _, err := o.w.WriteString(strings.TrimSuffix(text, "\n")); err != nil {
+		return o.failed(err)
+	}
+	return o.failed(o.w.WriteByte('\n'))
 }
 
 // line writes JSON and a line break. At a terminal, control characters are escaped: outside of strings, JSON has none.

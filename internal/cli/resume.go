@@ -57,7 +57,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			fields = append(fields, argument{"assume", said})
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override)
+			return c.goOn(cmd.Context(), a, args, fields, override, &f)
 		})
 	}
 	return cmd
@@ -85,7 +85,7 @@ func assumed(list []string) (json.RawMessage, error) {
 }
 
 // goOn sends a run again, with the fields that were given, and those of a chain in a file.
-func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override) error {
+func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override, f *answerFlags) error {
 	id, err := found(ctx, a, args[0])
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 		}
 		request = append(request, field)
 	}
-	out, err := c.newOutput("")
+	out, err := f.output(c, "")
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func newUndoCommand(c *cli) *cobra.Command {
 		}
 		override.Operator = true
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, []argument{{"undo", json.RawMessage("true")}}, override)
+			return c.goOn(cmd.Context(), a, args, []argument{{"undo", json.RawMessage("true")}}, override, &f)
 		})
 	}
 	return cmd

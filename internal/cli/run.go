@@ -21,11 +21,25 @@ import (
 type answerFlags struct {
 	lite   bool
 	budget int
+	json   bool // also at a terminal
+	raw    bool
 }
 
 func (f *answerFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.lite, "lite", false, "the leanest answer: the result and nothing else")
 	cmd.Flags().IntVar(&f.budget, "budget", 0, "most `tokens` of the answer, 150 at least (default: none)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "the whole answer as a line of JSON, as in a pipe")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "the result alone, a text as it is")
+	cmd.MarkFlagsMutuallyExclusive("json", "raw")
+}
+
+// output opens the output, in the form that the flags ask for.
+func (f *answerFlags) output(c *cli, path string) (*output, error) {
+	out, err := c.newOutput(path)
+	if err == nil {
+		out.terminal, out.raw = out.terminal && !f.json, f.raw
+	}
+	return out, err
 }
 
 // override is what the flags set over the request.
@@ -146,7 +160,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 		return err
 	}
 	defer closeInto(a, &err)
-	out, err := c.newOutput(f.out)
+	out, err := f.output(c, f.out)
 	if err != nil {
 		return err
 	}
@@ -159,7 +173,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return statusOfFiles(err)
 	}
-	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
+	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
 }
 
 // answerEntry answers a chain. What is wrong with it stands where it is in the file.
@@ -169,16 +183,25 @@ func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *ch
 	}
 	answer := a.Run(ctx, e.Request, caller)
 	e.Locate(answer.Faults)
+	if answer.Error != nil && len(answer.Faults) == 0 && answer.Error.At != "" {
+		e.Locate([]*fault.Error{answer.Error})
+	}
 	return answer
 }
 
 // runOne runs one request, with a line of progress, and writes its answer.
 func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override chain.Override, out *output) error {
-	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
+	return c.answerOne(override, out, &source{name: "onecall"}, func(caller *chain.Caller) *chain.Answer { return a.Run(ctx, request, caller) })
 }
 
-// answerOne makes one answer, with a line of progress, and writes it.
-func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
+// answerOne makes one answer, with a line of progress, and writes it: as JSON, or for a person at a terminal. src is the file of the
+// chain.
+func (c *cli) answerOne(override chain.Override, out *output, src *source, answered func(*chain.Caller) *chain.Answer) error {
+	forPerson := (out.terminal || out.raw) && !override.DryRun
+	lite := forPerson && (override.Trace == "" || override.Trace == "none")
+	if forPerson {
+		override.Lite = &lite
+	}
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged()}
 	if p.out != nil {
@@ -187,7 +210,14 @@ func (c *cli) answerOne(override chain.Override, out *output, answered func(*cha
 	answer := answered(caller)
 	p.stop()
 	c.showWarnings("", answer)
-	if err := out.answer(answer.JSON); err != nil {
+	show := func() error { return out.answer(answer.JSON) }
+	switch {
+	case out.raw && answer.OK:
+		show = func() error { return out.text(answer.JSON) }
+	case out.terminal && forPerson:
+		show = func() error { return c.showAnswer(out, src, answer, lite) }
+	}
+	if err := show(); err != nil {
 		return err
 	}
 	if err := out.commit(); err != nil {

@@ -59,7 +59,7 @@ type MCPServer struct {
 	Names *string `yaml:"names" validate:"oneof=resource_action action_resource whole"`
 	// lazy: at the first call, where its tools are known from an earlier start.
 	Start *string `yaml:"start" validate:"oneof=eager lazy" default:"eager"`
-	// How long it may take from the start to the list of tools.
+	// How long it may take from the start to the list of tools. npx and uvx have two minutes, as they may install the server first.
 	StartTimeoutMs *int `yaml:"startTimeoutMs" validate:"min=1" default:"30000"`
 	// The client that is registered for onecall where the server asks for a login. Without it, one is registered at the login.
 	OAuth *OAuth `yaml:"oauth"`

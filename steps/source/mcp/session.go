@@ -239,7 +239,7 @@ func (n *session) lost() *fault.Error {
 
 // notReady is the fault of a start that has taken too long.
 func (s *Source) notReady() *fault.Error {
-	f := fault.New(fault.Unavailable, "MCP server %s (%s) was not ready within %v: look at what it waits for, or raise its start-up deadline",
+	f := fault.New(fault.Unavailable, "MCP server %s (%s) was not ready within %v: --verbose shows what it says, startTimeoutMs gives it longer",
 		s.options.Name, s.options.where(), s.options.StartTimeout)
 	f.Outcome = fault.NotSent
 	return f

@@ -1,0 +1,26 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// TestStartTimeout: a command that may install its server first has longer, unless the configuration says how long.
+func TestStartTimeout(t *testing.T) {
+	t.Parallel()
+	own := 500
+	for _, test := range []struct {
+		command string
+		own     *int
+		want    time.Duration
+	}{
+		{"npx", nil, 2 * time.Minute}, {"/usr/local/bin/npx", nil, 2 * time.Minute}, {"npx.cmd", nil, 2 * time.Minute}, {"uvx", nil, 2 * time.Minute},
+		{"npx", &own, 500 * time.Millisecond}, {"node", nil, 0}, {"", nil, 0},
+	} {
+		if got := startTimeout(&config.MCPServer{Command: &test.command, StartTimeoutMs: test.own}); got != test.want {
+			t.Errorf("%s: %v, want %v", test.command, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/pretty"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// maxShown bounds, in bytes, what of a result is shown at a terminal.
+const maxShown = 256 << 10
+
+// showAnswer shows a person an answer: its result on stdout; on stderr a line for each step, if asked for, and, last, why it failed and
+// what to do. src is the chain's file. lite tells that a success is the result and nothing else.
+func (c *cli) showAnswer(out *output, src *source, a *chain.Answer, lite bool) error {
+	answer, result := gjson.ParseBytes(a.JSON), gjson.ParseBytes(a.JSON)
+	if !a.OK || !lite {
+		result = answer.Get("result")
+	}
+	if a.OK || result.Exists() && result.Type != gjson.Null {
+		if err := c.showResult(out, result); err != nil {
+			return err
+		}
+	}
+	if err := out.flush(); err != nil { // what comes last on stderr is read last
+		return err
+	}
+	if !lite {
+		c.showSteps(answer.Get("steps").Array())
+	}
+	if !a.OK {
+		c.showFailure(src, a, answer)
+	}
+	return nil
+}
+
+// showResult writes a result, indented, and cut where it is longer than a person reads.
+func (c *cli) showResult(out *output, result gjson.Result) error {
+	text := []byte(result.Raw)
+	if len(text) == 0 {
+		text = []byte("null")
+	}
+	size, cut := len(text), false
+	var b bytes.Buffer
+	if len(text) <= maxShown*2 {
+		text = pretty.PrettyOptions(text, &pretty.Options{Width: min(c.outWidth(), 100), Indent: "  "})
+	}
+	if len(text) > maxShown {
+		text, cut = text[:maxShown], true
+		if end := bytes.LastIndexByte(text, '\n'); end > 0 {
+			text = text[:end]
+		}
+	}
+	text = escaped(bytes.TrimRight(text, "\n"))
+	if c.colors && !cut {
+		text = pretty.Color(text, nil)
+	}
+	b.Write(text)
+	b.WriteByte('\n')
+	if _, err := out.w.Write(b.Bytes()); err != nil {
+		return out.failed(err)
+	}
+	if token := result.Get("continuation_token").Str; strings.HasPrefix(token, "oc1_") {
+		c.note("The result is large: onecall fetch %s --mode paginated", token)
+	}
+	if cut {
+		c.note("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
+	}
+	return nil
+}
+
+// showSteps writes a line for each step.
+func (c *cli) showSteps(steps []gjson.Result) {
+	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
+	for _, s := range steps {
+		status := s.Get("status").Str
+		if why := s.Get("reason").Str + s.Get("error.code").Str; why != "" {
+			status += " (" + why + ")"
+		}
+		if n := s.Get("elements"); n.Exists() {
+			status += fmt.Sprintf(", %d elements", n.Int())
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d ms\t%d tokens\n", s.Get("step").Int(), textfile.Printable(s.Get("id").Str), textfile.Printable(s.Get("fn").Str),
+			textfile.Printable(status), s.Get("ms").Int(), s.Get("tokens").Int())
+	}
+	w.Flush()
+}
+
+// showFailure writes what was written before a failure, its cause at its place, and what to do.
+func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
+	if len(a.Faults) > 0 {
+		c.showFaults(src, a.Faults)
+		return
+	}
+	c.showWrites(answer.Get("writes").Array())
+	failed := answer.Get("error")
+	own := fault.Error{Code: fault.Code(failed.Get("code").Str), Message: failed.Get("message").Str}
+	if a.Error != nil {
+		own = *a.Error
+		own.Message = failed.Get("message").Str
+	}
+	if step := failed.Get("step"); step.Exists() {
+		own.Message = stepName(failed) + ": " + own.Message
+	}
+	c.showFaults(src, []*fault.Error{&own})
+	for _, more := range []struct{ name, text string }{
+		{"it answered", failed.Get("body").Raw},
+		{"there are", strings.Join(texts(failed.Get("available")), ", ")},
+		{"it takes", inputOf(failed.Get("signature").Str)},
+	} {
+		if more.text != "" && own.Code != fault.ResumeConflict {
+			c.note("%s%s: %s", margin, more.name, fault.ClipRunes(more.text, 300))
+		}
+	}
+	for _, call := range failed.Get("calls").Array() {
+		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
+	}
+	if run := answer.Get("resume").Str; run != "" {
+		c.note("%s", c.whatNext(&own, run, texts(failed.Get("available"))))
+	}
+}
+
+// inputOf is a signature without what the function gives.
+func inputOf(signature string) string {
+	if input, _, ok := strings.Cut(signature, "): "); ok {
+		return input + ")"
+	}
+	return signature
+}
+
+// stepName is how a person is told of the step of a failure, an element or an entry of a trace.
+func stepName(s gjson.Result) string {
+	name := "step " + s.Get("step").Raw
+	if id := s.Get("id").Str; id != "" {
+		name += " (" + id + ")"
+	}
+	if index := s.Get("index"); index.Exists() {
+		name += ", element " + index.Raw
+	}
+	return name
+}
+
+// showWrites tells what was written, or may have been.
+func (c *cli) showWrites(writes []gjson.Result) {
+	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
+	for _, one := range writes {
+		outcome := one.Get("outcome").Str
+		if outcome == string(fault.NotSent) || outcome == string(fault.Failed) {
+			continue // nothing was done
+		}
+		name := ""
+		if one.Get("step").Exists() {
+			name = stepName(one)
+		}
+		if elements := one.Get("elements").Str; elements != "" {
+			name += ", elements " + elements
+		}
+		if outcome == string(fault.SentUnknown) {
+			outcome = "sent, and nobody knows whether it was done"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", name, textfile.Printable(one.Get("fn").Str), outcome)
+	}
+	w.Flush()
+}
+
+// whatNext is the command that goes on with a run.
+func (c *cli) whatNext(f *fault.Error, run string, places []string) string {
+	config := ""
+	if c.configPath != "" {
+		config = " --config " + c.configPath
+	}
+	switch {
+	case f.Code == fault.ApprovalRequired:
+		return fmt.Sprintf("Approve them: onecall approve%s %s, then onecall resume%s %s", config, run, config, run)
+	case f.Code == fault.ResumeConflict && len(places) > 0:
+		return fmt.Sprintf("Say what holds, then go on: onecall resume%s %s --assume %s=applied (or =not_sent)", config, run, places[0])
+	case f.Outcome == fault.SentUnknown:
+		return fmt.Sprintf("Find out whether it was done, then go on: onecall resume%s %s --assume PLACE=applied (or =not_sent)", config, run)
+	}
+	return fmt.Sprintf("Mend it and go on, nothing is done twice: onecall resume%s %s [FILE]", config, run)
+}
+
+func texts(list gjson.Result) (all []string) {
+	for _, one := range list.Array() {
+		all = append(all, one.String())
+	}
+	return all
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var varying = regexp.MustCompile(`run_[a-z0-9]{26}|[0-9]+ ms|127\.0\.0\.1:[0-9]+`)
+
+// TestTerminal: what a person sees at a terminal of success and of failure; a pipe, and --json, get the answer as JSON.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/no" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		fmt.Fprintf(w, `{"at":%q,"esc":"\u001b[31m"}`, r.URL.Path)
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	write(t, dir, "onecall.yaml", fmt.Sprintf(`journal: {store: memory}
+approve: destroy
+http:
+  allow: [%q]
+  endpoints:
+    put: {method: POST, url: %q}
+    refused: {method: POST, url: %q}
+    drop: {method: DELETE, url: %q}
+`, strings.TrimPrefix(server.URL, "http://"), server.URL+"/put", server.URL+"/no", server.URL+"/drop"))
+	config := filepath.Join(dir, "onecall.yaml")
+	run := func(terminal bool, chain string, args ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		width := func() int { return 100 }
+		s := &streams{in: strings.NewReader(chain), out: &stdout, err: &stderr, outTerminal: terminal, outWidth: width, errWidth: width}
+		root := newRoot(s)
+		root.SetArgs(append(args, "--config", config))
+		status := s.exitStatus(root.ExecuteContext(t.Context()))
+		all := fmt.Sprintf("%s--\n%s-- exit %d\n", stdout.String(), stderr.String(), status)
+		all = strings.ReplaceAll(all, " --config "+config, "")
+		return varying.ReplaceAllStringFunc(all, func(s string) string {
+			switch {
+			case strings.HasPrefix(s, "run_"):
+				return "RUN"
+			case strings.HasPrefix(s, "127"):
+				return "URL"
+			}
+			return "N ms"
+		})
+	}
+	for name, test := range map[string]struct {
+		chain string
+		args  []string
+		want  string
+	}{
+		"result": {`{"steps":[{"expr":"{a: [1.50, 2], b: 'x\u001b'}"}]}`, nil, "{\n  \"a\": [1.5, 2],\n  \"b\": \"x\\u001b\"\n}\n--\n-- exit 0\n"},
+		"steps": {`{"steps":[{"id":"one","expr":"1"},{"fn":"text.match","args":{"text":"a","pattern":"b"},"when":"$one > 1"}]}`, []string{"--trace", "summary"},
+			"null\n--\n0  one  expr        ok              N ms  1 tokens\n1       text.match  skipped (when)  N ms  0 tokens\n-- exit 0\n"},
+		"failure": {`{"steps":[{"id":"one","fn":"http.put"},
+  {"id":"two","fn":"http.refused"},{"fn":"http.put"}]}`, nil, `--
+step 0 (one)  http.put  applied
+-:2:3: function_failed: step 1 (two): URL answered 400 Bad Request
+      {"id":"two","fn":"http.refused"},{"fn":"http.put"}]}
+      ^
+    it answered: {"at":"/no","esc":"\u001b[31m"}
+    it takes: http.refused()
+Mend it and go on, nothing is done twice: onecall resume RUN [FILE]
+-- exit 1
+`},
+		"approval": {`{"steps":[{"fn":"http.drop"}]}`, nil, `--
+-:1:11: approval_required: step 0: http.drop waits for approval; nothing of it was sent: send resume with approve, or let onecall approve and onecall resume do it
+    {"steps":[{"fn":"http.drop"}]}
+              ^
+    0  http.drop  {}
+Approve them: onecall approve RUN, then onecall resume RUN
+-- exit 1
+`},
+		"faults": {`{"steps":[{"fn":"http.putt"}]}`, nil, "--\n-:1:17: unknown_function: there is no function \"http.putt\": did you mean http.put, http.get, http.request?\n    {\"steps\":[{\"fn\":\"http.putt\"}]}\n                    ^\n-- exit 3\n"},
+		"json":   {`{"steps":[{"expr":"'a\\nb'"}],"lite":true}`, []string{"--json"}, "\"a\\nb\"\n--\n-- exit 0\n"},
+		"raw":    {`{"steps":[{"expr":"'a\\nb\u001b'"}]}`, []string{"--raw"}, "a\nb\n--\n-- exit 0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := run(true, test.chain, append([]string{"run", "-"}, test.args...)...); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+	if got, want := run(false, `{"steps":[{"expr":"'a\\nb\u001b'"}]}`, "run", "-", "--raw"), "a\nb\x1b\n--\n-- exit 0\n"; got != want {
+		t.Errorf("raw, in a pipe: %q, want %q", got, want)
+	}
+	if got := run(false, `{"steps":[{"expr":"1"}]}`, "run", "-"); !strings.HasPrefix(got, `{"ok":true,"result":1,`) {
+		t.Errorf("in a pipe: %s", got)
+	}
+	large := run(true, `{"steps":[{"expr":"map(1..100000, 'number ' + string(#))"}]}`, "run", "-")
+	if !strings.Contains(large, "Cut here, of 1488896 bytes: --out FILE, or a pipe, takes all of it.\n-- exit 0") || len(large) > maxShown+300 {
+		t.Errorf("%d bytes of a large result: …%s", len(large), large[max(len(large)-200, 0):])
+	}
+}

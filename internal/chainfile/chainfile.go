@@ -84,6 +84,8 @@ func find(arg string, folders []string) (File, error) {
 		message = textfile.Printable(arg) + " is a folder: name a chain file in it"
 	} else if near := nearChains(arg, folders); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
+	} else if len(paths) == 1 && len(folders) > 0 && arg != "" && !strings.ContainsAny(arg, `/\\`) {
+		message += ", and no saved chain of this name here or in the folder chains: onecall list shows those that are there"
 	}
 	return File{Path: arg}, errors.New(message)
 }

@@ -42,6 +42,7 @@ func newCallCommand(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
 	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		misused := false
 		override, err := f.override(cmd)
 		if err != nil {
 			return err
@@ -65,9 +66,15 @@ func newCallCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.answerOne(override, out, &source{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
-			return a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
+		err = c.answerOne(override, out, &source{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
+			answer := a.Engine.Call(cmd.Context(), &chain.Call{Function: args[0], Args: made, Verify: verify}, caller)
+			misused = answer.Error != nil && answer.Error.Code == fault.BadArguments
+			return answer
 		})
+		if fn, unknown := a.Catalog.Registry().Resolve(args[0]); misused && unknown == nil && c.errTerminal {
+			c.note("usage: onecall call %s", callUsage(fn))
+		}
+		return err
 	}
 	return cmd
 }
@@ -90,6 +97,20 @@ func (c *cli) describe(ctx context.Context, name string) (err error) {
 	}
 	writeOutlines(&b, fn)
 	return c.writeText(b.Bytes())
+}
+
+// callUsage is how a function is called, its required arguments first.
+func callUsage(fn *steps.Entry) string {
+	var required, optional []string
+	gjson.GetBytes(fn.Spec().Input, "properties").ForEach(func(key, _ gjson.Result) bool {
+		if fn.Requires(key.Str) {
+			required = append(required, key.Str+"=…")
+		} else {
+			optional = append(optional, "["+key.Str+"=…]")
+		}
+		return true
+	})
+	return textfile.Printable(strings.Join(slices.Concat([]string{fn.Spec().Name}, required, optional), " "))
 }
 
 // argument is one argument of a call: a name and JSON.

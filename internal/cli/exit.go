@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/spf13/cobra"
+	"strings"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
@@ -44,16 +43,6 @@ func statusOf(a *chain.Answer) error {
 
 // usage makes an error of how the command was called. Flags and arguments that cobra refuses are such errors as well.
 func usage(format string, args ...any) error { return fault.New(fault.BadRequest, format, args...) }
-
-// needs refuses a command line without an argument.
-func needs(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usage("%s needs %s", cmd.Name(), what)
-		}
-		return nil
-	}
-}
 
 // unable makes an error of what a command met with, where how it was called may be right: the status is that of wrong use.
 func unable(format string, args ...any) error { return met{usage(format, args...)} }
@@ -96,8 +85,9 @@ func (s *streams) exitStatus(err error) int {
 	case failed.Err != nil:
 		return exitFailed
 	}
-	s.note("onecall: %s", fault.Message(err))
-	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) {
+	message := fault.Message(err)
+	s.note("onecall: %s", message)
+	if f, coded := fault.As(err); !errors.As(err, new(met)) && (!coded || f.Code == fault.BadRequest) && !strings.Contains(message, "\nusage: ") {
 		s.note("See onecall --help, or --help after a command.")
 	}
 	return exitUsage

@@ -112,6 +112,9 @@ func widthOf(file *os.File) func() int {
 // defaultWidth is the width of a terminal that does not tell, and of lines of source in files and pipes.
 const defaultWidth = 100
 
+// configVariable names the configuration for programs that cannot pass the flag.
+const configVariable = "ONECALL_CONFIG"
+
 // cli is what all verbs share.
 type cli struct {
 	*streams
@@ -126,17 +129,21 @@ func newRoot(s *streams) *cobra.Command {
 		Short: "Run a whole pipeline of tool calls as one call",
 		Long: "onecall runs chains: JSON objects with an array of steps, whose references carry results from step to step, under a token\n" +
 			"budget that the answer never passes.",
+		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show what servers log, on stderr")
-	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
+	root.PersistentFlags().StringVar(&c.configPath, "config", os.Getenv(configVariable),
+		"configuration `file` (default: $"+configVariable+", else onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c),
 		newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
+	explain(root)
 	return root
 }

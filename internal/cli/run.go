@@ -138,7 +138,7 @@ func jsonObject(flag, value string) ([]byte, error) {
 	}
 	compact, err := jsontext.AppendFormat(nil, text, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return nil, usage("%s is not JSON: %v", flag, err)
+		return nil, usage("%s is not JSON: %s. In a shell, in single quotes: %s '{\"name\": \"value\"}'", flag, strings.TrimPrefix(err.Error(), "jsontext: "), flag)
 	}
 	if compact[0] != '{' {
 		return nil, usage("%s must be a JSON object, not %s", flag, fault.Clip(string(compact), 60))

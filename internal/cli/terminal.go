@@ -122,6 +122,9 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 	for _, call := range failed.Get("calls").Array() {
 		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
 	}
+	if own.Code == fault.TokenExpired && failed.Get("at").Str == "" {
+		c.note("A large result is kept for results.ttl, five minutes unless it is set: run the chain again.")
+	}
 	if run := answer.Get("resume").Str; run != "" {
 		c.note("%s", c.whatNext(&own, run, texts(failed.Get("available"))))
 	}

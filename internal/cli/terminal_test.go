@@ -104,3 +104,47 @@ Approve them: onecall approve RUN, then onecall resume RUN
 		t.Errorf("%d bytes of a large result: …%s", len(large), large[max(len(large)-200, 0):])
 	}
 }
+
+// TestToolsAtTerminal: a line a function, whatever the width, and wide and control characters.
+func TestToolsAtTerminal(t *testing.T) {
+	t.Parallel()
+	list := &toolList{Functions: []toolFunction{
+		{Name: "a.long.name.of.a.function", Effect: "destroy", Tokens: 12345, Description: "Does it, e.g. this. And more."},
+		{Name: "日本.b", Effect: "read", Tokens: 1, Description: "\x1b[31mred\nand so on"}},
+		Sources: []toolSource{{Name: "gone", State: "failed", Error: "no such\x1b command"}}}
+	var out strings.Builder
+	s := &streams{out: &out, outWidth: func() int { return 60 }}
+	if err := s.showTable(list); err != nil {
+		t.Fatal(err)
+	}
+	const want = `gone is failed: no such· command
+FUNCTION                   EFFECT   TOKENS  WHAT IT DOES
+a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
+日本.b                     read          1  ·[31mred
+2 functions, 12346 tokens; through the tool chain an agent reads less than 600. onecall tools NAME shows one whole.
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	for width := range 50 {
+		out.Reset()
+		s.outWidth = func() int { return width }
+		if err := s.showTable(list); err != nil || strings.Count(out.String(), "\n") != 5 {
+			t.Errorf("width %d: %v\n%s", width, err, out.String())
+		}
+	}
+}
+
+// TestAllDown: sources that are always there do not hide that all others are down.
+func TestAllDown(t *testing.T) {
+	t.Parallel()
+	fs, up, down := toolSource{Name: "fs", State: "ready"}, toolSource{Name: "a", State: "ready"}, toolSource{Name: "b", State: "failed", Error: "gone"}
+	for _, test := range []struct {
+		sources []toolSource
+		want    bool
+	}{{[]toolSource{fs}, false}, {[]toolSource{fs, up}, false}, {[]toolSource{fs, up, down}, false}, {[]toolSource{fs, down}, true}} {
+		if got := (&toolList{Sources: test.sources}).allDown(); got != test.want {
+			t.Errorf("%v: %v", test.sources, got)
+		}
+	}
+}

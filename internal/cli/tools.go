@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -66,13 +71,24 @@ func newToolsCommand(c *cli) *cobra.Command {
 				c.warn(f)
 			}
 			if asJSON {
-				return c.writeValue(list)
+				if err := c.writeValue(list); err != nil || query != "" || !list.allDown() {
+					return err
+				}
+				return answered(fault.Unavailable.Exit())
 			}
 			if query != "" {
 				c.noteAbsent(list.Sources)
 				list.Sources = nil
 			}
-			return c.writeTable(list)
+			if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
+				err = c.showTable(list)
+			} else {
+				err = c.writeTable(list)
+			}
+			if err == nil && query == "" && list.allDown() {
+				err = answered(fault.Unavailable.Exit())
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
@@ -105,6 +121,15 @@ func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	return list
 }
 
+// allDown reports whether there are sources beside the embedded ones, and none of them is there.
+func (l *toolList) allDown() bool {
+	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool { return s.State == steps.StateReady && slices.Contains(embedded, s.Name) })
+	return len(others) > 0 && !slices.ContainsFunc(others, func(s toolSource) bool { return s.Error == "" })
+}
+
+// embedded are the sources that are always there.
+var embedded = []string{"fs", "http", "expr", "text", steps.ChainSource}
+
 func (s *streams) noteNone(query string, near []string) {
 	meant := ""
 	if len(near) > 0 {
@@ -120,6 +145,63 @@ func (s *streams) noteAbsent(sources []toolSource) {
 			s.note("the source %s is %s: %s", textfile.Printable(one.Name), one.State, textfile.Printable(one.Error))
 		}
 	}
+}
+
+// showTable shows a person the functions, a line each, cut to the width of the terminal.
+func (s *streams) showTable(list *toolList) error {
+	var b bytes.Buffer
+	for _, one := range list.Sources {
+		if one.Error != "" {
+			fmt.Fprintf(&b, "%s is %s: %s\n", textfile.Printable(one.Name), one.State, textfile.Printable(one.Error))
+		}
+	}
+	width, tokens := s.outWidth(), 0
+	name := 0
+	for i := range list.Functions {
+		tokens += list.Functions[i].Tokens
+		name = max(name, uniseg.StringWidth(textfile.Printable(list.Functions[i].Name)))
+	}
+	name = min(name, max(width/2, 12))
+	line := func(fn, effect, tokens, text string) {
+		start := fmt.Sprintf("%s  %-7s  %6s  ", fitted(fn, name), effect, tokens)
+		if room := width - uniseg.StringWidth(start); room > 0 {
+			start += cut(text, room)
+		}
+		b.WriteString(strings.TrimRight(cut(start, width), " ") + "\n")
+	}
+	line("FUNCTION", "EFFECT", "TOKENS", "WHAT IT DOES")
+	for i := range list.Functions {
+		fn := &list.Functions[i]
+		first := sentence.FindString(fn.Description)
+		line(textfile.Printable(fn.Name), fn.Effect, strconv.Itoa(fn.Tokens), textfile.Printable(first))
+	}
+	fmt.Fprintf(&b, "%d functions, %d tokens; through the tool chain an agent reads less than 600. onecall tools NAME shows one whole.\n", len(list.Functions), tokens)
+	return s.writeText(b.Bytes())
+}
+
+// sentence is the first sentence of a text, or its first line.
+var sentence = regexp.MustCompile(`^(?:[^.\n]|\.[^\s]|\.[ \t]+[^A-Z\s])*`)
+
+// cut is as much of a line as a width has room for.
+func cut(text string, width int) string {
+	if uniseg.StringWidth(text) <= width {
+		return text
+	}
+	var b strings.Builder
+	used := 1 // the ellipsis
+	for g := uniseg.NewGraphemes(text); g.Next(); {
+		if used += g.Width(); used > width {
+			break
+		}
+		b.WriteString(g.Str())
+	}
+	return b.String() + "…"
+}
+
+// fitted is a text of exactly this width.
+func fitted(text string, width int) string {
+	text = cut(text, width)
+	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
 }
 
 func (s *streams) writeTable(list *toolList) error {

@@ -14,9 +14,13 @@ func newVersionCommand(c *cli) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return c.writeText(fmt.Appendf(nil, "onecall %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH))
+			return c.writeText([]byte(versionLine()))
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("onecall %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is that of the module as it was built, "(devel)" where the build does not know it.

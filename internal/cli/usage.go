@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// examples show how a command is used; the first one also where it is used wrongly.
+var examples = map[string]string{
+	"run":     "onecall run release.chain.json --set tag=v1.2\nonecall run - < release.chain.json | jq .result\nonecall run *.chain.json --jobs 4",
+	"check":   "onecall check release.chain.json",
+	"fetch":   "onecall fetch oc1_… --mode paginated --page 2",
+	"call":    "onecall call fs.grep pattern=TODO path=src",
+	"tools":   "onecall tools\nonecall tools search files\nonecall tools fs.grep",
+	"serve":   "onecall serve\nonecall serve --http 127.0.0.1:8080",
+	"runs":    "onecall runs --status failed --since 24h\nonecall runs run_…",
+	"resume":  "onecall resume run_… mended.chain.json\nonecall resume run_… --assume 3=applied",
+	"undo":    "onecall undo run_…",
+	"approve": "onecall approve run_… --show\nonecall approve run_…",
+	"stats":   "onecall stats --since 168h",
+	"new":     "onecall new release",
+	"save":    "onecall save run_… release --param 0.tag=tag",
+	"init":    "onecall init --dry-run",
+	"schema":  "onecall schema chain > chain.schema.json",
+	"login":   "onecall auth login github",
+	"logout":  "onecall auth logout github",
+	"token":   "onecall auth token ci",
+}
+
+// explain gives all commands their examples, and has wrong flags told with the nearest right ones.
+func explain(cmd *cobra.Command) {
+	if example := examples[cmd.Name()]; example != "" && cmd.Example == "" {
+		cmd.Example = "  " + strings.ReplaceAll(example, "\n", "\n  ")
+	}
+	cmd.SetFlagErrorFunc(flagFault)
+	for _, sub := range cmd.Commands() {
+		explain(sub)
+	}
+}
+
+// flagFault is the error of a flag that cannot be: with the nearest flags of the command where there is none of that name.
+func flagFault(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	name, unknown := strings.CutPrefix(text, "unknown flag: --")
+	if !unknown {
+		return wrongUse(cmd, text)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	slices.Sort(known)
+	if near := fault.Nearest(name, known, 3); len(near) > 0 {
+		text += ": did you mean --" + strings.Join(near, ", --") + "?"
+	}
+	return wrongUse(cmd, text)
+}
+
+// wrongUse is an error of how a command was called, with how it is called.
+func wrongUse(cmd *cobra.Command, what string) error {
+	text := what + "\nusage: " + cmd.UseLine()
+	if first, _, _ := strings.Cut(examples[cmd.Name()], "\n"); first != "" {
+		text += "\nfor example: " + first
+	}
+	return usage("%s", text)
+}
+
+// needs refuses a command line without an argument.
+func needs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return wrongUse(cmd, cmd.Name()+" needs "+what)
+		}
+		return nil
+	}
+}

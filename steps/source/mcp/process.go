@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,10 +215,22 @@ func (p *process) lastWords() string {
 	if p.err != nil {
 		text = fmt.Sprintf("it ended with %s", p.err)
 	}
-	if said := strings.TrimSpace(p.stderr.text()); said != "" {
+	if said := lastError(p.stderr.text()); said != "" {
 		text += "; its last words: " + said
 	}
 	return text
+}
+
+// errorLine begins as runtimes name what has ended a program: Error: …, ValueError: …, panic: …
+var errorLine = regexp.MustCompile(`(?m)^(?:[\w.]*(?:Error|Exception)|panic|fatal error|fatal|error)\b[^:\n]*: .*$`)
+
+// lastError is the last line that names an error, of what a program has written at its end: a stack trace around it tells an operator
+// nothing that --verbose does not. Without such a line it is the whole.
+func lastError(said string) string {
+	if lines := errorLine.FindAllString(said, -1); len(lines) > 0 {
+		return strings.TrimSpace(lines[len(lines)-1])
+	}
+	return strings.TrimSpace(said)
 }
 
 // tail keeps the end of a text, from which secrets have been taken.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
@@ -31,16 +33,20 @@ type realChain struct {
 // recorded arguments, in order, and the answer be the recorded final value.
 func TestRealChains(t *testing.T) {
 	t.Parallel()
-	for file, count := range map[string]int{"nestful_math": 529, "taubench": 91, "bfcl_base": 111, "bfcl_long_context": 94} {
+	for file, want := range map[string]struct{ chains, calls int }{
+		"nestful_math": {529, 2668}, "taubench": {91, 537}, "bfcl_base": {111, 681}, "bfcl_long_context": {94, 567},
+	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join("..", "..", "shared", "data", file+".jsonl")
 			chains := readChains(t, path)
-			if len(chains) != count {
-				t.Fatalf("%d chains, want %d", len(chains), count)
-			}
+			calls := 0
 			for _, c := range chains {
 				c.run(t)
+				calls += int(gjson.GetBytes(c.Steps, "#").Int())
+			}
+			if len(chains) != want.chains || calls != want.calls {
+				t.Errorf("%d chains of %d calls, want %v", len(chains), calls, want)
 			}
 		})
 	}

@@ -54,6 +54,7 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+	files["docs/images/round-trips.svg"] = picture()
 	files["docs/reference/answer.md"] = schemaReference("The members of an answer",
 		"Generated from the published schema, `onecall schema answer`. What they tell is in [language.md](../language.md#answers). A member that is not required is left out where there is nothing to tell.", files["chain/answer.schema.json"])
 	files["docs/reference/configuration.md"] = schemaReference("The keys of a configuration",

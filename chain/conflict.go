@@ -82,13 +82,13 @@ func conflictOf(list []*journal.PastCall, at string) *fault.Error {
 
 // doubted ends a call of which nobody knows whether it was done. A rehearsal takes note of it, and goes on: it is a call of the chain.
 func (r *run) doubted(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte, *fault.Error, bool) {
+	r.asking.Lock()
+	r.doubts = append(r.doubts, was)
+	r.asking.Unlock()
 	if !r.rehearsal {
 		return nil, r.doubt(p, was), true
 	}
 	s.call.Take(false)
-	r.asking.Lock()
-	r.doubts = append(r.doubts, was)
-	r.asking.Unlock()
 	return r.pending(s)
 }
 

@@ -51,7 +51,7 @@ type run struct {
 	clock      clock
 	foreseeing sync.Once
 	foreseen   []*journal.PastCall // that the chain, as far as it can be foreseen, does not make
-	doubts     []*journal.PastCall // in a rehearsal: of which nobody knows whether they were done; asking guards them
+	doubts     []*journal.PastCall // of which nobody knows whether they were done; asking guards them
 
 	parent context.Context // the caller's, without the chain's own deadline
 

@@ -133,30 +133,24 @@ func (w *write) without(n int) (list []write) {
 	return list
 }
 
-// earlier gives those of the calls of an earlier part of the run that the log does not tell of. Elements that never started now, and of
-// which that part has written something, are not told as not sent.
-func (l *writeLog) earlier(calls []*journal.PastCall) []*journal.PastCall {
+// started leaves out of the elements that never started those of which an earlier part of the run has made calls.
+func (l *writeLog) started(calls []*journal.PastCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(calls, func(c *journal.PastCall) (known bool) {
+	for _, c := range calls {
 		path := stepsOf(c.Place)
 		for i := range l.list {
 			w := &l.list[i]
 			own := w.path()
-			if len(path) <= len(own) || !slices.Equal(path[:len(own)], own) {
+			if !w.left || len(path) <= len(own) || !slices.Equal(path[:len(own)], own) {
 				continue
 			}
-			switch n := path[len(own)]; {
-			case n < w.of.first || n > w.of.last:
-			case w.left:
+			if n := path[len(own)]; w.of.first <= n && n <= w.of.last {
 				l.list = slices.Replace(l.list, i, i+1, w.without(n)...)
-				return false
-			case w.outcome == fault.SentUnknown && c.Known() == w.outcome && len(path) == len(own)+1:
-				return true // of which there was a doubt
+				break
 			}
 		}
-		return false
-	})
+	}
 }
 
 // outcomeOfCall is the outcome of a call that ended so; "": it was refused before it was made.
@@ -183,7 +177,7 @@ type writeEntry struct {
 
 // entries sums up the log in the order of the steps, and what an earlier part of the run has written that this one has not come to.
 func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
-	before = l.earlier(before)
+	l.started(before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	type located struct {
@@ -307,7 +301,7 @@ func (d *draft) written() []*writeEntry {
 	if !d.summed {
 		var before []*journal.PastCall
 		if d.run != nil && d.record != nil {
-			before = d.record.Unreached()
+			before = slices.DeleteFunc(d.record.Unreached(), func(c *journal.PastCall) bool { return slices.Contains(d.run.doubts, c) })
 		}
 		d.summed, d.entries = true, d.writes.entries(before)
 	}

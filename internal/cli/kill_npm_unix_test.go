@@ -57,7 +57,7 @@ func (p *provision) attempt(t *testing.T, args []string, kill bool) (answer gjso
 	var out strings.Builder
 	cmd.Stdout = &out
 	started, gone := family(t, cmd)
-	before := p.effects(1)
+	before := p.effects(t, 1)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func (p *provision) attempt(t *testing.T, args []string, kill bool) (answer gjso
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	if kill && p.working(1, before, ended) {
-		time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
+	if kill && p.working(t, 1, before, ended) {
+		time.Sleep(time.Duration(rand.IntN(100+20*p.answers)) * time.Millisecond) // later and later: it comes to an end
 		killed = cmd.Process.Kill() == nil
 	}
 	<-ended
@@ -76,13 +76,16 @@ func (p *provision) attempt(t *testing.T, args []string, kill bool) (answer gjso
 	return gjson.Parse(out.String()), killed && out.Len() == 0
 }
 
-// working waits until calls arrive at the servers; false: who makes them has ended.
-func (s *site) working(clients int, before int64, ended <-chan struct{}) bool {
-	for s.effects(clients) == before {
+// working waits until calls arrive at the servers; false: who makes them has ended, or nobody does.
+func (s *site) working(t *testing.T, clients int, before int64, ended <-chan struct{}) bool {
+	for patience := time.After(tooLong); s.effects(t, clients) == before; {
 		select {
+		case <-patience:
+			t.Error("nothing goes on")
+			return false
 		case <-ended:
 			return false
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	return true

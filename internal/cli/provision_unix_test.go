@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,9 +40,6 @@ func kills(t *testing.T, least, most int) int {
 type site struct {
 	folder, config string
 	shop           *orders
-
-	mu    sync.Mutex
-	alive *sync.Cond
 }
 
 const ordersDocument = `{"openapi":"3.0.3","info":{"title":"Shop","version":"1"},"paths":{"/orders":{"post":{"operationId":"createOrder",
@@ -61,10 +57,12 @@ func newSite(t *testing.T, clients int, journal map[string]string) *site {
 	servers := map[string]server{"files": files}
 	for c := range clients {
 		// What reaches the server is logged on the way.
-		line := fmt.Sprintf("tee -a %s | exec node %s", s.memory(c, "log"), filepath.Join(packages, "@modelcontextprotocol", "server-memory", "dist", "index.js"))
+		script := filepath.Join(packages, "@modelcontextprotocol", "server-memory", "dist", "index.js")
+		line := fmt.Sprintf("tee -a %s | exec node %s", s.memory(c, "log"), script)
 		servers[fmt.Sprint("memory", c)] = server{"sh", []string{"-c", line}, map[string]string{"MEMORY_FILE_PATH": s.memory(c, "jsonl")}}
 	}
-	settings := map[string]any{"mcpServers": servers, "openapi": map[string]any{"shop": map[string]string{"spec": "shop.json", "baseUrl": service.URL}}}
+	settings := map[string]any{"access": map[string]string{"http": "read_write"}, "mcpServers": servers,
+		"openapi": map[string]any{"shop": map[string]string{"spec": "shop.json", "baseUrl": service.URL}}}
 	if journal != nil {
 		settings["journal"] = journal
 	}
@@ -77,16 +75,14 @@ func (s *site) memory(client int, ending string) string {
 }
 
 // effects grows with each call that reaches a memory or the shop.
-func (s *site) effects(clients int) (n int64) {
+func (s *site) effects(t *testing.T, clients int) (n int64) {
 	s.shop.mu.Lock()
 	defer s.shop.mu.Unlock()
 	for _, count := range s.shop.taken {
 		n += int64(count)
 	}
 	for c := range clients {
-		if info, err := os.Stat(s.memory(c, "log")); err == nil {
-			n += info.Size()
-		}
+		n += int64(strings.Count(read(t, s.memory(c, "log")), `"tools/call"`))
 	}
 	return n
 }
@@ -230,7 +226,8 @@ func (p *provision) finished(t *testing.T) {
 	t.Helper()
 	for _, place := range p.places() {
 		if applied, arrived := p.done(t, place); applied != 1 || arrived > 1+p.denied[place] {
-			t.Errorf("%s: %s was applied %d times, arrived %d times, and was said %d times not to have been sent", p.name, place, applied, arrived, p.denied[place])
+			t.Errorf("%s: %s was applied %d times, arrived %d times, and was said %d times not to have been sent",
+				p.name, place, applied, arrived, p.denied[place])
 		}
 	}
 }

@@ -2,6 +2,8 @@ package chain_test
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -185,5 +187,29 @@ func TestUndoOfAssumed(t *testing.T) {
 	s.called()
 	if got := a.Get("result").Raw; got != `{"undone":0,"left":[]}` {
 		t.Errorf("the second undo: %s", got)
+	}
+}
+
+// TestUndoneBeyondBudget: where an answer has no room for each write, their number is told by outcome, of those that were undone too.
+func TestUndoneBeyondBudget(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
+		if k := args.Get("k").Int(); k == 60 || args.Get("id").Int()%10 == 9 {
+			return nil, refuses()
+		}
+		return []byte(`{"id":` + args.Get("k").Raw + `}`), nil
+	})
+	var list []string
+	for k := range 61 {
+		list = append(list, fmt.Sprintf(`{"fn":"store.put","args":{"k":%d},%s}`, k, taken))
+	}
+	a := s.run(fault.FunctionFailed, `{"lite":true,"budget":{"maxTotalTokens":200},"onError":"undo","steps":[%s]}`, strings.Join(list, ","))
+	sums := map[string]int{}
+	entries := a.Get("writes").Array()
+	for _, e := range entries {
+		sums[e.Get("outcome").Str] += callsOf(e)
+	}
+	if !maps.Equal(sums, map[string]int{"undone": 54, "applied": 6, "failed": 1}) || entries[len(entries)-1].Get("step").Exists() {
+		t.Errorf("%v are told: %s", sums, a.Raw)
 	}
 }

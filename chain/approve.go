@@ -156,7 +156,7 @@ func (r *run) whatWaits(ctx context.Context, p *plannedStep, c *journal.Call, un
 		s.waits.add(p, c, undo, name)
 	}
 	calls := s.waits.calls
-	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(pathOf(a.Place), pathOf(b.Place)) })
+	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(stepsOf(a.Place), stepsOf(b.Place)) })
 	for i := range calls {
 		calls[i].Args = r.shown(calls[i].Function, calls[i].Args)
 	}
@@ -175,20 +175,6 @@ func (r *run) shown(function string, args []byte) []byte {
 		w.close('}')
 		return w.b
 	})
-}
-
-// pathOf are the numbers of a place.
-func pathOf(place string) (path []int) {
-	n, in := 0, false
-	for _, c := range []byte(place + ".") {
-		switch {
-		case c >= '0' && c <= '9':
-			n, in = 10*n+int(c-'0'), true
-		case in:
-			path, n, in = append(path, n), 0, false
-		}
-	}
-	return path
 }
 
 func names(calls []ApprovalCall) []string {

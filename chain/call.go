@@ -188,7 +188,7 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
 		if writes {
-			outcome = fault.Combined(outcome, outcomeOfCall(f))
+			outcome = fault.Combined(fault.Combined(outcome, outcomeOfCall(f)), s.unknownBefore())
 		}
 		if f == nil || attempt >= p.maxRetries || !mayPass(f.Code) || ctx.Err() != nil {
 			return raw, f

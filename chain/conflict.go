@@ -80,10 +80,26 @@ func conflictOf(list []*journal.PastCall, at string) *fault.Error {
 	return f.Under(at)
 }
 
+// doubted ends a call of which nobody knows whether it was done. A rehearsal takes note of it, and goes on: it is a call of the chain.
+func (r *run) doubted(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte, *fault.Error, bool) {
+	r.asking.Lock()
+	r.doubts = append(r.doubts, was)
+	r.asking.Unlock()
+	if !r.rehearsal {
+		return nil, r.doubt(p, was), true
+	}
+	s.call.Take(false)
+	return r.pending(s)
+}
+
 // doubt is the fault for a call of which nobody knows whether it was done.
 func (r *run) doubt(p *plannedStep, was *journal.PastCall) *fault.Error {
 	f := fault.New(fault.ResumeConflict, "whether %s was done at %s is not known, and it is not safe to repeat. Find out, and say it as in assume: {%q: \"applied\"}, \"not_sent\" (it is made again) or {\"result\": …}",
 		p.name(), was.Place, was.Place)
+	if was.Unsure {
+		undo := gjson.GetBytes(was.Undo, "fn").Str
+		f.Message = fmt.Sprintf("whether %s took %s back at %s is not known. Find out, and say of %s, as in assume: {%q: \"applied\"} or \"not_sent\"", undo, p.name(), was.Place, undo, was.Place)
+	}
 	f.Available, f.Outcome = []string{was.Place}, fault.SentUnknown
 	if was.Guessed {
 		f.Message += fmt.Sprintf(". That %s writes is only assumed: functions: {%q: {effect: read}} in the configuration declares it", p.name(), p.name())
@@ -158,7 +174,7 @@ func (w *writer) pastCalls(name string, list []*journal.PastCall) {
 		w.open('{')
 		w.text("at", c.Place)
 		w.text("fn", c.Function)
-		w.text("outcome", string(c.Outcome))
+		w.text("outcome", string(c.Known()))
 		w.close('}')
 	}
 	w.close(']')

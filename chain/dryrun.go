@@ -88,7 +88,7 @@ func (s *exchange) foresee(ctx context.Context, p *plan) (*foreseen, *fault.Erro
 	own.record = record.Rehearse()
 	defer own.release()
 	r := own.rehearse(ctx, p)
-	seen := &foreseen{conflicts: own.record.Unmatched()}
+	seen := &foreseen{conflicts: append(own.record.Unmatched(), r.doubts...)}
 	for i := range r.steps {
 		switch step := &r.steps[i]; {
 		case step.reused > 0 && !step.pending:

@@ -51,6 +51,7 @@ type run struct {
 	clock      clock
 	foreseeing sync.Once
 	foreseen   []*journal.PastCall // that the chain, as far as it can be foreseen, does not make
+	doubts     []*journal.PastCall // of which nobody knows whether they were done; asking guards them
 
 	parent context.Context // the caller's, without the chain's own deadline
 

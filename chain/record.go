@@ -207,27 +207,73 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	}
 	was := s.call.Previous()
 	switch {
-	case was == nil:
-	case was.StoodIn && r.record.WroteAfter(was):
+	case was != nil && was.StoodIn && r.record.WroteAfter(was):
 		return r.reuse(p, s, was)
 	case p.effect == steps.Read:
-		if was.Code == "" && was.Result != nil {
+		if was != nil && was.Code == "" && was.Result != nil {
 			return r.reuse(p, s, was)
 		}
+		if raw := r.readBeside(s.call); raw != nil {
+			return raw, nil, true
+		}
+	case was == nil:
+	case was.Unsure:
+		return r.doubted(p, s, was)
 	case was.Outcome == fault.Applied:
 		return r.reuse(p, s, was)
 	case was.Outcome == fault.SentUnknown && !was.Assumed:
 		if !p.repeatable && !was.KeyHolds() {
-			return nil, r.doubt(p, was), true
+			return r.doubted(p, s, was)
 		}
-		s.call.Take(false)
 	}
 	if p.effect != steps.Read {
 		if f := r.conflict(ctx, p); f != nil {
 			return nil, f, true
 		}
 	}
+	if was != nil && was.Outcome == fault.SentUnknown {
+		s.call.Take(false)
+	}
 	return nil, nil, false
+}
+
+// readBeside is what another element of the same step has read by an equal call; nil: none has. Which of the elements that ran side by side made
+// the first of such calls is chance: a rehearsal comes as far as the run has come by the result of either.
+func (r *run) readBeside(c *journal.Call) []byte {
+	if !r.rehearsal {
+		return nil
+	}
+	for _, other := range r.record.Equals(c) {
+		if other.Code == "" && other.Result != nil && sameStep(other.Place, c.Place) {
+			return other.Result
+		}
+	}
+	return nil
+}
+
+// sameStep reports whether two places are of one step, of whichever elements.
+func sameStep(a, b string) bool {
+	first, second := stepsOf(a), stepsOf(b)
+	if len(first) != len(second) {
+		return false
+	}
+	for i := 0; i < len(first); i += 2 {
+		if first[i] != second[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// unknownBefore is sent_unknown of a call of which an earlier part of the run cannot say whether it was done: that it was refused now does
+// not tell. "": it can.
+func (s *stepRun) unknownBefore() fault.Outcome {
+	if s.call != nil {
+		if was := s.call.Previous(); was != nil && was.Outcome == fault.SentUnknown {
+			return was.Outcome
+		}
+	}
+	return ""
 }
 
 // pending tells of a call that is to be made: a rehearsal ends there.

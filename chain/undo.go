@@ -114,13 +114,15 @@ func (s *exchange) takeBack(ctx context.Context, place string) *takenBack {
 	calls := slices.DeleteFunc(s.record.Past().Calls(), func(c *journal.PastCall) bool {
 		return !strings.HasPrefix(c.Place, place) || !c.Writes() || c.Undoes != 0 || c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown
 	})
-	slices.SortFunc(calls, func(a, b *journal.PastCall) int { return cmp.Compare(b.Ended, a.Ended) })
+	slices.SortFunc(calls, func(a, b *journal.PastCall) int { return cmp.Compare(endOf(b), endOf(a)) })
 	t := &takenBack{}
 	for _, c := range calls {
 		f := s.takeBackCall(ctx, c)
+		if c.Undone || c.Unsure {
+			s.writes.becomes(c.Place, c.Known())
+		}
 		if f == nil {
 			t.undone++
-			s.writes.undone(c.Place)
 			continue
 		}
 		t.left = append(t.left, c)
@@ -141,6 +143,10 @@ func undoSteps(calls []*journal.PastCall) (list []step) {
 	return list
 }
 
+// endOf is the number of the event with which a call ended; one that did not, of which a caller has said how it ended, has that with which it
+// began.
+func endOf(c *journal.PastCall) int { return cmp.Or(c.Ended, c.N) }
+
 // takeBackCall takes back one call.
 func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault.Error {
 	if c.Outcome == fault.SentUnknown {
@@ -153,6 +159,9 @@ func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault
 	if why := text.Get("error"); why.Exists() {
 		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.Place, why.Str)
 	}
+	if c.Unsure {
+		return fault.New(fault.ResumeConflict, "whether %s took %s back at %s is not known", text.Get("fn").Str, c.Function, c.Place)
+	}
 	entry, err := s.view.Resolve(text.Get("fn").Str)
 	if err != nil {
 		return coded(err, "")
@@ -161,11 +170,9 @@ func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault
 	if f != nil {
 		return f
 	}
-	call := &journal.Call{Place: c.Place, Function: entry.Spec().Name, Effect: writing(entry), Guessed: !entry.Spec().EffectDeclared, Args: sent, Undoes: c.Ended}
+	call := &journal.Call{Place: c.Place, Function: entry.Spec().Name, Effect: writing(entry), Guessed: !entry.Spec().EffectDeclared, Args: sent,
+		Undoes: endOf(c)}
 	s.record.Prepare(call)
-	if was := call.Previous(); was != nil && was.Undoes == c.Ended && was.Outcome == fault.SentUnknown {
-		return fault.New(fault.ResumeConflict, "whether %s took %s back at %s is not known", call.Function, c.Function, c.Place)
-	}
 	if err := call.Begin(); err != nil {
 		return unwritten(err, entry.Spec().Name+" was not called")
 	}
@@ -189,24 +196,14 @@ func writing(e *steps.Entry) string {
 	return e.Spec().Effect.String()
 }
 
-// undone marks the last call of a place that was applied.
-func (l *writeLog) undone(place string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := len(l.list) - 1; i >= 0; i-- {
-		w := &l.list[i]
-		if w.outcome == fault.Applied && placeOf(append(w.within.path(), w.step.number, w.of.first)) == place {
-			w.outcome = fault.Undone
-			return
-		}
-	}
-}
-
 // undoRun answers a request to undo an earlier run.
 func (s *exchange) undoRun(ctx context.Context) *Answer {
 	record, err := s.o.Journal.Resume(s.taken, nil)
 	if err != nil {
 		return s.failure(ctx, unwritten(err, "nothing was undone"))
+	}
+	if f := assume(record, s.said.assume); f != nil {
+		return s.failure(ctx, f)
 	}
 	s.record, s.taken = record, nil
 	s.await(ctx, &request{Steps: undoSteps(record.Past().Calls())})

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -37,6 +39,7 @@ type write struct {
 	of      interval // elements; -1 to -1 without forEach
 	calls   int
 	outcome fault.Outcome
+	left    bool // elements that never started
 }
 
 // writeLog has the calls of functions that write, and the elements of a forEach that should have made one.
@@ -54,7 +57,7 @@ func (r *run) wrote(p *plannedStep, s *stepRun, outcome fault.Outcome) {
 		outcome = fault.NotSent
 	}
 	s.outcome = outcome
-	r.writes.add(write{s.within, p, interval{s.index, s.index}, 1, outcome})
+	r.writes.add(write{s.within, p, interval{s.index, s.index}, 1, outcome, false})
 }
 
 // leftOut logs the elements that never started.
@@ -63,7 +66,7 @@ func (r *run) leftOut(p *plannedStep, s *stepRun) {
 		return
 	}
 	for _, of := range s.unstarted {
-		r.writes.add(write{s.within, p, of, of.last - of.first + 1, fault.NotSent})
+		r.writes.add(write{s.within, p, of, of.last - of.first + 1, fault.NotSent, true})
 	}
 }
 
@@ -74,13 +77,80 @@ func (l *writeLog) add(w write) {
 	if n := len(l.list); n > 0 {
 		last := &l.list[n-1]
 		goesOn := w.of.first == last.of.last || w.of.first == last.of.last+1
-		if goesOn && last.step == w.step && last.within == w.within && last.outcome == w.outcome {
+		if w.step.until != nil {
+			goesOn = w.of == last.of // how many calls each element has made stays known
+		}
+		if goesOn && last.step == w.step && last.within == w.within && last.outcome == w.outcome && last.left == w.left {
 			last.of.last = w.of.last
 			last.calls += w.calls
 			return
 		}
 	}
 	l.list = append(l.list, w)
+}
+
+// becomes takes note that a call at a place that was applied is so no more: of those of adjacent elements it is one.
+func (l *writeLog) becomes(place string, outcome fault.Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.list {
+		one := l.list[i]
+		n, found := one.element(place)
+		if !found || one.outcome != fault.Applied {
+			continue
+		}
+		others := one.without(n)
+		one.of, one.calls, one.outcome = interval{n, n}, 1, outcome
+		l.list = append(slices.Replace(l.list, i, i+1, others...), one)
+		return
+	}
+}
+
+// path is the write's place up to its elements.
+func (w *write) path() []int { return append(w.within.path(), w.step.number) }
+
+// element is the element of a write that a place names; -1: its step has no forEach.
+func (w *write) element(place string) (n int, found bool) {
+	path := stepsOf(place)
+	n = path[len(path)-1]
+	return n, slices.Equal(path[:len(path)-1], w.path()) && w.of.first <= n && n <= w.of.last
+}
+
+// without are the calls of a write but for one of an element.
+func (w *write) without(n int) (list []write) {
+	own := *w
+	if w.of.first == w.of.last {
+		if own.calls--; own.calls > 0 {
+			list = append(list, own)
+		}
+		return list
+	}
+	for _, of := range []interval{{w.of.first, n - 1}, {n + 1, w.of.last}} {
+		if own.of, own.calls = of, of.last-of.first+1; own.calls > 0 {
+			list = append(list, own)
+		}
+	}
+	return list
+}
+
+// started leaves out of the elements that never started those of which an earlier part of the run has made calls.
+func (l *writeLog) started(calls []*journal.PastCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range calls {
+		path := stepsOf(c.Place)
+		for i := range l.list {
+			w := &l.list[i]
+			own := w.path()
+			if !w.left || len(path) <= len(own) || !slices.Equal(path[:len(own)], own) {
+				continue
+			}
+			if n := path[len(own)]; w.of.first <= n && n <= w.of.last {
+				l.list = slices.Replace(l.list, i, i+1, w.without(n)...)
+				break
+			}
+		}
+	}
 }
 
 // outcomeOfCall is the outcome of a call that ended so; "": it was refused before it was made.
@@ -105,18 +175,27 @@ type writeEntry struct {
 	calls          int
 }
 
-// entries sums up the log in the order of the steps.
-func (l *writeLog) entries() []*writeEntry {
+// entries sums up the log in the order of the steps, and what an earlier part of the run has written that this one has not come to.
+func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
+	l.started(before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	type located struct {
-		*write
-		path []int
+		path    []int
+		of      interval
+		fn      string
+		calls   int
+		outcome fault.Outcome
 	}
-	sorted := make([]located, len(l.list))
+	sorted := make([]located, len(l.list), len(l.list)+len(before))
 	for i := range l.list {
 		w := &l.list[i]
-		sorted[i] = located{w, append(w.within.path(), w.step.number, w.of.first)}
+		sorted[i] = located{append(w.path(), w.of.first), w.of, w.step.name(), w.calls, w.outcome}
+	}
+	for _, c := range before {
+		path := stepsOf(c.Place)
+		n := path[len(path)-1]
+		sorted = append(sorted, located{path, interval{n, n}, c.Function, 1, c.Known()})
 	}
 	slices.SortStableFunc(sorted, func(a, b located) int { return slices.Compare(a.path, b.path) })
 	type key struct {
@@ -130,7 +209,7 @@ func (l *writeLog) entries() []*writeEntry {
 		k := key{prefix, suffix, w.outcome}
 		e := known[k]
 		if e == nil {
-			e = &writeEntry{step: w.path[0], prefix: prefix, suffix: suffix, inline: w.within != nil, fn: w.step.name(), outcome: w.outcome}
+			e = &writeEntry{step: w.path[0], prefix: prefix, suffix: suffix, inline: len(w.path) > 2, fn: w.fn, outcome: w.outcome}
 			known[k], list = e, append(list, e)
 		}
 		e.calls += w.calls
@@ -180,6 +259,20 @@ func placeOf(path []int) string {
 	return string(text)
 }
 
+// stepsOf reads a place as placeOf writes it.
+func stepsOf(place string) (path []int) {
+	for part := range strings.SplitSeq(place, ".") {
+		number, element, each := strings.Cut(strings.TrimSuffix(part, "]"), "[")
+		step, _ := strconv.Atoi(number)
+		index := -1
+		if each {
+			index, _ = strconv.Atoi(element)
+		}
+		path = append(path, step, index)
+	}
+	return path
+}
+
 // rangesOf writes elements as 0-41,43.
 func rangesOf(list []interval) string {
 	var text []byte
@@ -206,7 +299,11 @@ func sizeOf(list []interval) (n int) {
 // written is what the answer can say of writes.
 func (d *draft) written() []*writeEntry {
 	if !d.summed {
-		d.summed, d.entries = true, d.writes.entries()
+		var before []*journal.PastCall
+		if d.run != nil && d.record != nil {
+			before = slices.DeleteFunc(d.record.Unreached(), func(c *journal.PastCall) bool { return slices.Contains(d.run.doubts, c) })
+		}
+		d.summed, d.entries = true, d.writes.entries(before)
 	}
 	return d.entries
 }

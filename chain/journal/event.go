@@ -39,7 +39,7 @@ type Event struct {
 	Attempt   int      `json:"a,omitzero"`  // further attempts at it
 	Key       string   `json:"ik,omitzero"` // its idempotency key
 	KeyUntil  int64    `json:"iu,omitzero"` // until when the key protects from a repetition, in microseconds since 1970; 0: always
-	Undoes    int      `json:"u,omitzero"`  // the number of the ended event that this call takes back
+	Undoes    int      `json:"u,omitzero"`  // the number of the event with which the call ended that this one takes back; if it did not end, began
 	Approvals []string `json:"ok,omitzero"` // of Waits, Approved and Denied: the calls, as Approval names them
 
 	Outcome fault.Outcome `json:"w,omitzero"`  // of a call that writes

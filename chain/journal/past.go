@@ -41,6 +41,7 @@ type PastCall struct {
 	StoodIn bool // something else stood in for its failure
 	Undo    []byte
 	Undone  bool
+	Unsure  bool // an undo of it was sent, and nobody knows whether it was done
 	Assumed bool // Outcome, or Result, is what a caller said
 
 	earlier fault.Outcome // of the attempts before the last
@@ -148,6 +149,7 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 		}
 		c = p.attempt(e)
 		known[e.N] = c
+		p.takenBack(c)
 		if e.Kind == Read {
 			c.end(e)
 		}
@@ -192,9 +194,21 @@ func (p *Past) about(c *PastCall, e *Event) {
 
 // takenBack takes note of the call that one has taken back.
 func (p *Past) takenBack(c *PastCall) {
-	if undone := p.known[c.Undoes]; undone != nil && c.Outcome == fault.Applied {
+	undone := p.known[c.Undoes]
+	if undone == nil {
+		return
+	}
+	if undone.Unsure = c.Outcome == fault.SentUnknown; c.Outcome == fault.Applied {
 		undone.Undone, undone.Outcome = true, fault.Undone
 	}
+}
+
+// Known is what is known of the call now: its Outcome, or SentUnknown while it may have been taken back.
+func (c *PastCall) Known() fault.Outcome {
+	if c.Unsure {
+		return fault.SentUnknown
+	}
+	return c.Outcome
 }
 
 // attempt is the call that an event tells the beginning of, anew.

@@ -176,6 +176,29 @@ func (r *Run) Unmatched() (list []*PastCall) {
 	return list
 }
 
+// Unreached are the calls that wrote, or may have, before the run was resumed, and that the resumed chain has neither made nor taken
+// so far, whatever was said of them.
+func (r *Run) Unreached() (list []*PastCall) {
+	if r.past == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.past.writes {
+		if c.Undoes == 0 && !r.taken[c] && slices.Contains([]fault.Outcome{fault.Applied, fault.SentUnknown, fault.Undone}, c.Outcome) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Equals are the calls of the same function with the same arguments that the run has made.
+func (r *Run) Equals(c *Call) []*PastCall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.past.calls[c.mac]), func(p *PastCall) bool { return p == nil })
+}
+
 // Rehearse gives a run that knows what this one knows, and writes nothing: by it a chain can be followed as far as its calls were
 // made.
 func (r *Run) Rehearse() *Run {

@@ -33,7 +33,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&input, "input", "", "what the chain reads as $input from now on: a `JSON` object, or @FILE")
-	cmd.Flags().StringArrayVar(&assume, "assume", nil, "what holds of a call that wrote, `PLACE=applied|not_sent|JSON`: JSON is its result")
+	assumeFlag(cmd, &assume)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "answer the plan and run nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
@@ -61,6 +61,10 @@ func newResumeCommand(c *cli) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+func assumeFlag(cmd *cobra.Command, list *[]string) {
+	cmd.Flags().StringArrayVar(list, "assume", nil, "what holds of a call that wrote, `PLACE=applied|not_sent|JSON`: JSON is its result")
 }
 
 // assumed makes the field assume of what the flags say.
@@ -127,20 +131,30 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 
 func newUndoCommand(c *cli) *cobra.Command {
 	var f answerFlags
+	var assume []string
 	cmd := &cobra.Command{
 		Use:   "undo RUN",
 		Short: "Take back what a run has written, the last first",
 		Args:  cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd)
+	assumeFlag(cmd, &assume)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
 		if err != nil {
 			return err
 		}
 		override.Operator = true
+		fields := []argument{{"undo", json.RawMessage("true")}}
+		if len(assume) > 0 {
+			said, err := assumed(assume)
+			if err != nil {
+				return err
+			}
+			fields = append(fields, argument{"assume", said})
+		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, []argument{{"undo", json.RawMessage("true")}}, override, &f)
+			return c.goOn(cmd.Context(), a, args, fields, override, &f)
 		})
 	}
 	return cmd

@@ -84,7 +84,7 @@ func TestExpireOfTheDead(t *testing.T) {
 	t.Parallel()
 	for name, where := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "journal.db") },
-		"postgres": func(t *testing.T) string { return sharedPostgres(t).database(t) },
+		"postgres": func(t *testing.T) string { return sharedPostgres(t).Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
+	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -134,7 +135,7 @@ func TestNewer(t *testing.T) {
 		test(t, db, func() journal.Driver { return openSQLite(t, path) })
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := sharedPostgres(t).database(t)
+		url := sharedPostgres(t).Database(t)
 		db, err := sql.Open("pgx", url)
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +202,7 @@ func TestUnreadable(t *testing.T) {
 // TestClosed: a closed driver does nothing more.
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	for _, where := range []string{filepath.Join(t.TempDir(), "journal.db"), sharedPostgres(t).database(t)} {
+	for _, where := range []string{filepath.Join(t.TempDir(), "journal.db"), sharedPostgres(t).Database(t)} {
 		d := openAt(t, where)
 		mustWrite(t, d, typical("run_a", false))
 		if err := d.Close(); err != nil {
@@ -217,7 +218,7 @@ func TestClosed(t *testing.T) {
 func TestPostgresRefuses(t *testing.T) {
 	t.Parallel()
 	s := sharedPostgres(t)
-	url := s.database(t)
+	url := s.Database(t)
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
 	admin, err := sql.Open("pgx", url)
 	if err != nil {
@@ -311,12 +312,12 @@ func TestPostgresAway(t *testing.T) {
 	}
 	failsEverywhere(t, openPostgres(t, "postgres://u:s3cret@127.0.0.1:1/d"), "does not answer")
 	failsEverywhere(t, openPostgres(t, "postgres://u:s3cret@/d?host="+t.TempDir()), "does not answer")
-	wrong := strings.Replace(sharedPostgres(t).database(t), "onecall:", "onecall:s3cret", 1)
+	wrong := strings.Replace(sharedPostgres(t).Database(t), "onecall:", "onecall:s3cret", 1)
 	d := openPostgres(t, wrong)
 	failsEverywhere(t, d, "refuses the login")
 	_, err := d.Load(t.Context(), "run_a")
 	for ; err != nil; err = unwrap(err) {
-		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), password) {
+		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), postgrestest.Password) {
 			t.Errorf("an error quotes the password: %v", err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 )
 
 // kills is how often a process is killed: often in CI.
@@ -77,7 +78,7 @@ func TestKilledSQLite(t *testing.T) {
 // TestKilledPostgres: the leases of a process that was killed are free after four seconds.
 func TestKilledPostgres(t *testing.T) {
 	t.Parallel()
-	url := sharedPostgres(t).database(t)
+	url := sharedPostgres(t).Database(t)
 	other, last, at := openPostgres(t, url), "", time.Time{}
 	killSome(t, url, kills(20), func(id string) { last, at = id, time.Now() })
 	_, err := other.Take(t.Context(), last, nil)
@@ -96,7 +97,7 @@ func TestKilledPostgres(t *testing.T) {
 // TestSleeperPostgres: a process that slept too long finds that its run was taken over, and writes nothing more of it.
 func TestSleeperPostgres(t *testing.T) {
 	t.Parallel()
-	url := sharedPostgres(t).database(t)
+	url := sharedPostgres(t).Database(t)
 	other := openPostgres(t, url)
 	w, acknowledged := startWriter(t, url, "run_", ""), 0
 	for range 10 {
@@ -130,8 +131,8 @@ func TestSleeperPostgres(t *testing.T) {
 // there. What lives goes on to hold its leases.
 func TestPostgresStops(t *testing.T) {
 	t.Parallel()
-	s := ownPostgres(t)
-	url := s.database(t)
+	s := postgrestest.Start(t)
+	url := s.Database(t)
 	d, other := openPostgres(t, url), openPostgres(t, url)
 	for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
 		prefix := fmt.Sprintf("run_%d_", i)
@@ -141,7 +142,7 @@ func TestPostgresStops(t *testing.T) {
 			w.lines.Scan()
 			_, _ = fmt.Sscan(w.lines.Text(), &acknowledged)
 		}
-		s.stop(signal)
+		s.Stop(signal)
 		acknowledged = w.kill(acknowledged)
 		started := time.Now()
 		_, err := d.Load(t.Context(), prefix+"a")
@@ -151,7 +152,7 @@ func TestPostgresStops(t *testing.T) {
 		if took := time.Since(started); took > 5*time.Second {
 			t.Errorf("the failures took %v", took)
 		}
-		if err := s.start(); err != nil {
+		if err := s.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, prefix+"held"); return err })

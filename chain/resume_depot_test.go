@@ -1,0 +1,203 @@
+package chain_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// depot is a service that fails in all ways that a service can, and logs what it did and what it told of it.
+type depot struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	faults   float64           // how often a call fails
+	items    map[string]string // the notes of what it has, by key
+	paid     map[string]string // the idempotency key with which an item came, by key
+	unknown  map[string]bool   // whoever put the item was not told whether it was done
+	unsure   map[string]bool   // whoever removed it was not
+	approved map[string]int    // how often the guarded call with these arguments may be made
+	offenses []string          // what nobody may do
+	registry *steps.Registry   // of its functions
+}
+
+func newDepot(t *testing.T, random *rand.Rand, faults float64) *depot {
+	s := &depot{random: random, faults: faults, items: map[string]string{}, paid: map[string]string{}, unknown: map[string]bool{},
+		unsure: map[string]bool{}, approved: map[string]int{}}
+	registry, err := steps.NewRegistry(append(s.functions(), savedFunctions()...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.registry = registry.LinkChains(nil)
+	return s
+}
+
+// answer carries a call out, or not, and answers as a drawn mood has it. unknown: the caller cannot know whether it was carried out.
+func (s *depot) answer(do func() []byte) (result []byte, unknown bool, err error) {
+	mood := 1.0
+	if s.random.Float64() < s.faults {
+		mood = s.random.Float64()
+	}
+	switch {
+	case mood < 0.2:
+		return nil, false, &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the shop says no"}
+	case mood < 0.3:
+		return nil, false, &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the shop is closed"}
+	case mood < 0.5:
+		return nil, true, fault.New(fault.Timeout, "the line is dead before it was heard")
+	}
+	result = do()
+	switch {
+	case mood < 0.7:
+		return nil, true, &fault.Error{Code: fault.FunctionFailed, Status: 500, Message: "the shop broke down with it in hand"}
+	case mood < 0.9:
+		return nil, true, fault.New(fault.Timeout, "the line is dead after it was heard")
+	}
+	return result, false, nil
+}
+
+func (s *depot) offense(format string, args ...any) {
+	s.offenses = append(s.offenses, fmt.Sprintf(format, args...))
+}
+
+// put takes an item. Only what is safe to repeat, or has the idempotency key of the item, may come for one that is there.
+func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := gjson.GetBytes(args, "key").Str
+	_, paid := steps.IdempotencyKey(ctx)
+	result, unknown, err := s.answer(func() []byte {
+		if _, there := s.items[key]; there && !repeatable && (paid == "" || s.paid[key] != paid) {
+			s.offense("%s was put twice", key)
+		}
+		s.items[key], s.paid[key] = gjson.GetBytes(args, "note").Raw, paid
+		delete(s.unsure, key)
+		return s.receipt(key)
+	})
+	s.unknown[key] = unknown || s.unknown[key] && err != nil // a later refusal does not tell of an earlier call
+	return result, err
+}
+
+// guarded takes an item if the call was approved.
+func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
+	s.mu.Lock()
+	if s.approved[string(args)]--; s.approved[string(args)] < 0 {
+		s.offense("nobody has approved %s", args)
+	}
+	s.mu.Unlock()
+	return s.put(ctx, args, false)
+}
+
+// advance takes one item more of a row.
+func (s *depot) advance(ctx context.Context, args []byte) ([]byte, error) {
+	next := gjson.GetBytes(args, "from").Int() + 1
+	return s.put(ctx, fmt.Appendf(nil, `{"key":"%s#%d","note":%s}`, gjson.GetBytes(args, "key").Str, next, gjson.GetBytes(args, "note").Raw), false)
+}
+
+// remove gives an item away that is there.
+func (s *depot) remove(_ context.Context, args []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := gjson.GetBytes(args, "key").Str
+	if s.unsure[key] {
+		s.offense("%s was to be removed again, and may be gone", key)
+	}
+	result, unknown, err := s.answer(func() []byte {
+		if _, there := s.items[key]; !there {
+			s.offense("%s was removed twice", key)
+		}
+		delete(s.items, key)
+		return []byte(`{"gone":true}`)
+	})
+	s.unsure[key] = unknown
+	return result, err
+}
+
+// receipt is what a put of a key answers; the number of one of a row stands behind its key.
+func (s *depot) receipt(key string) []byte {
+	_, number, _ := strings.Cut(key, "#")
+	return fmt.Appendf(nil, `{"of":%q,"at":%s,"seen":[1,2]}`, key, strings.Repeat("0", 1-min(1, len(number)))+number)
+}
+
+// count reads how many items there are; page reads one of three pages, which never change.
+func (s *depot) count(context.Context, []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.random.Float64() < s.faults/2 {
+		return nil, fault.New(fault.Unavailable, "the shop does not answer")
+	}
+	return fmt.Appendf(nil, `{"n":%d}`, len(s.items)), nil
+}
+
+func (s *depot) page(ctx context.Context, args []byte) ([]byte, error) {
+	if _, err := s.count(ctx, nil); err != nil {
+		return nil, err
+	}
+	n := gjson.GetBytes(args, "page").Int()
+	return fmt.Appendf(nil, `{"rows":["row %d"],"next":%d}`, n, n+1), nil
+}
+
+// of is what became of the items that calls at a place put: how many are there, and of how many of which nobody knows whether they
+// came, or went.
+func (s *depot) of(base string) (present, unknown int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := func(key string) bool { return key == base || strings.HasPrefix(key, base+"#") }
+	for key := range s.items {
+		if is(key) {
+			present++
+		}
+	}
+	for _, list := range []map[string]bool{s.unknown, s.unsure} {
+		for key, yes := range list {
+			if is(key) && yes {
+				unknown++
+			}
+		}
+	}
+	return present, unknown
+}
+
+// savedModel are the saved chains that drawn chains call. The first two count before they put: their elements run one by one.
+var savedModel = map[string]string{
+	"deliver": `{"params":{"key":{},"note":{}},"steps":[{"fn":"shop.count"},{"fn":"shop.put","args":{"key":"$input.key","note":["$input.note","$0.n"]},"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}}]}`,
+	"hand_on": `{"params":{"key":{},"note":{}},"steps":[{"fn":"chain.deliver","args":{"key":"$input.key","note":"$input.note"}},{"fn":"shop.count"}],"return":"$0"}`,
+	"place":   `{"params":{"key":{},"note":{}},"steps":[{"fn":"shop.page","args":{"page":1}},{"fn":"shop.put","args":{"key":"$input.key","note":["$input.note","$0.rows"]}}]}`,
+	"careful": `{"onError":"undo","params":{"key":{},"note":{}},"steps":[{"fn":"shop.put","args":{"key":"${$input.key}.a","note":"$input.note"},"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}},{"fn":"shop.put","args":{"key":"${$input.key}.b","note":"$0"}}]}`,
+}
+
+// savedFunctions are these; those of all stores are the same.
+var savedFunctions = sync.OnceValue(func() (list []steps.Function) {
+	for name, text := range savedModel {
+		function, faults := chain.Saved(name, []byte(text), &chain.Options{})
+		if len(faults) > 0 {
+			panic(faults)
+		}
+		list = append(list, *function)
+	}
+	return list
+})
+
+func (s *depot) functions() []steps.Function {
+	put := func(repeatable bool) steps.Call {
+		return func(ctx context.Context, args []byte) ([]byte, error) { return s.put(ctx, args, repeatable) }
+	}
+	return []steps.Function{
+		{Spec: steps.Spec{Name: "shop.put", EffectDeclared: true}, Call: put(false)},
+		{Spec: steps.Spec{Name: "shop.set", EffectDeclared: true, Idempotent: true}, Call: put(true)},
+		{Spec: steps.Spec{Name: "shop.pay", EffectDeclared: true, Idempotency: &steps.Idempotency{Header: "Idempotency-Key"}}, Call: put(false)},
+		{Spec: steps.Spec{Name: "shop.guarded", EffectDeclared: true, Approve: steps.ApproveWrite}, Call: s.guarded},
+		{Spec: steps.Spec{Name: "shop.advance", EffectDeclared: true}, Call: s.advance},
+		{Spec: steps.Spec{Name: "shop.remove", EffectDeclared: true, Effect: steps.Destroy}, Call: s.remove},
+		{Spec: steps.Spec{Name: "shop.count", Effect: steps.Read}, Call: s.count},
+		{Spec: steps.Spec{Name: "shop.page", Effect: steps.Read}, Call: s.page},
+	}
+}

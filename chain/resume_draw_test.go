@@ -1,0 +1,125 @@
+package chain_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// drawnDelivery is a chain whose every write has a key of its own.
+type drawnDelivery struct {
+	random *rand.Rand
+	steps  []string
+	keys   map[string]string // by the place of the call; the calls of a repeat add a number
+	rows   map[string]bool   // the places of these
+	text   string
+	undoes bool // when it fails
+}
+
+// drawDelivery draws one.
+func drawDelivery(random *rand.Rand) *drawnDelivery {
+	d := &drawnDelivery{random: random, keys: map[string]string{}, rows: map[string]bool{}, undoes: random.IntN(5) == 0}
+	n := 1 + random.IntN(6)
+	if random.IntN(20) == 0 {
+		n += 8 // some places begin with others
+	}
+	for i := range n {
+		d.steps = append(d.steps, d.step(i))
+	}
+	extra := ""
+	if d.undoes {
+		extra = `"onError":"undo",`
+	}
+	d.text = `{"key":"the run",` + extra + `"steps":[` + strings.Join(d.steps, ",") + `]}`
+	return d
+}
+
+func (d *drawnDelivery) step(i int) string {
+	note := `"fixed"`
+	if i > 0 {
+		note = fmt.Sprintf(`"$%d"`, d.random.IntN(i))
+	}
+	key := fmt.Sprintf("k%d", i)
+	switch d.random.IntN(10) {
+	case 0:
+		return `{"fn":"shop.count"` + d.maybe(6, `,"retry":{"max":1}`) + `}`
+	case 1:
+		return `{"fn":"shop.page","args":{"page":"$result.next ?? 1"},"repeat":{"until":"$result.next == 4","max":5,"collect":"$result.rows"}}`
+	case 2, 3:
+		d.keys[fmt.Sprint(i)] = key
+		return d.put(fmt.Sprintf("%q", key), note, "")
+	case 4:
+		return d.put(`"`+key+`.${$item}"`, note, d.forEach(i, key, "", d.random.IntN(4), 1+d.random.IntN(3)))
+	case 5:
+		d.keys[fmt.Sprint(i)], d.rows[fmt.Sprint(i)] = key, true
+		return fmt.Sprintf(`{"fn":"shop.advance","args":{"key":%q,"from":"$result?.at ?? 0","note":%s},"repeat":{"until":"$result.at >= %d","max":4}%s}`,
+			key, note, 1+d.random.IntN(3), d.undo())
+	case 6:
+		name := []string{"deliver", "hand_on", "careful"}[d.random.IntN(3)]
+		d.inner(fmt.Sprint(i), key, name)
+		return fmt.Sprintf(`{"fn":"chain.%s","args":{"key":%q,"note":%s}}`, name, key, note)
+	case 7:
+		name, concurrency := "deliver", 1
+		if d.random.IntN(2) == 0 {
+			name, concurrency = []string{"place", "careful"}[d.random.IntN(2)], 1+d.random.IntN(3)
+		}
+		return fmt.Sprintf(`{"fn":"chain.%s"%s,"args":{"key":"%s.${$item}","note":%s}}`, name,
+			d.forEach(i, key, name, 1+d.random.IntN(3), concurrency), key, note)
+	case 8:
+		each := d.forEach(i, key, "place", 1+d.random.IntN(3), 1+d.random.IntN(3))
+		return fmt.Sprintf(`{"args":{"note":%s,"i":"$item"}%s,"chain":{"steps":[{"fn":"shop.page","args":{"page":1}},%s]}}`, note, each,
+			d.put(`"`+key+`.${$input.i}"`, `"$input.note"`, ""))
+	}
+	d.keys[fmt.Sprintf("%d.1", i)] = key
+	return fmt.Sprintf(`{"args":{"note":%s},"chain":{"steps":[{"fn":"shop.count"},%s]}}`, note, d.put(fmt.Sprintf("%q", key), `["$input.note","$0.n"]`, ""))
+}
+
+// put is a step that puts an item, by any of the functions that do.
+func (d *drawnDelivery) put(key, note, each string) string {
+	fn := []string{"put", "put", "set", "pay", "guarded"}[d.random.IntN(5)]
+	extra := each + d.undo()
+	if fn == "set" || fn == "pay" {
+		extra += d.maybe(3, `,"retry":{"max":1}`)
+	}
+	return fmt.Sprintf(`{"fn":"shop.%s","args":{"key":%s,"note":%s}%s}`, fn, key, note, extra)
+}
+
+func (d *drawnDelivery) undo() string {
+	return d.maybe(2, `,"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}`)
+}
+
+// maybe is a text once in n times.
+func (d *drawnDelivery) maybe(n int, text string) string {
+	if d.random.IntN(n) == 0 {
+		return text
+	}
+	return ""
+}
+
+// forEach goes over size elements, which call a saved chain, or put themselves where its name is "".
+func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int) string {
+	for e := range size {
+		place, own := fmt.Sprintf("%d[%d]", i, e), fmt.Sprintf("%s.%d", key, e)
+		if saved == "" {
+			d.keys[place] = own
+			continue
+		}
+		d.inner(place, own, saved)
+	}
+	if size == 0 {
+		return `,"forEach":"[]"`
+	}
+	return fmt.Sprintf(`,"forEach":"0..%d","concurrency":%d`, size-1, concurrency)
+}
+
+// inner takes note of what a saved chain puts.
+func (d *drawnDelivery) inner(place, key, saved string) {
+	switch saved {
+	case "hand_on":
+		d.keys[place+".0.1"] = key
+	case "careful":
+		d.keys[place+".0"], d.keys[place+".1"] = key+".a", key+".b"
+	default:
+		d.keys[place+".1"] = key
+	}
+}

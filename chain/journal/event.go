@@ -63,7 +63,7 @@ func encodeEvents(events []Event) ([]byte, error) { return json.Marshal(events) 
 
 func decodeEvents(data []byte) (events []Event, err error) {
 	if err := json.Unmarshal(data, &events); err != nil {
-		return nil, fmt.Errorf("journal: a segment is malformed: %w", err)
+		return nil, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return events, nil
 }

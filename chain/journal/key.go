@@ -85,7 +85,10 @@ func (k *keys) close(plain []byte, at []byte) []byte {
 	return k.seal.Seal(nil, nil, plain, at)
 }
 
-var errSealed = errors.New("journal: what is encrypted cannot be read: the journal's key is another one, or the journal was changed")
+// ErrUnreadable tells that what a run has done cannot be read.
+var ErrUnreadable = errors.New("journal: the run cannot be read")
+
+var errSealed = fmt.Errorf("%w: the journal's key is another one, or the journal was changed", ErrUnreadable)
 
 func (k *keys) open(sealed []byte, at []byte) ([]byte, error) {
 	if len(sealed) == 0 {

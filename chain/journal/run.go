@@ -62,6 +62,7 @@ type Run struct {
 	stored    int             // of all reads so far
 	ordinals  map[mac]int
 	taken     map[*PastCall]bool // that the resumed chain has made again
+	matched   int                // how many of the writes of past, from the first on, are known to be
 	written   bool               // there is a row of it
 	settled   bool
 	broken    error // why no more can be written
@@ -128,17 +129,14 @@ func (r *Run) add(e Event) int {
 	return e.N
 }
 
-// Resume takes a run up again that Take gave; s is nil where only what it did is taken back.
-func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
-	past, err := j.Past(rec)
-	if err != nil {
-		return nil, err
-	}
+// Resume takes a run up again that Take gave, which from then on is the Run's; s is nil where only what it did is taken back.
+func (j *Journal) Resume(past *Past, s *Start) *Run {
+	row := past.Row
 	if s == nil {
-		s = &Start{Writes: true, Steps: rec.Row.Steps, Hash: func() string { return rec.Row.Hash }}
+		s = &Start{Writes: true, Steps: row.Steps, Hash: func() string { return row.Hash }}
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: rec.Row.Took, past: past, next: firstOf(rec.Row.Lease),
-		functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: rec.Row, written: true}
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: row.Took, past: past,
+		next: firstOf(row.Lease), functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: row, written: true}
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for _, f := range s.Functions {
 		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
@@ -148,7 +146,7 @@ func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
 	if s.Text != nil {
 		r.add(Event{Kind: Sent, Chain: s.Text})
 	}
-	return r, nil
+	return r
 }
 
 // WroteAfter is Past.WroteAfter while the run goes on.
@@ -166,14 +164,31 @@ func (r *Run) Unmatched() (list []*PastCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.past.writes {
-		if c.Undoes != 0 && c.Outcome == fault.Applied {
-			continue // no call of the chain: it has taken one back, which is made again
-		}
-		if (c.Outcome == fault.Applied || c.Outcome == fault.SentUnknown) && !c.Assumed && !r.taken[c] {
+		if !r.matches(c) {
 			list = append(list, c)
 		}
 	}
 	return list
+}
+
+// Matched reports whether Unmatched gives none. It looks again only at what it has not found matched before: what is matched stays so.
+func (r *Run) Matched() bool {
+	if r.past == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.matched < len(r.past.writes) && r.matches(r.past.writes[r.matched]) {
+		r.matched++
+	}
+	return r.matched == len(r.past.writes)
+}
+
+func (r *Run) matches(c *PastCall) bool {
+	if c.Undoes != 0 && c.Outcome == fault.Applied {
+		return true // no call of the chain: it has taken one back, which is made again
+	}
+	return c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown || c.Assumed || r.taken[c]
 }
 
 // Rehearse gives a run that knows what this one knows, and writes nothing: by it a chain can be followed as far as its calls were

@@ -2,7 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -66,7 +66,7 @@ func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 	return events, nil
 }
 
-var errMalformed = errors.New("journal: a segment is malformed")
+var errMalformed = fmt.Errorf("%w: a segment is malformed", ErrUnreadable)
 
 func fill(events []Event, plain []byte) error {
 	for len(plain) > 0 && len(events) > 0 {

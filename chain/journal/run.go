@@ -85,7 +85,7 @@ func (j *Journal) Begin(s *Start) *Run {
 	}
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: now, next: 1, functions: map[string]*Day{},
 		events: make([]Event, 0, min(s.Steps, maxSpare)+1), args: make([][]byte, 0, min(s.Steps, maxSpare)+1),
-		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
+		row: Row{ID: newID(now), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.recalls = s.Recall; s.Index || s.Recall {
 		r.past, r.taken = newPast(r.row), map[*PastCall]bool{}

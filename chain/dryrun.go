@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -203,13 +204,14 @@ func (p *plan) mostCalls(maxElements int) int64 {
 // hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its order on
 // errors. White space and the form of the answer do not change it.
 func (p *plan) hash(r *request) string {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(r.stepsRaw), r.Return, r.Common, p.input, []byte(p.onError)} {
-		h.Write([]byte(itoa(len(part)) + ":"))
-		h.Write(part)
+	var text []byte
+	for _, part := range [...]string{string(r.stepsRaw), string(r.Return), string(r.Common), string(p.input), p.onError} {
+		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
+		text = append(text, part...)
 	}
-	p.writeNames(func(name string) { h.Write([]byte(name + "\n")) })
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	p.writeNames(func(name string) { text = append(append(text, name...), '\n') })
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
 }
 
 func (p *plan) writeNames(write func(string)) {

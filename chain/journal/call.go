@@ -152,11 +152,11 @@ func (c *Call) End(e *Event) error {
 	if r.stored += len(own.Result); !r.writes && r.pending+len(own.Result) > maxPending || r.stored > maxStored {
 		own.Result = nil // a resume reads it again
 	}
-	c.n = r.add(own)
 	if own.MAC == nil {
-		r.args[len(r.args)-1] = c.Args
+		own.sent = c.Args
 		r.pending += len(c.Args)
 	}
+	c.n = r.add(own)
 	if r.pending <= maxPending && len(r.events) < maxEvents {
 		return nil
 	}

@@ -56,7 +56,6 @@ type Run struct {
 	row       Row
 	functions map[string]*Day // what was called, for the sums
 	events    []Event         // that are not written yet
-	args      [][]byte        // of those that are reads, for their MAC
 	next      int             // the number of the next event
 	pending   int             // bytes of results in events
 	stored    int             // of all reads so far
@@ -84,7 +83,7 @@ func (j *Journal) Begin(s *Start) *Run {
 		functions = functions[:maxFunctions]
 	}
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: now, next: 1, functions: map[string]*Day{},
-		events: make([]Event, 0, min(s.Steps, maxSpare)+1), args: make([][]byte, 0, min(s.Steps, maxSpare)+1),
+		events: make([]Event, 0, min(s.Steps, maxSpare)+1),
 		row: Row{ID: newID(now), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.recalls = s.Recall; s.Index || s.Recall {
@@ -115,7 +114,6 @@ func (r *Run) add(e Event) int {
 	e.N, e.At = r.next, time.Now().UnixMicro()
 	r.next++
 	r.events = append(r.events, e)
-	r.args = append(r.args, nil)
 	r.pending += len(e.Result)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
 		learned := e
@@ -251,52 +249,50 @@ func (r *Run) segment(last bool) *write {
 	if !last {
 		r.number()
 	}
-	events, args := r.events, r.args
+	events := r.events
 	size := r.pending + 200*len(events)
-	r.events, r.args, r.pending = nil, nil, 0
+	r.events, r.pending = nil, 0
 	now := time.Now()
 	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)
 	r.row.Took = r.before + now.Sub(r.began)
 	row := r.row
 	w := &write{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.written, Row: &row}}
 	r.written = true
-	w.prepare = func(w *Write) (err error) {
+	w.prepare = func(w *Write) {
 		row.Hash = r.hash()
-		r.numberAll(events, args)
+		r.numberAll(events)
 		r.j.estimate(events)
 		if len(events) > 0 {
-			w.Segment, err = r.j.keys.sealEvents(w.ID, w.Lease, events)
+			w.Segment = r.j.keys.sealEvents(w.ID, w.Lease, events)
 		}
-		return err
 	}
 	return w
 }
 
 // number finds out which of the run's equal calls the reads were that are not handed over yet.
 func (r *Run) number() {
-	for i, args := range r.args {
-		if args != nil {
-			r.numberOne(&r.events[i], args)
-			r.args[i] = nil
-			r.pending -= len(args)
+	for i := range r.events {
+		if e := &r.events[i]; e.sent != nil {
+			r.pending -= len(e.sent)
+			r.numberOne(e)
 		}
 	}
 }
 
 // numberAll does so for events that were handed over.
-func (r *Run) numberAll(events []Event, args [][]byte) {
-	for i := range args {
-		if args[i] != nil {
-			r.mu.Lock()
-			r.numberOne(&events[i], args[i])
-			r.mu.Unlock()
+func (r *Run) numberAll(events []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range events {
+		if e := &events[i]; e.sent != nil {
+			r.numberOne(e)
 		}
 	}
 }
 
-func (r *Run) numberOne(e *Event, args []byte) {
-	m := r.macOf(e.Function, args)
-	e.MAC, e.Ordinal = m[:], r.ordinal(m)
+func (r *Run) numberOne(e *Event) {
+	m := r.macOf(e.Function, e.sent)
+	e.MAC, e.Ordinal, e.sent = m[:], r.ordinal(m), nil
 }
 
 // estimate estimates the tokens of results.

@@ -204,8 +204,8 @@ func (p *plan) mostCalls(maxElements int) int64 {
 // hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its order on
 // errors. White space and the form of the answer do not change it.
 func (p *plan) hash(r *request) string {
-	var text []byte
-	for _, part := range [...]string{string(r.stepsRaw), string(r.Return), string(r.Common), string(p.input), p.onError} {
+	text := make([]byte, 0, len(r.stepsRaw)+500)
+	for _, part := range [][]byte{[]byte(r.stepsRaw), r.Return, r.Common, p.input, []byte(p.onError)} {
 		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
 		text = append(text, part...)
 	}

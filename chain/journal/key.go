@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,7 +23,7 @@ const LeastKey = 32
 
 // keys are what is made of the journal's key: each use has its own.
 type keys struct {
-	mac  sync.Pool // of hash.Hash
+	mac  sync.Pool // of *macer
 	seal cipher.AEAD
 }
 
@@ -51,7 +52,7 @@ func newKeys(secret []byte) (*keys, error) {
 	if k.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
-	k.mac.New = func() any { return hmac.New(sha256.New, macKey) }
+	k.mac.New = func() any { return &macer{hash: hmac.New(sha256.New, macKey)} }
 	return k, nil
 }
 
@@ -61,16 +62,22 @@ const macSize = 16
 // MAC is an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It tells texts apart, and tells nobody
 // without the key anything of them.
 func (j *Journal) MAC(texts ...[]byte) []byte {
-	h := j.keys.mac.Get().(hash.Hash)
-	defer j.keys.mac.Put(h)
-	h.Reset()
-	var length [8]byte
+	m := j.keys.mac.Get().(*macer)
+	defer j.keys.mac.Put(m)
+	m.hash.Reset()
 	for _, text := range texts {
-		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
-		h.Write(length[:])
-		h.Write(text)
+		m.room = binary.BigEndian.AppendUint64(m.room[:0], uint64(len(text)))
+		m.hash.Write(m.room)
+		m.hash.Write(text)
 	}
-	return h.Sum(nil)[:macSize]
+	m.room = m.hash.Sum(m.room[:0])
+	return slices.Clone(m.room[:macSize])
+}
+
+// macer is a hash, and room for what is written and read of it.
+type macer struct {
+	hash hash.Hash
+	room []byte
 }
 
 // place is what a sealed text is bound to: it opens nowhere else.

@@ -111,7 +111,9 @@ func (r *Run) Past() *Past { return r.past }
 
 // add numbers an event, and gives the number.
 func (r *Run) add(e Event) int {
-	e.N, e.At = r.next, time.Now().UnixMicro()
+	if e.N = r.next; e.At == 0 {
+		e.At = time.Now().UnixMicro()
+	}
 	r.next++
 	r.events = append(r.events, e)
 	r.pending += len(e.Result)
@@ -291,8 +293,8 @@ func (r *Run) numberAll(events []Event) {
 }
 
 func (r *Run) numberOne(e *Event) {
-	m := r.macOf(e.Function, e.sent)
-	e.MAC, e.Ordinal, e.sent = m[:], r.ordinal(m), nil
+	e.MAC = r.macOf(e.Function, e.sent)
+	e.Ordinal, e.sent = r.ordinal(mac(e.MAC)), nil
 }
 
 // estimate estimates the tokens of results.
@@ -347,7 +349,14 @@ func (r *Run) Answered(tokens, kept int) {
 		w = r.segment(true)
 		w.Release, w.DropResults, w.must = true, drop && wrote, wrote
 	}
-	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)
+	w.Tokens, w.Kept = tokens, kept
+	segment, took := w.prepare, time.Since(r.began)
+	w.prepare = func(w *Write) {
+		if segment != nil {
+			segment(w)
+		}
+		w.Days = r.days(tokens, kept, took)
+	}
 	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for again at once
 		_ = r.await(w)
 		return
@@ -356,9 +365,10 @@ func (r *Run) Answered(tokens, kept int) {
 }
 
 // days are the sums of what was done since the run began or was resumed.
-func (r *Run) days(tokens, kept int) []Day {
+func (r *Run) days(tokens, kept int, took time.Duration) []Day {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	day := DayOf(r.began)
-	took := time.Since(r.began)
 	whole := Day{Tokens: int64(tokens), Kept: int64(kept)}
 	if r.row.Lease == 1 { // a resume, or an undo, is no other run
 		whole.Count, whole.Times = 1, Times{}

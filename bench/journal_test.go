@@ -1,11 +1,16 @@
+//go:build unix
+
 package bench
 
 import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -36,19 +41,19 @@ func inSQLite(b *testing.B) *journal.Journal {
 func BenchmarkJournal(b *testing.B) {
 	request := []byte(`{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",") + `]}`)
 	b.Run("reads/process", func(b *testing.B) {
-		run := func(e *chain.Engine) arm {
-			return func(b *testing.B, n int) {
-				for range n {
-					if a := e.Run(b.Context(), request, nil); string(a.JSON) != `{"ok":1}` {
-						b.Fatalf("%s", a.JSON)
-					}
+		run := func(j *journal.Journal) func() {
+			e := journaled(b, j, nothing())
+			return func() {
+				if a := e.Run(b.Context(), request, nil); string(a.JSON) != `{"ok":1}` {
+					b.Fatalf("%s", a.JSON)
 				}
 			}
 		}
-		compare(b, 15, 500, run(journaled(b, nil, nothing())), run(journaled(b, inSQLite(b), nothing())))
+		j := inSQLite(b)
+		compareJournal(b, 3000, j, run(nil), run(j))
 	})
 	b.Run("reads/http", func(b *testing.B) {
-		call := func(j *journal.Journal) arm {
+		call := func(j *journal.Journal) func() {
 			url := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, journal: j})
 			client := sdk.NewClient(&sdk.Implementation{Name: "bench", Version: "1"}, nil)
 			session, err := client.Connect(b.Context(), &sdk.StreamableClientTransport{Endpoint: url}, nil)
@@ -56,18 +61,59 @@ func BenchmarkJournal(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { session.Close() })
-			return func(b *testing.B, n int) {
-				for range n {
-					result, err := session.CallTool(b.Context(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(request)})
-					if err != nil || result.Content[0].(*sdk.TextContent).Text != `{"ok":1}` {
-						b.Fatal(result, err)
-					}
+			return func() {
+				result, err := session.CallTool(b.Context(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(request)})
+				if err != nil || result.Content[0].(*sdk.TextContent).Text != `{"ok":1}` {
+					b.Fatal(result, err)
 				}
 			}
 		}
-		compare(b, 15, 300, call(nil), call(inSQLite(b)))
+		j := inSQLite(b)
+		compareJournal(b, 1000, j, call(nil), call(j))
 	})
 	b.Run("resume", benchmarkResume)
+}
+
+// compareJournal runs two sides by turns, n calls each time, and reports the medians of what the one with a journal takes more: at the median
+// call, of the time of all calls (its ratio), and of the processor until all is written.
+func compareJournal(b *testing.B, n int, j *journal.Journal, without, with func()) {
+	const rounds = 15
+	measure := func(call func()) (p50, all, cpu float64) {
+		runtime.GC() // what the one has left is not the other's to clean up
+		before := cpuTime(b)
+		took := make([]time.Duration, n)
+		for i := range took {
+			began := time.Now()
+			call()
+			took[i] = time.Since(began)
+			all += float64(took[i])
+		}
+		if _, err := j.List(b.Context(), &journal.Filter{Limit: 1}); err != nil { // it writes what waits
+			b.Fatal(err)
+		}
+		cpu = float64(cpuTime(b) - before)
+		slices.Sort(took)
+		return float64(took[n/2]), all, cpu
+	}
+	measure(without)
+	measure(with)
+	var p50s, p50Ratios, ratios, cpus []float64
+	for round := range rounds {
+		var off, on [3]float64
+		if round%2 == 0 {
+			off[0], off[1], off[2] = measure(without)
+		}
+		on[0], on[1], on[2] = measure(with)
+		if round%2 == 1 {
+			off[0], off[1], off[2] = measure(without)
+		}
+		p50s, p50Ratios = append(p50s, on[0]-off[0]), append(p50Ratios, on[0]/off[0])
+		ratios, cpus = append(ratios, on[1]/off[1]), append(cpus, (on[2]-off[2])/float64(n))
+	}
+	for unit, list := range map[string][]float64{"p50-more-ns": p50s, "p50-ratio": p50Ratios, "ratio": ratios, "cpu-more-ns": cpus} {
+		slices.Sort(list)
+		b.ReportMetric(list[rounds/2], unit)
+	}
 }
 
 func journaled(b *testing.B, j *journal.Journal, functions ...steps.Function) *chain.Engine {

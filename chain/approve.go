@@ -303,23 +303,19 @@ func Deny(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.
 }
 
 func decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status, code fault.Code) ([]gjson.Result, error) {
-	record, err := j.Take(ctx, run, nil)
+	past, err := j.Take(ctx, run, nil)
 	if err != nil {
 		return nil, err
 	}
-	r, err := j.Resume(record, nil)
-	if err != nil {
-		j.GiveBack(record)
-		return nil, err
-	}
-	calls, err := waitingCalls(r.Past())
+	calls, err := waitingCalls(past)
 	if err == nil && digest != "" && digest != DigestOf(calls) {
 		err = fault.New(fault.ResumeConflict, "the run waits with other calls than those: look at them again")
 	}
 	if err != nil {
-		j.GiveBack(record)
+		j.GiveBack(past)
 		return nil, err
 	}
-	r.Tell(journal.Event{Kind: kind, Approvals: r.Past().Waiting.Approvals})
+	r := j.Resume(past, nil)
+	r.Tell(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
 	return calls, r.Settle(status, code)
 }

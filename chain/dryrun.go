@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -77,10 +78,7 @@ func (s *exchange) foresee(ctx context.Context, p *plan) (*foreseen, *fault.Erro
 	if s.looked == nil {
 		return nil, nil
 	}
-	record, err := s.o.Journal.Resume(s.looked, &journal.Start{Writes: true, Hash: func() string { return "" }, Canonical: canonical})
-	if err != nil {
-		return nil, unwritten(err, "nothing can be said of the run")
-	}
+	record := s.o.Journal.Resume(s.looked, &journal.Start{Writes: true, Hash: func() string { return "" }, Canonical: canonical})
 	if f := assume(record, s.said.assume); f != nil {
 		return nil, f
 	}
@@ -206,13 +204,14 @@ func (p *plan) mostCalls(maxElements int) int64 {
 // hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its order on
 // errors. White space and the form of the answer do not change it.
 func (p *plan) hash(r *request) string {
-	h := sha256.New()
+	text := make([]byte, 0, len(r.stepsRaw)+500)
 	for _, part := range [][]byte{[]byte(r.stepsRaw), r.Return, r.Common, p.input, []byte(p.onError)} {
-		h.Write([]byte(itoa(len(part)) + ":"))
-		h.Write(part)
+		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
+		text = append(text, part...)
 	}
-	p.writeNames(func(name string) { h.Write([]byte(name + "\n")) })
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	p.writeNames(func(name string) { text = append(append(text, name...), '\n') })
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
 }
 
 func (p *plan) writeNames(write func(string)) {

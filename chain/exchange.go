@@ -49,8 +49,8 @@ type exchange struct {
 	observation *observation                  // nil: nobody observes
 	record      *journal.Run                  // nil: nothing is remembered
 	own         *journal.Journal              // of this run alone; nil: it has the engine's, or none
-	taken       *journal.Record               // the run that is resumed, until it has a record
-	looked      *journal.Record               // the run that would be resumed, of a dry run: its lease is not taken
+	taken       *journal.Past                 // the run that is resumed, until it has a record
+	looked      *journal.Past                 // the run that would be resumed, of a dry run: its lease is not taken
 	resume      string                        // names the run to whoever goes on with it; "": nobody can
 	cost        int                           // tokens of the answer; 0: nobody has counted them
 	ran         *run                          // nil: nothing did

@@ -40,10 +40,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
 		return s.claim(key)
 	}
-	record, err := s.o.Journal.Resume(s.taken, start)
-	if err != nil {
-		return fault.New(fault.Internal, "the run cannot be resumed, as what the journal has of it cannot be read: %v", err)
-	}
+	record := s.o.Journal.Resume(s.taken, start)
 	if f := s.heed(record); f != nil {
 		return f // nothing of it was written, and the run is given back
 	}

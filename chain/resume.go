@@ -99,29 +99,27 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	}
 	take := s.o.Journal.Take
 	if dry {
-		take = s.o.Journal.Load
+		take = s.o.Journal.Read
 	}
-	record, err := take(ctx, id, owner)
+	past, err := take(ctx, id, owner)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, notResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
 	case errors.Is(err, journal.ErrBusy):
 		return nil, fault.New(fault.Busy, "this run goes on: ask again when it has ended")
+	case errors.Is(err, journal.ErrUnreadable):
+		return nil, fault.New(fault.Internal, "nothing was run: %v", err)
 	case err != nil:
 		return nil, unwritten(err, "nothing was run")
 	}
-	if s.taken = record; dry {
-		s.looked, s.taken = record, nil
+	if s.taken = past; dry {
+		s.looked, s.taken = past, nil
 	}
-	past, err := s.o.Journal.Past(record)
 	switch {
-	case err != nil:
-		s.giveUp()
-		return nil, fault.New(fault.Internal, "nothing was run, as what the journal has of this run cannot be read: %v", err)
-	case record.Row.Status == journal.Undone && !s.said.undo:
+	case past.Row.Status == journal.Undone && !s.said.undo:
 		s.giveUp()
 		return nil, notResumable("this run was undone: send the chain again, under another key")
-	case record.Row.Status == journal.OK && record.Row.Key == "" && !s.said.undo:
+	case past.Row.Status == journal.OK && past.Row.Key == "" && !s.said.undo:
 		s.giveUp()
 		return nil, notResumable("this run has ended well: nothing is left to do")
 	}

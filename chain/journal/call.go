@@ -35,7 +35,7 @@ func (r *Run) Prepare(c *Call) {
 	if c.Effect == "" && r.past == nil {
 		return // it is found out when the call is written
 	}
-	c.mac = r.macOf(c.Function, c.Args)
+	c.mac = mac(r.macOf(c.Function, c.Args))
 	if c.Undoes != 0 { // no call of the chain equals it
 		c.mac = mac(r.j.MAC([]byte("undo"), strconv.AppendInt(nil, int64(c.Undoes), 10), c.mac[:]))
 	}
@@ -56,11 +56,11 @@ func (r *Run) ordinal(m mac) int {
 	return n
 }
 
-func (r *Run) macOf(function string, args []byte) mac {
+func (r *Run) macOf(function string, args []byte) []byte {
 	if r.canonical != nil {
 		args = r.canonical(args)
 	}
-	return mac(r.j.MAC([]byte(function), args))
+	return r.j.MAC([]byte(function), args)
 }
 
 // Previous is the same call as it was made before the run was resumed; nil: it was not.
@@ -121,12 +121,11 @@ func (c *Call) Begin() error {
 // End tells how a call, or an attempt at it, ended. Of one that writes it returns when that is durable; an error means that the
 // journal goes on to say that nobody knows.
 func (c *Call) End(e *Event) error {
-	r := c.run
+	r, own, now := c.run, *e, time.Now()
+	took := now.Sub(c.started)
+	own.At, own.Took, own.Bytes = now.UnixMicro(), took.Microseconds(), len(e.Result)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own := *e
-	took := time.Since(c.started)
-	own.Took, own.Bytes = took.Microseconds(), len(e.Result)
 	r.count(c.Function, took, e.Code != "")
 	if c.Effect != "" {
 		own.Kind, own.Of = Ended, c.n
@@ -142,7 +141,7 @@ func (c *Call) End(e *Event) error {
 	own.Kind, own.Place, own.Function, own.Outcome = Read, c.Place, c.Function, ""
 	if e.Code != "" && r.past == nil && c.attempt == 0 { // it may be tried again: that is no other call
 		r.number()
-		c.mac = r.macOf(c.Function, c.Args)
+		c.mac = mac(r.macOf(c.Function, c.Args))
 		c.ordinal, c.numbered = r.ordinal(c.mac), true
 	}
 	if r.past != nil || c.numbered {
@@ -152,11 +151,11 @@ func (c *Call) End(e *Event) error {
 	if r.stored += len(own.Result); !r.writes && r.pending+len(own.Result) > maxPending || r.stored > maxStored {
 		own.Result = nil // a resume reads it again
 	}
-	c.n = r.add(own)
 	if own.MAC == nil {
-		r.args[len(r.args)-1] = c.Args
+		own.sent = c.Args
 		r.pending += len(c.Args)
 	}
+	c.n = r.add(own)
 	if r.pending <= maxPending && len(r.events) < maxEvents {
 		return nil
 	}

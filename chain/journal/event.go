@@ -1,9 +1,6 @@
 package journal
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -25,45 +22,37 @@ const (
 
 // Event is one thing that happened in a run. Zero fields do not apply.
 type Event struct {
-	N    int   `json:"n"` // its number in the run, from 1
-	Kind Kind  `json:"k"`
-	At   int64 `json:"t"`           // microseconds since 1970
-	Of   int   `json:"of,omitzero"` // the number of the event that it is about
+	N    int // its number in the run, from 1
+	Kind Kind
+	At   int64 // microseconds since 1970
+	Of   int   // the number of the event that it is about
 
-	Place     string   `json:"p,omitzero"`  // of a call's step: 3, 3[7], 3[7].1
-	Function  string   `json:"f,omitzero"`  // by its canonical name
-	Effect    string   `json:"e,omitzero"`  // write or destroy; "" reads
-	Guessed   bool     `json:"g,omitzero"`  // nobody declared the effect
-	MAC       []byte   `json:"m,omitzero"`  // of the function and its arguments as sent, see Journal.MAC
-	Ordinal   int      `json:"o,omitzero"`  // among the run's calls with this MAC, from 0
-	Attempt   int      `json:"a,omitzero"`  // further attempts at it
-	Key       string   `json:"ik,omitzero"` // its idempotency key
-	KeyUntil  int64    `json:"iu,omitzero"` // until when the key protects from a repetition, in microseconds since 1970; 0: always
-	Undoes    int      `json:"u,omitzero"`  // the number of the event with which the call ended that this one takes back; if it did not end, began
-	Approvals []string `json:"ok,omitzero"` // of Waits, Approved and Denied: the calls, as Approval names them
+	Place     string   // of a call's step: 3, 3[7], 3[7].1
+	Function  string   // by its canonical name
+	Effect    string   // write or destroy; "" reads
+	Guessed   bool     // nobody declared the effect
+	MAC       []byte   // of the function and its arguments as sent, see Journal.MAC
+	Ordinal   int      // among the run's calls with this MAC, from 0
+	Attempt   int      // further attempts at it
+	Key       string   // its idempotency key
+	KeyUntil  int64    // until when the key protects from a repetition, in microseconds since 1970; 0: always
+	Undoes    int      // the number of the event with which the call ended that this one takes back; if it did not end, began
+	Approvals []string // of Waits, Approved and Denied: the calls, as Approval names them
 
-	Outcome fault.Outcome `json:"w,omitzero"`  // of a call that writes
-	Code    fault.Code    `json:"c,omitzero"`  // of a call that failed
-	Took    int64         `json:"ms,omitzero"` // microseconds
-	Bytes   int           `json:"b,omitzero"`  // of the result
-	Tokens  int           `json:"tk,omitzero"` // of the result, estimated
+	Outcome fault.Outcome // of a call that writes
+	Code    fault.Code    // of a call that failed
+	Took    int64         // microseconds
+	Bytes   int           // of the result
+	Tokens  int           // of the result, estimated
 
 	// What is encrypted, and read only by what resumes, undoes or saves a run.
-	Result []byte `json:"-"` // of a call, before select
-	Undo   []byte `json:"-"` // {"fn","args"} that takes the call back, resolved, or {"fn","error"} where it cannot be
-	Chain  []byte `json:"-"` // of Sent: the chain as it is from now on
-	Args   []byte `json:"-"` // of a call that waits for approval
+	Result []byte // of a call, before select
+	Undo   []byte // {"fn","args"} that takes the call back, resolved, or {"fn","error"} where it cannot be
+	Chain  []byte // of Sent: the chain as it is from now on
+	Args   []byte // of a call that waits for approval
+
+	sent []byte // the arguments of a read whose MAC is made when it is written; nil: of no such
 }
 
 // Writes reports whether the call may change something.
 func (e *Event) Writes() bool { return e.Effect != "" }
-
-// segment is the plain part of some events.
-func encodeEvents(events []Event) ([]byte, error) { return json.Marshal(events) }
-
-func decodeEvents(data []byte) (events []Event, err error) {
-	if err := json.Unmarshal(data, &events); err != nil {
-		return nil, fmt.Errorf("journal: a segment is malformed: %w", err)
-	}
-	return events, nil
-}

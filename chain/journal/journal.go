@@ -105,7 +105,7 @@ func (j *Journal) rouse() {
 // write is a change that waits for its transaction.
 type write struct {
 	Write
-	prepare func(*Write) error // makes the segment, off the way of the run; nil: it is made
+	prepare func(*Write) // makes the segment, off the way of the run; nil: it is made
 	size    int
 	must    bool       // it is tried again if it fails
 	empty   bool       // it only waits for those before it
@@ -226,10 +226,8 @@ func (j *Journal) commit(list []*write) {
 			continue
 		}
 		if w.prepare != nil {
-			if err := w.prepare(&w.Write); err != nil {
-				j.tell(w, err)
-				continue
-			}
+			w.prepare(&w.Write)
+			w.prepare = nil // it is made
 		}
 		batch, told = append(batch, w.Write), append(told, w)
 	}
@@ -266,7 +264,6 @@ func (j *Journal) tell(w *write, err error) {
 	if !w.must {
 		j.bytes -= w.size
 	} else if err != nil && !errors.Is(err, ErrTaken) {
-		w.prepare = nil // it is made
 		j.missed = append(j.missed, w)
 	}
 }
@@ -300,9 +297,9 @@ func (j *Journal) catchUp() {
 	j.mu.Unlock()
 	for i, w := range list {
 		if w.Segment == nil && w.prepare != nil {
-			if own := w.Write; w.prepare(&own) == nil {
-				w.Segment = own.Segment
-			}
+			own := w.Write
+			w.prepare(&own)
+			w.Segment = own.Segment
 		}
 		if _, err := j.driver.Write(context.Background(), []Write{w.Write}); err != nil {
 			j.mu.Lock()

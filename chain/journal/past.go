@@ -47,17 +47,17 @@ type PastCall struct {
 	earlier fault.Outcome // of the attempts before the last
 }
 
-// Read gives what a run of a caller has done so far; nil: of any caller. ErrNotFound: there is none.
+// Read gives what a run of a caller has done so far; nil: of any caller. ErrNotFound: there is none. ErrUnreadable: it was written
+// under another key, or was changed.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
-	rec, err := j.Load(ctx, id, caller)
+	rec, err := j.load(ctx, id, caller)
 	if err != nil {
 		return nil, err
 	}
-	return j.Past(rec)
+	return j.past(rec)
 }
 
-// Load is Driver.Load for a run of a caller; nil: of any caller.
-func (j *Journal) Load(ctx context.Context, id string, caller *string) (*Record, error) {
+func (j *Journal) load(ctx context.Context, id string, caller *string) (*Record, error) {
 	rec, err := j.driver.Load(ctx, id)
 	if err == nil && (caller != nil && rec.Row.Caller != *caller || rec.Row.Expires.Before(time.Now())) {
 		return nil, ErrNotFound
@@ -65,19 +65,26 @@ func (j *Journal) Load(ctx context.Context, id string, caller *string) (*Record,
 	return rec, err
 }
 
-// Take is Driver.Take for a run of a caller that has not expired; nil: of any caller.
-func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Record, error) {
+// Take is Read, and takes the run's lease: Resume goes on with it, or GiveBack gives it back. ErrBusy: the run goes on elsewhere.
+func (j *Journal) Take(ctx context.Context, id string, caller *string) (*Past, error) {
 	rec, err := j.driver.Take(ctx, id, caller)
-	if err == nil && rec.Row.Expires.Before(time.Now()) {
-		j.GiveBack(rec)
-		return nil, ErrNotFound
+	if err != nil {
+		return nil, err
 	}
-	return rec, err
+	p, err := j.past(rec)
+	if err == nil && rec.Row.Expires.Before(time.Now()) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		j.GiveBack(&Past{Row: rec.Row})
+		return nil, err
+	}
+	return p, nil
 }
 
 // GiveBack gives the lease of a run back that Take gave, and that was not resumed.
-func (j *Journal) GiveBack(rec *Record) {
-	w := &write{Write: Write{ID: rec.Row.ID, Lease: rec.Row.Lease, Release: true}, result: make(chan error, 1)}
+func (j *Journal) GiveBack(p *Past) {
+	w := &write{Write: Write{ID: p.Row.ID, Lease: p.Row.Lease, Release: true}, result: make(chan error, 1)}
 	if j.put(w) == nil && <-w.result != nil {
 		j.late(w) // whoever wants it may have to wait for that
 	}
@@ -89,7 +96,7 @@ func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err 
 	if err != nil {
 		return "", err
 	}
-	if _, err := j.Load(ctx, id, &caller); errors.Is(err, ErrNotFound) {
+	if _, err := j.load(ctx, id, &caller); errors.Is(err, ErrNotFound) {
 		j.forget() // its key may be used again
 		return "", ErrNotFound
 	}
@@ -119,8 +126,8 @@ func (p *Past) copy() *Past {
 	return own
 }
 
-// Past is what a record tells. It fails if what is encrypted in it cannot be read.
-func (j *Journal) Past(rec *Record) (*Past, error) {
+// past is what a record tells.
+func (j *Journal) past(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
 	for i := range rec.Segments {
 		events, err := j.keys.openEvents(rec.Row.ID, &rec.Segments[i])

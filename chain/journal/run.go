@@ -56,12 +56,12 @@ type Run struct {
 	row       Row
 	functions map[string]*Day // what was called, for the sums
 	events    []Event         // that are not written yet
-	args      [][]byte        // of those that are reads, for their MAC
 	next      int             // the number of the next event
 	pending   int             // bytes of results in events
 	stored    int             // of all reads so far
 	ordinals  map[mac]int
 	taken     map[*PastCall]bool // that the resumed chain has made again
+	matched   int                // how many of the writes of past, from the first on, are known to be
 	written   bool               // there is a row of it
 	settled   bool
 	broken    error // why no more can be written
@@ -83,8 +83,8 @@ func (j *Journal) Begin(s *Start) *Run {
 		functions = functions[:maxFunctions]
 	}
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: now, next: 1, functions: map[string]*Day{},
-		events: make([]Event, 0, min(s.Steps, maxSpare)+1), args: make([][]byte, 0, min(s.Steps, maxSpare)+1),
-		row: Row{ID: newID(), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
+		events: make([]Event, 0, min(s.Steps, maxSpare)+1),
+		row: Row{ID: newID(now), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.recalls = s.Recall; s.Index || s.Recall {
 		r.past, r.taken = newPast(r.row), map[*PastCall]bool{}
@@ -111,10 +111,11 @@ func (r *Run) Past() *Past { return r.past }
 
 // add numbers an event, and gives the number.
 func (r *Run) add(e Event) int {
-	e.N, e.At = r.next, time.Now().UnixMicro()
+	if e.N = r.next; e.At == 0 {
+		e.At = time.Now().UnixMicro()
+	}
 	r.next++
 	r.events = append(r.events, e)
-	r.args = append(r.args, nil)
 	r.pending += len(e.Result)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
 		learned := e
@@ -128,17 +129,14 @@ func (r *Run) add(e Event) int {
 	return e.N
 }
 
-// Resume takes a run up again that Take gave; s is nil where only what it did is taken back.
-func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
-	past, err := j.Past(rec)
-	if err != nil {
-		return nil, err
-	}
+// Resume takes a run up again that Take gave, which from then on is the Run's; s is nil where only what it did is taken back.
+func (j *Journal) Resume(past *Past, s *Start) *Run {
+	row := past.Row
 	if s == nil {
-		s = &Start{Writes: true, Steps: rec.Row.Steps, Hash: func() string { return rec.Row.Hash }}
+		s = &Start{Writes: true, Steps: row.Steps, Hash: func() string { return row.Hash }}
 	}
-	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: rec.Row.Took, past: past, next: firstOf(rec.Row.Lease),
-		functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: rec.Row, written: true}
+	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: row.Took, past: past,
+		next: firstOf(row.Lease), functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: row, written: true}
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for _, f := range s.Functions {
 		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
@@ -148,7 +146,7 @@ func (j *Journal) Resume(rec *Record, s *Start) (*Run, error) {
 	if s.Text != nil {
 		r.add(Event{Kind: Sent, Chain: s.Text})
 	}
-	return r, nil
+	return r
 }
 
 // WroteAfter is Past.WroteAfter while the run goes on.
@@ -166,10 +164,7 @@ func (r *Run) Unmatched() (list []*PastCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.past.writes {
-		if c.Undoes != 0 && c.Outcome == fault.Applied {
-			continue // no call of the chain: it has taken one back, which is made again
-		}
-		if (c.Outcome == fault.Applied || c.Outcome == fault.SentUnknown) && !c.Assumed && !r.taken[c] {
+		if !r.matches(c) {
 			list = append(list, c)
 		}
 	}
@@ -197,6 +192,26 @@ func (r *Run) Equals(c *Call) []*PastCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.past.calls[c.mac]), func(p *PastCall) bool { return p == nil })
+}
+
+// Matched reports whether Unmatched gives none. It looks again only at what it has not found matched before: what is matched stays so.
+func (r *Run) Matched() bool {
+	if r.past == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.matched < len(r.past.writes) && r.matches(r.past.writes[r.matched]) {
+		r.matched++
+	}
+	return r.matched == len(r.past.writes)
+}
+
+func (r *Run) matches(c *PastCall) bool {
+	if c.Undoes != 0 && c.Outcome == fault.Applied {
+		return true // no call of the chain: it has taken one back, which is made again
+	}
+	return c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown || c.Assumed || r.taken[c]
 }
 
 // Rehearse gives a run that knows what this one knows, and writes nothing: by it a chain can be followed as far as its calls were
@@ -259,52 +274,50 @@ func (r *Run) segment(last bool) *write {
 	if !last {
 		r.number()
 	}
-	events, args := r.events, r.args
+	events := r.events
 	size := r.pending + 200*len(events)
-	r.events, r.args, r.pending = nil, nil, 0
+	r.events, r.pending = nil, 0
 	now := time.Now()
 	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)
 	r.row.Took = r.before + now.Sub(r.began)
 	row := r.row
 	w := &write{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.written, Row: &row}}
 	r.written = true
-	w.prepare = func(w *Write) (err error) {
+	w.prepare = func(w *Write) {
 		row.Hash = r.hash()
-		r.numberAll(events, args)
+		r.numberAll(events)
 		r.j.estimate(events)
 		if len(events) > 0 {
-			w.Segment, err = r.j.keys.sealEvents(w.ID, w.Lease, events)
+			w.Segment = r.j.keys.sealEvents(w.ID, w.Lease, events)
 		}
-		return err
 	}
 	return w
 }
 
 // number finds out which of the run's equal calls the reads were that are not handed over yet.
 func (r *Run) number() {
-	for i, args := range r.args {
-		if args != nil {
-			r.numberOne(&r.events[i], args)
-			r.args[i] = nil
-			r.pending -= len(args)
+	for i := range r.events {
+		if e := &r.events[i]; e.sent != nil {
+			r.pending -= len(e.sent)
+			r.numberOne(e)
 		}
 	}
 }
 
 // numberAll does so for events that were handed over.
-func (r *Run) numberAll(events []Event, args [][]byte) {
-	for i := range args {
-		if args[i] != nil {
-			r.mu.Lock()
-			r.numberOne(&events[i], args[i])
-			r.mu.Unlock()
+func (r *Run) numberAll(events []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range events {
+		if e := &events[i]; e.sent != nil {
+			r.numberOne(e)
 		}
 	}
 }
 
-func (r *Run) numberOne(e *Event, args []byte) {
-	m := r.macOf(e.Function, args)
-	e.MAC, e.Ordinal = m[:], r.ordinal(m)
+func (r *Run) numberOne(e *Event) {
+	e.MAC = r.macOf(e.Function, e.sent)
+	e.Ordinal, e.sent = r.ordinal(mac(e.MAC)), nil
 }
 
 // estimate estimates the tokens of results.
@@ -359,7 +372,14 @@ func (r *Run) Answered(tokens, kept int) {
 		w = r.segment(true)
 		w.Release, w.DropResults, w.must = true, drop && wrote, wrote
 	}
-	w.Tokens, w.Kept, w.Days = tokens, kept, r.days(tokens, kept)
+	w.Tokens, w.Kept = tokens, kept
+	segment, took := w.prepare, time.Since(r.began)
+	w.prepare = func(w *Write) {
+		if segment != nil {
+			segment(w)
+		}
+		w.Days = r.days(tokens, kept, took)
+	}
 	if !r.settled && (r.row.Key != "" || r.row.Lease > 1) { // it may be asked for again at once
 		_ = r.await(w)
 		return
@@ -368,9 +388,10 @@ func (r *Run) Answered(tokens, kept int) {
 }
 
 // days are the sums of what was done since the run began or was resumed.
-func (r *Run) days(tokens, kept int) []Day {
+func (r *Run) days(tokens, kept int, took time.Duration) []Day {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	day := DayOf(r.began)
-	took := time.Since(r.began)
 	whole := Day{Tokens: int64(tokens), Kept: int64(kept)}
 	if r.row.Lease == 1 { // a resume, or an undo, is no other run
 		whole.Count, whole.Times = 1, Times{}

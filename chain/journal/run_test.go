@@ -31,15 +31,11 @@ func start() *journal.Start {
 // resumed takes a run up again.
 func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	t.Helper()
-	record, err := j.Take(t.Context(), id, nil)
+	past, err := j.Take(t.Context(), id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := j.Resume(record, start())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run
+	return j.Resume(past, start())
 }
 
 // begun is a call of a run that was told to begin.
@@ -204,6 +200,41 @@ func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
 	if list := run.Rehearse().Unmatched(); len(list) != 1 || list[0].Function != "put" {
 		t.Errorf("killed: %+v", list)
 	}
+}
+
+// TestMatched: all is matched as soon as no call is unmatched, in whichever order the calls are made again or assumed, and stays so while
+// further calls are made.
+func TestMatched(t *testing.T) {
+	t.Parallel()
+	d := &journal.Memory{}
+	j := opened(t, d)
+	run := j.Begin(start())
+	ends(t, begun(t, run, put()))
+	ends(t, begun(t, run, &journal.Call{Place: "1", Function: "put2", Effect: "write"}))
+	begun(t, run, &journal.Call{Place: "2", Function: "put3", Effect: "write"})
+	j.Close()
+
+	run = resumed(t, opened(t, d), run.ID())
+	want := func(unmatched int) {
+		t.Helper()
+		if list := run.Unmatched(); len(list) != unmatched || run.Matched() != (unmatched == 0) {
+			t.Errorf("%d calls are unmatched, not %d; all is matched: %t", len(list), unmatched, run.Matched())
+		}
+	}
+	again := func(function string) {
+		c := &journal.Call{Function: function, Effect: "write", Args: []byte(`{}`)}
+		run.Prepare(c)
+		c.Take(true)
+	}
+	want(3)
+	again("put2")
+	want(2)
+	again("put")
+	want(1)
+	run.Tell(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[2].N, Outcome: fault.Applied})
+	want(0)
+	ends(t, begun(t, run, &journal.Call{Place: "4", Function: "put4", Effect: "write"}))
+	want(0)
 }
 
 // busyOnce is a driver that fails the first write that gives a lease back.

@@ -2,7 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -17,12 +17,8 @@ const (
 )
 
 // sealEvents splits events into a segment: what is plain, results, and what is kept when results go.
-func (k *keys) sealEvents(run string, lease int64, events []Event) (*Segment, error) {
-	data, err := encodeEvents(events)
-	if err != nil {
-		return nil, err
-	}
-	s := &Segment{Lease: lease, First: events[0].N, Events: data}
+func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
+	s := &Segment{Lease: lease, First: events[0].N, Events: encodeEvents(events)}
 	var results, kept []byte
 	for i := range events {
 		e := &events[i]
@@ -33,7 +29,7 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) (*Segment, er
 	}
 	s.Results = k.close(results, place(run, s, "results"))
 	s.Kept = k.close(kept, place(run, s, "kept"))
-	return s, nil
+	return s
 }
 
 func appendSecret(dst []byte, n int, f field, text []byte) []byte {
@@ -66,7 +62,7 @@ func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 	return events, nil
 }
 
-var errMalformed = errors.New("journal: a segment is malformed")
+var errMalformed = fmt.Errorf("%w: a segment is malformed", ErrUnreadable)
 
 func fill(events []Event, plain []byte) error {
 	for len(plain) > 0 && len(events) > 0 {

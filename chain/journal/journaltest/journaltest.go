@@ -26,7 +26,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		name string
 		run  func(*testing.T, Store)
 	}{
-		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
+		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Whole", whole}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums", sums}, {"SideBySide", sideBySide},
 		{"LateRelease", lateRelease}, {"FirstUse", firstUse},
 	} {

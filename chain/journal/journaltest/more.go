@@ -211,3 +211,30 @@ func interrupted(t *testing.T, s Store) {
 		t.Errorf("after one was taken: %s", got)
 	}
 }
+
+// whole: a run may be all in one write. It is kept, taken and gone on with like any other.
+func whole(t *testing.T, s Store) {
+	d := s.Open(t)
+	ended, dropped := added("run_a"), added("run_b")
+	ended.Release, dropped.Release, dropped.DropResults = true, true, true
+	write(t, d, ended, dropped)
+	if s := load(t, d, "run_b").Segments; len(s) != 1 || len(s[0].Results) > 0 || string(s[0].Kept) != "kept" {
+		t.Errorf("%+v", s)
+	}
+	got, err := d.Take(t.Context(), "run_a", nil)
+	if err != nil || len(got.Segments) != 1 || !slices.Equal(got.Segments[0].Results, ended.Segment.Results) || string(got.Segments[0].Events) != `[{"n":1}]` {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	late := journal.Write{ID: "run_a", Lease: 1, Late: true, Segment: segment(1, 2)}
+	write(t, d, journal.Write{ID: "run_a", Lease: 2, Row: &got.Row, Segment: segment(2, 9)}, late)
+	segments := load(t, d, "run_a").Segments
+	if len(segments) != 3 || segments[0].First != 1 || segments[1].First != 2 || segments[2].First != 9 || len(segments[0].Results) == 0 {
+		t.Errorf("%+v", segments)
+	}
+	write(t, d, journal.Write{ID: "run_a", Lease: 2, Row: &got.Row, DropResults: true, Release: true})
+	for _, s := range load(t, d, "run_a").Segments {
+		if len(s.Results) > 0 || string(s.Kept) != "kept" {
+			t.Errorf("%+v", s)
+		}
+	}
+}

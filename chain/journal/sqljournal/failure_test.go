@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,15 +103,19 @@ func TestDamagedPages(t *testing.T) {
 	unavailable(t, err, "journal.db")
 }
 
-// TestNewer: what a newer version wrote is refused and left alone.
-func TestNewer(t *testing.T) {
+// TestVersions: what a newer version wrote is refused and left alone; what an older one wrote is read and gone on with.
+func TestVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	openSQLite(t, path).Close()
 	test := func(t *testing.T, db *sql.DB, open func() journal.Driver) {
 		d := open()
-		mustWrite(t, d, typical("run_a", true))
+		mustWrite(t, d, typical("run_a", false))
 		d.Close()
+		var current int
+		if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&current); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
 			t.Fatal(err)
 		}
@@ -121,10 +126,24 @@ func TestNewer(t *testing.T) {
 		if err != nil || rows != 1 || version != 99 {
 			t.Errorf("%d rows of version %d, %v", rows, version, err)
 		}
-		if _, err := db.Exec("UPDATE onecall_meta SET version = 1"); err != nil {
+		if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", current)); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
+		d.Close()
+		for _, query := range []string{"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
+			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "UPDATE onecall_meta SET version = 1"} {
+			if _, err := db.Exec(query); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d = open()
+		mustWrite(t, d, typical("run_b", true))
+		for _, id := range []string{"run_a", "run_b"} {
+			if got, err := d.Load(t.Context(), id); err != nil || len(got.Segments) != 1 {
+				t.Errorf("%s: %+v, %v", id, got, err)
+			}
+		}
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		db, err := sql.Open("sqlite", path)

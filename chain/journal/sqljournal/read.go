@@ -84,6 +84,11 @@ func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err 
 	return rec, nil
 }
 
+// segmentsOf a run are the one in its row, which is its first, and those beside it.
+const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
+	UNION ALL SELECT s.lease, s.first_n, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
+	WHERE r.id = $1 ORDER BY 1, 2`
+
 func (db *database) load(ctx context.Context, from queries, id string) (rec *journal.Record, holder string, err error) {
 	rec = &journal.Record{}
 	rec.Row, holder, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, text(id)).Scan)
@@ -99,8 +104,7 @@ func (db *database) load(ctx context.Context, from queries, id string) (rec *jou
 		}
 		rec.Segments = append(rec.Segments, s)
 		return nil
-	}, `SELECT s.lease, s.first_n, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run WHERE r.id = $1
-	ORDER BY s.lease, s.first_n`, id)
+	}, segmentsOf, text(id))
 }
 
 // each calls f for each row of a query.

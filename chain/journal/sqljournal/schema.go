@@ -31,6 +31,10 @@ CREATE TABLE onecall_days (day TEXT NOT NULL, caller TEXT NOT NULL, chain TEXT N
 	counted BIGINT NOT NULL, failures BIGINT NOT NULL, calls BIGINT NOT NULL, tokens BIGINT NOT NULL, kept BIGINT NOT NULL,
 	times BYTEA NOT NULL, PRIMARY KEY (day, caller, chain, fn)) WITHOUT ROWID;
 CREATE TABLE onecall_holders (id TEXT PRIMARY KEY, live_until TIMESTAMPTZ NOT NULL);
+`, `
+ALTER TABLE onecall_runs ADD COLUMN first_events BYTEA;
+ALTER TABLE onecall_runs ADD COLUMN first_results BYTEA;
+ALTER TABLE onecall_runs ADD COLUMN first_kept BYTEA;
 `}
 
 // dialect is how SQL is translated for a database.

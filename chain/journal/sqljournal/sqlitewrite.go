@@ -15,6 +15,7 @@ type sqliteWriter struct {
 	db       *database
 	on       any // the connection of prepared
 	prepared map[string]driver.Stmt
+	args     []driver.NamedValue // of the last statement: room for those of the next
 }
 
 func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
@@ -103,7 +104,7 @@ func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byt
 	return value, err
 }
 
-// prepare gives a statement on a connection, and its arguments as the library takes them.
+// prepare gives a statement on a connection, and its arguments as the library takes them, until the next.
 func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver.Stmt, []driver.NamedValue, error) {
 	if w.on != on {
 		w.forget()
@@ -117,15 +118,15 @@ func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver
 		}
 		w.prepared[s.sql] = prepared
 	}
-	args := make([]driver.NamedValue, len(s.args))
+	w.args = w.args[:0]
 	for i, arg := range s.args {
 		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
 		if err != nil {
 			return nil, nil, err
 		}
-		args[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
+		w.args = append(w.args, driver.NamedValue{Ordinal: i + 1, Value: value})
 	}
-	return prepared, args, nil
+	return prepared, w.args, nil
 }
 
 // forget closes the statements: SQLite keeps a connection open, and its log, that has one left.

@@ -134,16 +134,36 @@ func standing(r *journal.Row) []any {
 }
 
 const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at,
-	expires, steps, calls, reused, writes, took, tokens, kept)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) ON CONFLICT DO NOTHING`
+	expires, steps, calls, reused, writes, took, tokens, kept, first_events, first_results, first_kept)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23) ON CONFLICT DO NOTHING`
 
 func (b *batch) insert(w *journal.Write, id *identity, holder string) {
 	if w.Release {
 		holder = ""
 	}
 	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.began}, standing(w.Row)...)
-	b.add(insertRun, append(args, w.Tokens, w.Kept)...)
+	args = append(args, w.Tokens, w.Kept)
+	if packed(w) {
+		args = append(args, notNull(w.Segment.Events), results(w), w.Segment.Kept)
+	} else {
+		args = append(args, nil, nil, nil)
+	}
+	b.add(insertRun, args...)
 	b.functions(w, id)
+}
+
+// packed reports whether a write is all of a run that has ended. Its segment stands in its row: few others are ever added, and to write
+// one row costs half of what two cost.
+func packed(w *journal.Write) bool {
+	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1
+}
+
+// results are those that are kept of a write's segment.
+func results(w *journal.Write) []byte {
+	if w.DropResults && !w.Late {
+		return nil
+	}
+	return w.Segment.Results
 }
 
 func (b *batch) functions(w *journal.Write, id *identity) {
@@ -161,6 +181,7 @@ const (
 	writes = $10, took = $11, tokens = tokens + $12, kept = kept + $13`
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
 	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
+	andDrop    = `, first_results = NULL`
 	ofHolder   = ` WHERE id = $1 AND lease = $2`
 	ofAnybody  = ` WHERE id = $1 AND lease >= $2`
 )
@@ -170,6 +191,9 @@ func (b *batch) update(w *journal.Write, id, held *identity) {
 	query := setStanding
 	if w.Release {
 		query += andRelease
+	}
+	if w.DropResults {
+		query += andDrop
 	}
 	args := append([]any{w.ID, w.Lease}, standing(w.Row)...)
 	b.add(query+ofHolder, append(args, w.Tokens, w.Kept)...)
@@ -195,6 +219,9 @@ func (b *batch) touch(w *journal.Write) {
 	if w.Release {
 		query += andRelease
 	}
+	if w.DropResults && !w.Late {
+		query += andDrop
+	}
 	b.add(query+whose, w.ID, w.Lease, w.Tokens, w.Kept)
 }
 
@@ -203,16 +230,11 @@ func (b *batch) segment(w *journal.Write) {
 	if w.Late {
 		whose = ofAnybody
 	}
-	drop := w.DropResults && !w.Late
-	if s := w.Segment; s != nil {
-		results := s.Results
-		if drop {
-			results = nil
-		}
+	if s := w.Segment; s != nil && !packed(w) {
 		b.add(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept) SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+
-			` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), results, s.Kept)
+			` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), results(w), s.Kept)
 	}
-	if drop && !w.New {
+	if w.DropResults && !w.Late && !w.New {
 		b.add(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,
 			w.ID, w.Lease)
 	}

@@ -173,6 +173,7 @@ type Answer struct {
 	Error    *fault.Error   // the first error, nil when OK; for a chain that does not compile its code is compile
 	Faults   []*fault.Error // all faults of a chain that does not compile, or of a single call that cannot be made
 	Warnings []*fault.Error // also those that a lite answer leaves out; those of the Caller are not among them
+	Plan     *DryRun        // of a dry run, whole, whatever JSON has room for; nil: it was none, or failed
 	Warned   bool           // JSON has the Caller's Warnings; false where there are none
 }
 

@@ -80,7 +80,9 @@ type streams struct {
 	inTerminal  bool       // in is a terminal
 	outTerminal bool       // out is a terminal
 	errTerminal bool       // err is a terminal
-	errWidth    func() int // its width in columns
+	outWidth    func() int // the width of out in columns
+	errWidth    func() int // that of err
+	asJSON      bool       // whoever reads the answer is a program, whatever out is
 
 	redactor app.Redactor // of all that is logged
 	unhelped error        // why there was no help
@@ -91,13 +93,16 @@ func newStreams(in, out, err *os.File) *streams {
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
-		errWidth: func() int {
-			if width, _, failed := term.GetSize(int(err.Fd())); failed == nil && width > 0 {
-				return width
-			}
-			return defaultWidth
-		},
+		outWidth:    func() int { return widthOf(out) },
+		errWidth:    func() int { return widthOf(err) },
 	}
+}
+
+func widthOf(f *os.File) int {
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return defaultWidth
 }
 
 // defaultWidth is the width of a terminal that does not tell, and of lines of source in files and pipes.

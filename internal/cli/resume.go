@@ -31,7 +31,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			"FILE, a chain, each field of it takes the place of the run's.",
 		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
-	f.add(cmd)
+	f.add(cmd, c.streams)
 	cmd.Flags().StringVar(&input, "input", "", "what the chain reads as $input from now on: a `JSON` object, or @FILE")
 	cmd.Flags().StringArrayVar(&assume, "assume", nil, "what holds of a call that wrote, `PLACE=applied|not_sent|JSON`: JSON is its result")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "answer the plan and run nothing")
@@ -132,7 +132,7 @@ func newUndoCommand(c *cli) *cobra.Command {
 		Short: "Take back what a run has written, the last first",
 		Args:  cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 	}
-	f.add(cmd)
+	f.add(cmd, c.streams)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
 		if err != nil {

@@ -23,7 +23,8 @@ type answerFlags struct {
 	budget int
 }
 
-func (f *answerFlags) add(cmd *cobra.Command) {
+func (f *answerFlags) add(cmd *cobra.Command, s *streams) {
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "answer JSON in one line, and ask nothing, at a terminal too")
 	cmd.Flags().BoolVar(&f.lite, "lite", false, "the leanest answer: the result and nothing else")
 	cmd.Flags().IntVar(&f.budget, "budget", 0, "most `tokens` of the answer, 150 at least (default: none)")
 }
@@ -64,7 +65,7 @@ func newRunCommand(c *cli) *cobra.Command {
 		ValidArgsFunction: c.completeChains,
 	}
 	c.helpOfChains(cmd)
-	f.answerFlags.add(cmd)
+	f.answerFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
 	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
 	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
@@ -187,7 +188,9 @@ func (c *cli) answerOne(override chain.Override, out *output, answered func(*cha
 	answer := answered(caller)
 	p.stop()
 	c.showWarnings("", answer)
-	if err := out.answer(answer.JSON); err != nil {
+	if out.person && answer.Plan != nil {
+		out.drawn(drawPlan(answer.Plan, c.outWidth()))
+	} else if err := out.answer(answer.JSON); err != nil {
 		return err
 	}
 	if err := out.commit(); err != nil {

@@ -31,6 +31,13 @@ type ApprovalCall struct {
 	name string
 }
 
+// JSON is the call as answers show it, and as Waiting gives it.
+func (c *ApprovalCall) JSON() []byte {
+	w := &writer{}
+	w.approvalCall(c)
+	return w.b
+}
+
 // waiting collects the calls that wait for approval, in a rehearsal of what comes next.
 type waiting struct {
 	mu    sync.Mutex

@@ -181,7 +181,7 @@ func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override c
 // answerOne makes one answer, with a line of progress, and writes it.
 func (c *cli) answerOne(override chain.Override, out *output, answered func(*chain.Caller) *chain.Answer) error {
 	p := c.startProgress()
-	caller := &chain.Caller{Override: override, Log: c.logged()}
+	caller := &chain.Caller{Override: override, Log: c.logged(), Approve: c.approver(p)}
 	if p.out != nil {
 		caller.Progress = p.report
 	}

@@ -46,18 +46,21 @@ type waiting struct {
 
 // mustApprove reports whether calls of a step have to be approved: so do those whose undo would have to be.
 func (s *exchange) mustApprove(p *plannedStep) bool {
-	return s.mustApproveFn(p.fn) || p.undo != nil && s.mustApproveFn(p.undo.fn)
+	return s.o.mustApprove(p.fn.Spec()) || p.undo != nil && s.o.mustApprove(p.undo.fn.Spec())
 }
 
-func (s *exchange) mustApproveFn(e *steps.Entry) bool {
-	switch cmp.Or(e.Spec().Approve, s.o.Approve) {
+func (o *Options) mustApprove(f *steps.Spec) bool {
+	switch cmp.Or(f.Approve, o.Approve) {
 	case steps.ApproveWrite:
-		return e.Spec().Effect != steps.Read
+		return f.Effect != steps.Read
 	case steps.ApproveDestroy:
-		return e.Spec().Effect == steps.Destroy
+		return f.Effect == steps.Destroy
 	}
 	return false
 }
+
+// MustApprove reports whether calls of a function have to be approved: those that are made past the engine would not be.
+func (e *Engine) MustApprove(f *steps.Spec) bool { return e.o.mustApprove(f) }
 
 // asks reports whether any call of the plan has to be approved.
 func (s *exchange) asks(p *plan) bool {
@@ -256,11 +259,7 @@ const approvePrefix = "oca_"
 
 // approveOf is what approves exactly the calls that the run waits with.
 func approveOf(j *journal.Journal, run string, waits *journal.Event) string {
-	texts := [][]byte{[]byte("approve"), []byte(run), []byte(strconv.Itoa(waits.N))}
-	for _, name := range waits.Approvals {
-		texts = append(texts, []byte(name))
-	}
-	return approvePrefix + base64.RawURLEncoding.EncodeToString(j.MAC(texts...))
+	return approvePrefix + base64.RawURLEncoding.EncodeToString(waitsMAC(j, "approve", run, waits))
 }
 
 // approve takes an approval that was sent with a resume.

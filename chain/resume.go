@@ -219,14 +219,20 @@ func (d *draft) settle(status journal.Status) {
 		return
 	}
 	s.resume = s.record.ID()
-	if status == journal.Waiting && !s.o.ApproveByPerson {
-		s.approves = approveOf(s.o.Journal, s.resume, s.record.Past().Waiting)
+	if status != journal.Waiting {
+		return
+	}
+	waits := s.record.Past().Waiting
+	s.question = questionOf(s.o.Journal, s.resume, waits, d.run.awaited)
+	if !s.o.ApproveByPerson {
+		s.approves = approveOf(s.o.Journal, s.resume, waits)
 	}
 }
 
 // answered tells the journal what the answer of a run cost.
 func (s *exchange) answered(a *Answer) {
 	s.giveUp()
+	a.Question = s.question
 	if s.record == nil {
 		return
 	}

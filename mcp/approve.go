@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -16,6 +17,9 @@ import (
 // maxAsked bounds, in bytes, the calls that a person is shown at once: more are answered to the caller instead, since what is
 // approved must have been seen whole.
 const maxAsked = 8 << 10
+
+// maxWait bounds the waiting for an answer, during which a call is under way; after that the caller is answered, and the run waits.
+const maxWait = 10 * time.Minute
 
 var errNotAsked = errors.New("nobody was asked")
 
@@ -95,7 +99,7 @@ func approver(ctx context.Context, session *sdk.ServerSession) func(context.Cont
 		if !ok {
 			return false, errNotAsked
 		}
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := context.WithTimeout(ctx, maxWait)
 		defer cancel()
 		defer context.AfterFunc(until, cancel)()
 		answer, err := session.Elicit(ctx, elicitation(text))

@@ -175,3 +175,16 @@ func firstUse(t *testing.T, s Store) {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 }
+
+// check changes nothing, whoever has written before.
+func check(t *testing.T, s Store) {
+	d := s.Open(t)
+	if err := d.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	write(t, d, added("run_a"))
+	before := fmt.Sprint(load(t, d, "run_a"))
+	if err := d.Check(t.Context()); err != nil || fmt.Sprint(load(t, d, "run_a")) != before {
+		t.Errorf("%v", err)
+	}
+}

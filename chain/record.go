@@ -212,7 +212,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		return r.reuse(p, s, was)
 	case was.Outcome == fault.SentUnknown && !was.Assumed:
 		if !p.repeatable && !was.KeyHolds() {
-			return nil, r.doubt(p, was), true
+			return nil, r.doubt(p, s.call.Place, was), true
 		}
 		s.call.Take(false)
 	}

@@ -65,7 +65,7 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 		d.blame(f)
 	}
 	if s.record != nil && d.err == nil {
-		if f := conflictOf(s.record.Unmatched(), ""); f != nil {
+		if f := s.conflictOf(s.record.Unmatched(), ""); f != nil {
 			d.blame(f)
 		}
 	}

@@ -32,6 +32,13 @@ type ApprovalCall struct {
 	name string
 }
 
+// JSON is the call as answers show it, and as Waiting gives it.
+func (c *ApprovalCall) JSON() []byte {
+	w := &writer{}
+	w.approvalCall(c)
+	return w.b
+}
+
 // waiting collects the calls that wait for approval, in a rehearsal of what comes next.
 type waiting struct {
 	mu    sync.Mutex
@@ -40,24 +47,27 @@ type waiting struct {
 
 // mustApprove reports whether calls of a step need approval.
 func (s *exchange) mustApprove(p *plannedStep) bool {
-	return s.mustApproveFn(p.fn) || s.mustApproveUndo(p)
+	return s.o.mustApprove(p.fn.Spec()) || s.mustApproveUndo(p)
 }
 
 // mustApproveUndo reports whether they need it for the sake of their undo: of one that the step brings, as it could carry any call past
 // approval. What the configuration takes back is the operator's word.
 func (s *exchange) mustApproveUndo(p *plannedStep) bool {
-	return p.undo != nil && p.undo.said && s.mustApproveFn(p.undo.fn)
+	return p.undo != nil && p.undo.said && s.o.mustApprove(p.undo.fn.Spec())
 }
 
-func (s *exchange) mustApproveFn(e *steps.Entry) bool {
-	switch cmp.Or(e.Spec().Approve, s.o.Approve) {
+func (o *Options) mustApprove(f *steps.Spec) bool {
+	switch cmp.Or(f.Approve, o.Approve) {
 	case steps.ApproveWrite:
-		return e.Spec().Effect != steps.Read
+		return f.Effect != steps.Read
 	case steps.ApproveDestroy:
-		return e.Spec().Effect == steps.Destroy
+		return f.Effect == steps.Destroy
 	}
 	return false
 }
+
+// MustApprove reports whether calls of a function have to be approved: those that are made past the engine would not be.
+func (e *Engine) MustApprove(f *steps.Spec) bool { return e.o.mustApprove(f) }
 
 // asks reports whether any call of the plan has to be approved.
 func (s *exchange) asks(p *plan) bool {
@@ -209,7 +219,7 @@ func (r *run) required(p *plannedStep) *fault.Error {
 	if len(r.awaited) == 1 {
 		f.Message = r.awaited[0].Function + " waits for approval; nothing of it was sent: " + who
 	}
-	if !r.mustApproveFn(p.fn) {
+	if !r.o.mustApprove(p.fn.Spec()) {
 		f.Message += fmt.Sprintf(". %s needs it for the sake of its undo by %s", p.name(), p.undo.fn.Spec().Name)
 	}
 	f.Outcome = fault.NotSent
@@ -243,14 +253,9 @@ func (w *writer) approvalCall(c *ApprovalCall) {
 // approvePrefix begins each approve of an answer.
 const approvePrefix = "oca_"
 
-// approveOf is what approves exactly the calls that the run waits with. It is the same however often they are shown, until one of
-// them is made or refused.
+// approveOf is what approves exactly the calls that the run waits with.
 func approveOf(j *journal.Journal, past *journal.Past) string {
-	texts := [][]byte{[]byte("approve"), []byte(past.Row.ID), []byte(strconv.Itoa(past.Decided))}
-	for _, name := range past.Waiting.Approvals {
-		texts = append(texts, []byte(name))
-	}
-	return approvePrefix + base64.RawURLEncoding.EncodeToString(j.MAC(texts...))
+	return approvePrefix + base64.RawURLEncoding.EncodeToString(waitsMAC(j, "approve", past))
 }
 
 // approve takes an approval that was sent with a resume.

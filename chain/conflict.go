@@ -23,7 +23,7 @@ func (r *run) conflict(ctx context.Context, p *plannedStep) *fault.Error {
 		return nil
 	}
 	r.foreseeing.Do(func() { r.foreseen = r.rehearse(ctx) })
-	return conflictOf(r.foreseen, p.at)
+	return r.conflictOf(r.foreseen, p.at)
 }
 
 // rehearse follows the plan from its beginning without calling anything, and gives the calls that wrote and are none of it.
@@ -52,10 +52,12 @@ func (s *exchange) rehearse(ctx context.Context, p *plan) *run {
 }
 
 // conflictOf is the fault for calls that were made and are none of the corrected chain; nil: there are none.
-func conflictOf(list []*journal.PastCall, at string) *fault.Error {
+// The answer's writes name them as well.
+func (s *exchange) conflictOf(list []*journal.PastCall, at string) *fault.Error {
 	if len(list) == 0 {
 		return nil
 	}
+	s.writes.stands(list[:min(len(list), maxConflicts)]...)
 	var named, places []string
 	guessed := map[string]bool{}
 	for _, c := range list[:min(len(list), maxConflicts)] {
@@ -86,14 +88,17 @@ func (r *run) doubted(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte
 	r.doubts = append(r.doubts, was)
 	r.asking.Unlock()
 	if !r.rehearsal {
-		return nil, r.doubt(p, was), true
+		return nil, r.doubt(p, s.call.Place, was), true
 	}
 	s.call.Take(false)
 	return r.pending(s)
 }
 
 // doubt is the fault for a call of which nobody knows whether it was done.
-func (r *run) doubt(p *plannedStep, was *journal.PastCall) *fault.Error {
+func (r *run) doubt(p *plannedStep, place string, was *journal.PastCall) *fault.Error {
+	if place != was.Place {
+		r.writes.stands(was)
+	}
 	f := fault.New(fault.ResumeConflict, "whether %s was done at %s is not known, and it is not safe to repeat. Find out, and say it as in assume: {%q: \"applied\"}, \"not_sent\" (it is made again) or {\"result\": …}",
 		p.name(), was.Place, was.Place)
 	if was.Unsure {

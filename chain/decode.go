@@ -31,6 +31,16 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 		}
 		defer slot.Release()
 	}
+	if s.decision != nil {
+		chain, f := s.takeDecided(ctx)
+		if f != nil {
+			s.pace.ended = f
+			return nil, &faultList{}
+		}
+		if s.single == nil {
+			text = chain
+		}
+	}
 	if s.single != nil {
 		return s.decodeCall()
 	}
@@ -52,9 +62,11 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 		}
 		return &request{fetch: d.fetch(fetch, at)}, &d.faults
 	}
-	if root, f = s.takeUp(ctx, root); f != nil {
-		s.pace.ended = f
-		return nil, &d.faults
+	if s.decision == nil {
+		if root, f = s.takeUp(ctx, root); f != nil {
+			s.pace.ended = f
+			return nil, &d.faults
+		}
 	}
 	return d.chain(root), &d.faults
 }

@@ -5,34 +5,94 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// answerPlan answers a dry run: what would run, in which order, and the bounds that hold whatever the functions answer.
-// Signatures, then the list of steps are left out where the answer would not fit.
+// DryRun is what would run, in which order, and the bounds that hold whatever the functions answer.
+type DryRun struct {
+	DryChain
+	Hash        string // of all that decides what would be done
+	Counts      map[steps.Effect]int
+	MaxCalls    int64
+	MaxTokens   int           // of the answer; 0: no bound
+	MaxDuration time.Duration // 0: no bound
+	Resume      *Foreseen     // nil: no earlier run would go on
+}
+
+// DryChain is a chain that would run: the outermost one, or that of a step.
+type DryChain struct {
+	Waves [][]int // the steps that could run side by side, in their order
+	Steps []DryStep
+}
+
+// DryStep is a step that would run.
+type DryStep struct {
+	ID        string // "": it has none
+	Function  string // "expr" for an expression; "" for an inline chain
+	Effect    steps.Effect
+	After     []int     // the steps that have to end before it starts
+	Approve   bool      // its calls have to be approved
+	Undo      []byte    // {"fn","args"} that takes its call back; nil: nothing does
+	Signature string    // "": it has none
+	Chain     *DryChain // that it runs; nil: it calls a function, or computes
+}
+
+// answerPlan answers a dry run. Signatures, then the list of steps are left out where the answer would not fit.
 func (s *exchange) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
 	d := &draft{exchange: s, step: -1, index: -1, member: "plan"}
-	hash, room := p.hash(r), d.wholeRoom()
-	goesOn, f := s.foresee(ctx, p)
+	room := d.wholeRoom()
+	resume, f := s.foresee(ctx, p)
 	if f != nil {
 		return s.failure(ctx, f)
 	}
+	dry := s.dryRun(p, r)
+	dry.Resume = resume
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &writer{}
-		w.plan(p, hash, detail, s)
-		w.goesOn(goesOn)
-		w.close('}')
+		w.plan(dry, detail)
 		if d.result = w.b; room.Fits(d.result) {
 			break
 		}
 	}
+	answer := d.answer
 	if s.lite {
-		return d.bareAnswer(ctx)
+		answer = d.bareAnswer
 	}
-	return d.answer(ctx)
+	a := answer(ctx)
+	a.Plan = dry
+	return a
+}
+
+func (s *exchange) dryRun(p *plan, r *request) *DryRun {
+	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.meter.Limit(),
+		MaxCalls: min(p.mostCalls(s.o.MaxElements), int64(p.maxCalls))}
+	p.count(dry.Counts)
+	if p.maxDuration < noMaxDuration {
+		dry.MaxDuration = p.maxDuration
+	}
+	return dry
+}
+
+func (s *exchange) dryChain(p *plan) *DryChain {
+	c := &DryChain{Waves: p.waves(), Steps: make([]DryStep, len(p.steps))}
+	for i, step := range p.steps {
+		dry := &c.Steps[i]
+		*dry = DryStep{ID: step.id, Function: step.name(), Effect: step.effect, After: step.after, Approve: step.fn != nil && s.mustApprove(step)}
+		if step.undo != nil {
+			dry.Undo = step.undo.text
+		}
+		if step.callee() != nil {
+			dry.Signature = step.callee().Signature()
+		}
+		if step.inline != nil {
+			dry.Chain = s.dryChain(step.inline)
+		}
+	}
+	return c
 }
 
 type planDetail int
@@ -43,38 +103,37 @@ const (
 	planCounts
 )
 
-func (w *writer) plan(p *plan, hash string, detail planDetail, s *exchange) {
+func (w *writer) plan(p *DryRun, detail planDetail) {
 	w.open('{')
-	w.text("hash", hash)
+	w.text("hash", p.Hash)
 	if detail != planCounts {
-		w.waves(p.waves())
-		w.planSteps(s, p, detail)
+		w.dryChain(&p.DryChain, detail)
 	}
-	counts := map[steps.Effect]int{}
-	p.count(counts)
-	w.int("reads", int64(counts[steps.Read]))
-	w.int("writes", int64(counts[steps.Write]))
-	w.int("destroys", int64(counts[steps.Destroy]))
+	w.int("reads", int64(p.Counts[steps.Read]))
+	w.int("writes", int64(p.Counts[steps.Write]))
+	w.int("destroys", int64(p.Counts[steps.Destroy]))
 	w.key("bound")
 	w.b = append(w.b, '{')
-	w.int("calls", min(p.mostCalls(s.o.MaxElements), int64(p.maxCalls)))
-	if limit := s.meter.Limit(); limit > 0 {
-		w.int("tokens", int64(limit))
+	w.int("calls", p.MaxCalls)
+	if p.MaxTokens > 0 {
+		w.int("tokens", int64(p.MaxTokens))
 	}
-	if p.maxDuration < noMaxDuration {
-		w.int("ms", p.maxDuration.Milliseconds())
+	if p.MaxDuration > 0 {
+		w.int("ms", p.MaxDuration.Milliseconds())
 	}
+	w.close('}')
+	w.goesOn(p.Resume)
 	w.close('}')
 }
 
-// foreseen is what a resume would do, as far as it can be known without a call.
-type foreseen struct {
-	reused, made []int // steps of the outermost chain
-	conflicts    []*journal.PastCall
+// Foreseen is what a resume would do, as far as it can be known without a call.
+type Foreseen struct {
+	Reused, Made []int               // steps of the outermost chain: all their calls come from the journal; they would call something
+	Conflicts    []*journal.PastCall // that the run has made, and the chain does not make
 }
 
 // foresee follows the plan through what the run has done that it would go on with; nil: there is none.
-func (s *exchange) foresee(ctx context.Context, p *plan) (*foreseen, *fault.Error) {
+func (s *exchange) foresee(ctx context.Context, p *plan) (*Foreseen, *fault.Error) {
 	if s.looked == nil {
 		return nil, nil
 	}
@@ -86,14 +145,14 @@ func (s *exchange) foresee(ctx context.Context, p *plan) (*foreseen, *fault.Erro
 	own.record = record.Rehearse()
 	defer own.release()
 	r := own.rehearse(ctx, p)
-	seen := &foreseen{conflicts: append(own.record.Unmatched(), r.doubts...)}
+	seen := &Foreseen{Conflicts: append(own.record.Unmatched(), r.doubts...)}
 	for i := range r.steps {
 		switch step := &r.steps[i]; {
 		case step.reused > 0 && !step.pending:
-			seen.reused = append(seen.reused, i)
+			seen.Reused = append(seen.Reused, i)
 		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
 		default:
-			seen.made = append(seen.made, i)
+			seen.Made = append(seen.Made, i)
 		}
 	}
 	return seen, nil
@@ -101,15 +160,15 @@ func (s *exchange) foresee(ctx context.Context, p *plan) (*foreseen, *fault.Erro
 
 // goesOn tells which steps of a resume would take all their results from the journal, which would call something, and which calls that
 // were made are none of the chain.
-func (w *writer) goesOn(seen *foreseen) {
+func (w *writer) goesOn(seen *Foreseen) {
 	if seen == nil {
 		return
 	}
 	w.key("resume")
 	w.b = append(w.b, '{')
-	w.ints("reused", seen.reused)
-	w.ints("made", seen.made)
-	w.pastCalls("conflicts", seen.conflicts)
+	w.ints("reused", seen.Reused)
+	w.ints("made", seen.Made)
+	w.pastCalls("conflicts", seen.Conflicts)
 	w.close('}')
 }
 
@@ -137,30 +196,31 @@ func (w *writer) waves(waves [][]int) {
 	w.close(']')
 }
 
-func (w *writer) planSteps(x *exchange, p *plan, detail planDetail) {
+func (w *writer) dryChain(c *DryChain, detail planDetail) {
+	w.waves(c.Waves)
 	w.key("steps")
 	w.b = append(w.b, '[')
-	for i, s := range p.steps {
+	for i := range c.Steps {
+		s := &c.Steps[i]
 		w.open('{')
-		w.step(i, s.id)
-		if name := s.name(); name != "" {
-			w.text("fn", name)
+		w.step(i, s.ID)
+		if s.Function != "" {
+			w.text("fn", s.Function)
 		}
-		w.text("effect", s.effect.String())
-		if s.fn != nil && x.mustApprove(s) {
+		w.text("effect", s.Effect.String())
+		if s.Approve {
 			w.bool("approve", true)
 		}
-		if s.undo != nil {
-			w.raw("undo", s.undo.text)
+		if s.Undo != nil {
+			w.raw("undo", s.Undo)
 		}
-		if s.callee() != nil && detail == planSignatures {
-			w.text("signature", s.callee().Signature())
+		if s.Signature != "" && detail == planSignatures {
+			w.text("signature", s.Signature)
 		}
-		if s.inline != nil {
+		if s.Chain != nil {
 			w.key("chain")
 			w.b = append(w.b, '{')
-			w.waves(s.inline.waves())
-			w.planSteps(x, s.inline, detail)
+			w.dryChain(s.Chain, detail)
 			w.close('}')
 		}
 		w.close('}')

@@ -55,6 +55,8 @@ type exchange struct {
 	cost        int                           // tokens of the answer; 0: nobody has counted them
 	ran         *run                          // nil: nothing did
 	approves    string                        // approves the calls that wait for approval; "": none do
+	question    *Question                     // about these calls; nil: there is none
+	decision    *Decision                     // that the request comes with; nil: none
 	said        resumption
 	waits       *waiting // of a rehearsal: what waits for approval
 	ask         func(context.Context, []ApprovalCall) (bool, error)
@@ -68,7 +70,7 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, id: c.Run, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, ask: c.Approve, started: time.Now(),
+	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, id: c.Run, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, ask: c.Approve, decision: c.Decision, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if e.o.Results != nil {
 		s.results = e.o.Results.With(c.Rights)

@@ -123,6 +123,9 @@ type Caller struct {
 	// Approve asks somebody whether calls may be made that have to be approved; an error: nobody can be asked now. nil: nobody
 	// can be.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
+	// Decision has the request go on with the run that an earlier answer to it had a Question about; nil: it begins a run, or says
+	// itself which one goes on. Approve is not asked then.
+	Decision *Decision
 	// Warnings are the front end's own; they stand first among the answer's warnings, and are given up after them. Answer.Warned
 	// reports whether they do.
 	Warnings []*fault.Error
@@ -173,6 +176,8 @@ type Answer struct {
 	Error    *fault.Error   // the first error, nil when OK; for a chain that does not compile its code is compile
 	Faults   []*fault.Error // all faults of a chain that does not compile, or of a single call that cannot be made
 	Warnings []*fault.Error // also those that a lite answer leaves out; those of the Caller are not among them
+	Question *Question      // about the calls that wait for approval; nil: none do, or nobody could go on with the run
+	Plan     *DryRun        // of a dry run, whole, whatever JSON has room for; nil: it was none, or failed
 	Warned   bool           // JSON has the Caller's Warnings; false where there are none
 }
 

@@ -217,14 +217,20 @@ func (d *draft) settle(status journal.Status) {
 		return
 	}
 	s.resume = s.record.ID()
-	if status == journal.Waiting && !s.o.ApproveByPerson {
-		s.approves = approveOf(s.o.Journal, s.record.Past())
+	if status != journal.Waiting {
+		return
+	}
+	past := s.record.Past()
+	s.question = questionOf(s.o.Journal, past, d.run.awaited)
+	if !s.o.ApproveByPerson {
+		s.approves = approveOf(s.o.Journal, past)
 	}
 }
 
 // answered tells the journal what the answer of a run cost.
 func (s *exchange) answered(a *Answer) {
 	s.giveUp()
+	a.Question = s.question
 	if s.record == nil {
 		return
 	}

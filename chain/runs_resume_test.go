@@ -169,3 +169,38 @@ func TestOrElseOfConflict(t *testing.T) {
 		}
 	}
 }
+
+// TestConflictNamesWhereTheRunDidIt: writes of a conflict name each call that something has to be said of by its place in the run, which assume
+// takes as it stands there.
+func TestConflictNamesWhereTheRunDidIt(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ends            func() error
+		mended, outcome string
+	}{
+		"moved, and nobody knows": {lost, `[{"fn":"store.get"},{"fn":"store.put","args":{"k":"2"}}]`, "sent_unknown"},
+		"another":                 {refuses, `[{"fn":"store.put","args":{"k":"3"}}]`, "applied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScripted(t, nil, failing("2", test.ends))
+			steps := `[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.put","args":{"k":"2"}}]`
+			if test.outcome == "sent_unknown" {
+				steps = `[{"fn":"store.put","args":{"k":"2"}}]`
+			}
+			failed := s.engine.Run(t.Context(), []byte(`{"steps":`+steps+`}`), nil)
+			run := gjson.GetBytes(failed.JSON, "resume").Str
+			conflict := s.run(fault.ResumeConflict, `{"resume":%q,"steps":%s}`, run, test.mended)
+			var at []string
+			for _, w := range conflict.Get("writes").Array() {
+				if place := w.Get("at"); place.Exists() && w.Get("fn").Str == "store.put" && w.Get("outcome").Str == test.outcome && !w.Get("step").Exists() {
+					at = append(at, place.Str)
+				}
+			}
+			if len(at) != 1 || at[0] != "0" {
+				t.Fatalf("%q: %s", at, conflict.Raw)
+			}
+			s.run("", `{"resume":%q,"assume":{%q:"applied"}}`, run, at[0])
+		})
+	}
+}

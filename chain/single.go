@@ -78,6 +78,18 @@ func (s *exchange) decodeCall() (*request, *faultList) {
 	return r, &faults
 }
 
+// singleText is the chain that makes the call of the request; "": it cannot be made.
+func (s *exchange) singleText() string {
+	args := []byte("{}")
+	if len(s.single.Args) > 0 {
+		var f *fault.Error
+		if args, f = compactJSON(s.single.Args, s.o.MaxRequestBytes); f != nil || args[0] != '{' {
+			return ""
+		}
+	}
+	return s.single.text(args)
+}
+
 // text is the chain that makes the call, for whoever goes on with it.
 func (c *Call) text(args []byte) string {
 	w := &writer{b: []byte(`{"steps":[{`)}

@@ -44,8 +44,27 @@ type write struct {
 
 // writeLog has the calls of functions that write, and the elements of a forEach that should have made one.
 type writeLog struct {
-	mu   sync.Mutex
-	list []write
+	mu       sync.Mutex
+	list     []write
+	standing []*journal.PastCall // that the run has made before, and that somebody has to say something of
+}
+
+// isStanding reports whether stands has logged a call.
+func (l *writeLog) isStanding(c *journal.PastCall) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.standing, func(have *journal.PastCall) bool { return have.N == c.N })
+}
+
+// stands logs calls that the run has made before, and that are in conflict with the chain as it is now.
+func (l *writeLog) stands(list ...*journal.PastCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range list {
+		if !slices.ContainsFunc(l.standing, func(have *journal.PastCall) bool { return have.N == c.N }) {
+			l.standing = append(l.standing, c)
+		}
+	}
 }
 
 // wrote logs the outcome of a call with its retries; "": it was not made, which only a forEach has to account for.
@@ -166,6 +185,7 @@ func outcomeOfCall(f *fault.Error) fault.Outcome {
 
 // writeEntry is what an answer says of the writes of one step with one outcome.
 type writeEntry struct {
+	at             string // of a call of the run that the chain does not make: where the run made it; "": the others say where it is
 	step           int    // of the outermost chain
 	prefix, suffix string // the step's place around the elements: "3", ".1"
 	fn             string // "": an inline chain of which nothing began
@@ -216,6 +236,9 @@ func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
 		if of.first >= 0 {
 			e.elements = appendInterval(e.elements, of)
 		}
+	}
+	for _, c := range l.standing {
+		list = append(list, &writeEntry{at: c.Place, fn: c.Function, outcome: c.Known(), calls: 1})
 	}
 	return list
 }
@@ -301,7 +324,9 @@ func (d *draft) written() []*writeEntry {
 	if !d.summed {
 		var before []*journal.PastCall
 		if d.run != nil && d.record != nil {
-			before = slices.DeleteFunc(d.record.Unreached(), func(c *journal.PastCall) bool { return slices.Contains(d.run.doubts, c) })
+			before = slices.DeleteFunc(d.record.Unreached(), func(c *journal.PastCall) bool {
+				return slices.Contains(d.run.doubts, c) || d.writes.isStanding(c)
+			})
 		}
 		d.summed, d.entries = true, d.writes.entries(before)
 	}
@@ -340,7 +365,10 @@ func (d *draft) renderWrite(w *writer, e *writeEntry) {
 	if elements != "" {
 		places = sizeOf(e.elements)
 	}
-	if d.single == nil {
+	switch {
+	case e.at != "":
+		w.text("at", e.at)
+	case d.single == nil:
 		w.step(e.step, d.idOf(e.step))
 		switch {
 		case e.suffix != "":

@@ -28,6 +28,7 @@ type call struct {
 	caller   *chain.Caller
 	reporter *reporter // nil: the client wants to be told nothing
 	spends   *spender  // nil: nothing is added up
+	asksBack bool      // the client's user is asked by the result, and the request then sent again
 
 	function *steps.Entry // that a flat tool stands for; nil: it stands for none, or it is not known yet
 }
@@ -75,7 +76,9 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		}
 		defer leave()
 		c.ctx = c.traced(running)
-		c.caller.Approve = approver(c.ctx, req.Session)
+		if refused := c.mayAsk(); refused != nil {
+			return c.refuse(refused), nil
+		}
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing of it was done yet
 			return nil, refused
 		}
@@ -107,8 +110,12 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, said("traceparent"), said("tracestate"))
 }
 
-// give makes a tool's result of an answer: one text block of compact JSON, and no copy of it.
+// give makes a tool's result of an answer: one text block of compact JSON, and no copy of it. What waits for approval is a question
+// if the client's user can be asked.
 func (c *call) give(a *chain.Answer) *sdk.CallToolResult {
+	if result := c.question(a); result != nil {
+		return result
+	}
 	if c.spends != nil && a.Warned { // in its lite form an answer does not warn: the next one is to
 		c.spends.warns = true
 	}

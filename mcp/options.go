@@ -47,6 +47,9 @@ type Options struct {
 	// nil: the same.
 	Hidden func() string
 
+	// Unready says, to administrators, why the server is not ready; "": it is. nil: the same.
+	Unready func(context.Context) string
+
 	// Trace makes the context of a call of a tool; traceparent and tracestate are those of its client (W3C Trace Context), "" where
 	// it is part of no trace. nil: it is the request's own.
 	Trace func(ctx context.Context, tool, traceparent, tracestate string) context.Context

@@ -65,9 +65,9 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	return hints
 }
 
-// verbatim reports whether a function's results are passed on as its source gave them: without budget, probe and lean form.
+// verbatim reports whether a function's results are passed on as its source gave them: without budget, probe and lean form. A call that has to be approved is a run of the engine's.
 func verbatim(o *Options, spec *steps.Spec) bool {
-	return !o.Processed && spec.Heavy != "always"
+	return !o.Processed && spec.Heavy != "always" && !o.Engine.MustApprove(spec)
 }
 
 // flat answers the call of one function.

@@ -24,7 +24,8 @@ type infoShown struct {
 	Functions int           `json:"functions,omitempty"`
 	Sources   []sourceShown `json:"sources,omitempty"`
 	Limits    *limitsShown  `json:"limits,omitempty"`
-	Hidden    string        `json:"hidden,omitempty"` // to administrators of all functions: what callers by default do not see
+	Hidden    string        `json:"hidden,omitempty"`  // to administrators of all functions: what callers by default do not see
+	Unready   string        `json:"unready,omitempty"` // to administrators: why the server is not ready
 	Note      string        `json:"note,omitempty"`
 }
 
@@ -82,6 +83,9 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Limits = c.limitsShown()
 		if o.Hidden != nil && c.toolset.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() { // who sees all
 			shown.Hidden = o.Hidden()
+		}
+		if o.Unready != nil && c.toolset.rights.Tier == steps.TierAdmin {
+			shown.Unready = o.Unready(c.ctx)
 		}
 	}
 	result, _ := c.deliver(marshal(shown), 0)

@@ -29,6 +29,8 @@ type Driver interface {
 	Days(ctx context.Context, f *Filter) ([]Day, error)
 	// Expire forgets runs that have expired at a time, and days before another.
 	Expire(ctx context.Context, at, days time.Time) error
+	// Check writes something that tells nothing, and fails as Write would.
+	Check(ctx context.Context) error
 	// Close gives back all leases.
 	Close() error
 }

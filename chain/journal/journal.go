@@ -53,7 +53,8 @@ type Journal struct {
 	urgent  bool     // somebody waits for one of them
 	bytes   int      // of those that nobody waits for
 	closed  bool
-	ailing  bool // the driver fails, and Warn was told
+	ailing  error     // why the last write failed, which Warn was told; nil: it did not
+	failed  time.Time // when it failed
 }
 
 // New makes a journal over a driver, which it closes at its end. It fails if the key is too short.
@@ -250,7 +251,7 @@ func (j *Journal) commit(list []*write) {
 		return
 	}
 	j.mu.Lock()
-	j.ailing = false
+	j.ailing = nil
 	j.mu.Unlock()
 }
 
@@ -271,12 +272,26 @@ func (j *Journal) tell(w *write, err error) {
 // ails warns of a failure, unless the last write failed too.
 func (j *Journal) ails(err error) {
 	j.mu.Lock()
-	known := j.ailing
-	j.ailing = true
+	known := j.ailing != nil
+	j.ailing, j.failed = err, time.Now()
 	j.mu.Unlock()
 	if !known {
 		j.o.Warn(err)
 	}
+}
+
+// ailsFor is how long a write that failed counts: where there is room for little, less is written well.
+const ailsFor = 10 * time.Second
+
+// Check reports why the journal cannot be written now, or could not a moment ago; nil: it can.
+func (j *Journal) Check(ctx context.Context) error {
+	j.mu.Lock()
+	ailing, failed := j.ailing, j.failed
+	j.mu.Unlock()
+	if ailing != nil && time.Since(failed) < ailsFor {
+		return ailing
+	}
+	return j.driver.Check(ctx)
 }
 
 // late writes how calls ended that could not be written at their time, as soon as it can be.

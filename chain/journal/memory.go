@@ -249,6 +249,9 @@ func (m *Memory) Expire(_ context.Context, at, days time.Time) error {
 	return nil
 }
 
+// Check implements Driver.
+func (m *Memory) Check(context.Context) error { return nil }
+
 // Close implements Driver. What was written can still be read.
 func (m *Memory) Close() error {
 	m.mu.Lock()

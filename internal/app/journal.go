@@ -136,5 +136,8 @@ func (u *unusable) Days(context.Context, *journal.Filter) ([]journal.Day, error)
 // Expire implements journal.Driver.
 func (u *unusable) Expire(context.Context, time.Time, time.Time) error { return u.err }
 
+// Check implements journal.Driver.
+func (u *unusable) Check(context.Context) error { return u.err }
+
 // Close implements journal.Driver.
 func (u *unusable) Close() error { return nil }

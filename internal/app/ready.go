@@ -77,6 +77,9 @@ func (s *server) look(ctx context.Context) error {
 	if a.process.recording != nil && a.process.recording.recorder.Failing() != nil {
 		lacking = append(lacking, "the recording cannot be written")
 	}
+	if a.Journal != nil && a.Journal.Check(ctx) != nil {
+		lacking = append(lacking, "the journal cannot be written, and calls that write are refused")
+	}
 	if len(lacking) > 0 {
 		return fault.New(fault.Unavailable, "not ready: %s", strings.Join(lacking, "; "))
 	}

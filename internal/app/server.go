@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/mcp"
@@ -121,6 +122,12 @@ func (s *server) options(a *App) *mcp.Options {
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
 		Context:        a.requestContext(),
+		Unready: func(ctx context.Context) string {
+			if err := s.ready(ctx); err != nil {
+				return fault.Message(err)
+			}
+			return ""
+		},
 		Hidden: func() string {
 			if f := a.hiddenFunctions(); f != nil {
 				return f.Message

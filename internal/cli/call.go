@@ -38,7 +38,7 @@ func newCallCommand(c *cli) *cobra.Command {
 		}
 		standard(cmd, args)
 	})
-	f.add(cmd)
+	f.add(cmd, c.streams)
 	cmd.Flags().BoolVar(&verify, "verify", false, "the whole result of a write, never its lean form")
 	cmd.Flags().StringVar(&object, "args", "", "the arguments: a `JSON` object, or @FILE; key=value is put over it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -62,7 +62,7 @@ func newCallCommand(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, err := f.output(c, "")
+		out, err := c.newOutput("")
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 		Short: "Fetch more of a large result; nothing runs again",
 		Args:  cobra.MatchAll(needs("a continuation token"), cobra.MaximumNArgs(1)),
 	}
-	f.add(cmd)
+	f.add(cmd, c.streams)
 	fields := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fields.String("mode", "", "summary, paginated, filtered, query or full")
 	fields.Int("page", 1, "paginated: the page, from 1")
@@ -39,7 +39,7 @@ func newFetchCommand(c *cli) *cobra.Command {
 			return err
 		}
 		defer closeInto(a, &err)
-		out, err := f.output(c, "")
+		out, err := c.newOutput("")
 		if err != nil {
 			return err
 		}

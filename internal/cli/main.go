@@ -81,8 +81,10 @@ type streams struct {
 	outTerminal bool       // out is a terminal
 	colors      bool       // that shows colors: https://no-color.org
 	errTerminal bool       // err is a terminal
-	errWidth    func() int // its width in columns
-	outWidth    func() int // likewise of out
+	outWidth    func() int // the width of out in columns
+	errWidth    func() int // that of err
+	asJSON      bool       // whoever reads the answer is a program, whatever out is
+	raw         bool       // the answer is the result alone, a text as it is
 
 	redactor app.Redactor // of all that is logged
 	unhelped error        // why there was no help
@@ -95,18 +97,16 @@ func newStreams(in, out, err *os.File) *streams {
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
 		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && name != "" && name != "dumb",
-		errWidth:    widthOf(err),
-		outWidth:    widthOf(out),
+		outWidth:    func() int { return widthOf(out) },
+		errWidth:    func() int { return widthOf(err) },
 	}
 }
 
-func widthOf(file *os.File) func() int {
-	return func() int {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
-			return width
-		}
-		return defaultWidth
+func widthOf(f *os.File) int {
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		return width
 	}
+	return defaultWidth
 }
 
 // defaultWidth is the width of a terminal that does not tell, and of lines of source in files and pipes.

@@ -23,7 +23,8 @@ import (
 // output takes the answers: the standard output, or a file that appears whole when it is committed.
 type output struct {
 	w        *bufio.Writer
-	terminal bool   // it is read by a person
+	terminal bool   // it shows what is written
+	person   bool   // who reads it is spoken to, and gets no bare JSON
 	raw      bool   // a result alone, a text as it is
 	path     string // of the file that appears, "" for none
 	file     *os.File
@@ -32,7 +33,7 @@ type output struct {
 // newOutput opens the output of a command; path "" is the standard output.
 func (s *streams) newOutput(path string) (*output, error) {
 	if path == "" {
-		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal}, nil
+		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal, person: s.outTerminal && !s.asJSON && !s.raw, raw: s.raw}, nil
 	}
 	mode := fs.FileMode(0o666)
 	if info, err := os.Stat(path); err == nil {
@@ -44,7 +45,7 @@ func (s *streams) newOutput(path string) (*output, error) {
 			if err != nil {
 				return nil, unable("--out: %v", err)
 			}
-			return &output{w: bufio.NewWriter(file), file: file}, nil
+			return &output{w: bufio.NewWriter(file), file: file, raw: s.raw}, nil
 		}
 		mode = info.Mode().Perm()
 		if path, err = filepath.EvalSymlinks(path); err != nil { // the file is replaced, not the link to it
@@ -56,12 +57,12 @@ func (s *streams) newOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, unable("--out: %s cannot be written: %v", path, textfile.Cause(err))
 	}
-	return &output{w: bufio.NewWriterSize(file, 64<<10), path: path, file: file}, nil
+	return &output{w: bufio.NewWriterSize(file, 64<<10), path: path, file: file, raw: s.raw}, nil
 }
 
-// answer writes one answer on a line of its own, or indented at a terminal. Indenting keeps the spelling of all values.
+// answer writes one answer on a line of its own, or indented for a person. Indenting keeps the spelling of all values.
 func (o *output) answer(text []byte) error {
-	if o.terminal {
+	if o.person {
 		var b bytes.Buffer
 		if err := json.Indent(&b, text, "", "  "); err == nil {
 			text = b.Bytes()
@@ -189,3 +190,6 @@ func (s *streams) writeText(text []byte) error {
 	}
 	return nil
 }
+
+// drawn writes lines for a person.
+func (o *output) drawn(text string) { _, _ = o.w.WriteString(text) } // commit tells of its error

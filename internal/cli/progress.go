@@ -27,10 +27,11 @@ type progress struct {
 	width   func() int
 	started time.Time
 
-	mu   sync.Mutex
-	now  chain.Progress
-	done chan struct{}
-	idle sync.WaitGroup
+	mu     sync.Mutex
+	now    chain.Progress
+	hidden bool
+	done   chan struct{}
+	idle   sync.WaitGroup
 }
 
 // startProgress begins a line of progress; stop clears it.
@@ -71,9 +72,22 @@ func (p *progress) tick() {
 }
 
 func (p *progress) draw() {
-	if p.now.Total > 0 {
+	if p.now.Total > 0 && !p.hidden {
 		fmt.Fprint(p.out, clearLine+progressLine(p.now, time.Since(p.started), p.width()))
 	}
+}
+
+// hide clears the line until show is called.
+func (p *progress) hide() (show func()) {
+	set := func(hidden bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.hidden = hidden; hidden && p.out != nil {
+			fmt.Fprint(p.out, clearLine)
+		}
+	}
+	set(true)
+	return func() { set(false) }
 }
 
 // stop ends the drawing and clears the line.

@@ -1,21 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
-	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
-	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
@@ -31,7 +27,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			"FILE, a chain, each field of it takes the place of the run's.",
 		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
-	f.add(cmd)
+	f.add(cmd, c.streams)
 	cmd.Flags().StringVar(&input, "input", "", "what the chain reads as $input from now on: a `JSON` object, or @FILE")
 	assumeFlag(cmd, &assume)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "answer the plan and run nothing")
@@ -57,7 +53,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			fields = append(fields, argument{"assume", said})
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override, &f)
+			return c.goOn(cmd.Context(), a, args, fields, override)
 		})
 	}
 	return cmd
@@ -89,7 +85,7 @@ func assumed(list []string) (json.RawMessage, error) {
 }
 
 // goOn sends a run again, with the fields that were given, and those of a chain in a file.
-func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override, f *answerFlags) error {
+func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override) error {
 	id, err := found(ctx, a, args[0])
 	if err != nil {
 		return err
@@ -122,7 +118,7 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 		}
 		request = append(request, field)
 	}
-	out, err := f.output(c, "")
+	out, err := c.newOutput("")
 	if err != nil {
 		return err
 	}
@@ -137,7 +133,7 @@ func newUndoCommand(c *cli) *cobra.Command {
 		Short: "Take back what a run has written, the last first",
 		Args:  cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 	}
-	f.add(cmd)
+	f.add(cmd, c.streams)
 	assumeFlag(cmd, &assume)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
@@ -154,78 +150,8 @@ func newUndoCommand(c *cli) *cobra.Command {
 			fields = append(fields, argument{"assume", said})
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override, &f)
+			return c.goOn(cmd.Context(), a, args, fields, override)
 		})
 	}
 	return cmd
-}
-
-func newApproveCommand(c *cli) *cobra.Command {
-	var deny, show bool
-	var digest string
-	cmd := &cobra.Command{
-		Use:   "approve RUN",
-		Short: "Approve the calls that a run waits with; onecall resume makes them",
-		Long: "Approve the calls that a run waits with, each of which may be made once. At a terminal it asks first. They are written as\n" +
-			"JSON, as they will be sent.",
-		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				id, err := found(cmd.Context(), a, args[0])
-				if err != nil {
-					return err
-				}
-				calls, err := chain.Waiting(cmd.Context(), a.Journal, id)
-				if digest == "" && !show && err == nil { // between the question and the answer others may come to wait
-					if digest = chain.DigestOf(calls); c.inTerminal && c.errTerminal && !c.confirmed(calls, deny) {
-						return answered(exitFailed)
-					}
-				}
-				switch {
-				case err != nil || show:
-				case deny:
-					calls, err = chain.Deny(cmd.Context(), a.Journal, id, digest)
-				default:
-					calls, err = chain.Approve(cmd.Context(), a.Journal, id, digest)
-				}
-				switch {
-				case journal.IsBusy(err):
-					return met{fault.New(fault.Busy, "the run goes on: ask again when it has ended")}
-				case err != nil:
-					return err
-				}
-				answer := []json.RawMessage{}
-				for _, call := range calls {
-					answer = append(answer, json.RawMessage(call.Raw))
-				}
-				told := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
-				if !show {
-					told["approved"] = !deny
-				}
-				if !show && !deny {
-					c.note("onecall resume %s makes them", id)
-				}
-				return c.writeValue(told)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&deny, "deny", false, "refuse them")
-	cmd.Flags().BoolVar(&show, "show", false, "only show them")
-	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: where others wait by now, nothing is approved")
-	cmd.MarkFlagsMutuallyExclusive("deny", "show")
-	return cmd
-}
-
-// confirmed asks at the terminal.
-func (c *cli) confirmed(calls []gjson.Result, deny bool) bool {
-	for _, call := range calls {
-		c.note("%s", textfile.Printable(call.Raw))
-	}
-	what := "Approve"
-	if deny {
-		what = "Refuse"
-	}
-	fmt.Fprintf(c.err, "%s these %d calls? [y/N] ", what, len(calls))
-	line, _ := bufio.NewReader(c.in).ReadString('\n')
-	return strings.EqualFold(strings.TrimSpace(line), "y")
 }

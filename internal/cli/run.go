@@ -21,25 +21,14 @@ import (
 type answerFlags struct {
 	lite   bool
 	budget int
-	json   bool // also at a terminal
-	raw    bool
 }
 
-func (f *answerFlags) add(cmd *cobra.Command) {
+func (f *answerFlags) add(cmd *cobra.Command, s *streams) {
+	cmd.Flags().BoolVar(&s.asJSON, "json", false, "answer JSON in one line, and ask nothing, at a terminal too")
 	cmd.Flags().BoolVar(&f.lite, "lite", false, "the leanest answer: the result and nothing else")
 	cmd.Flags().IntVar(&f.budget, "budget", 0, "most `tokens` of the answer, 150 at least (default: none)")
-	cmd.Flags().BoolVar(&f.json, "json", false, "the whole answer as a line of JSON, as in a pipe")
-	cmd.Flags().BoolVar(&f.raw, "raw", false, "the result alone, a text as it is")
+	cmd.Flags().BoolVar(&s.raw, "raw", false, "the result alone, a text as it is")
 	cmd.MarkFlagsMutuallyExclusive("json", "raw")
-}
-
-// output opens the output, in the form that the flags ask for.
-func (f *answerFlags) output(c *cli, path string) (*output, error) {
-	out, err := c.newOutput(path)
-	if err == nil {
-		out.terminal, out.raw = out.terminal && !f.json, f.raw
-	}
-	return out, err
 }
 
 // override is what the flags set over the request.
@@ -78,7 +67,7 @@ func newRunCommand(c *cli) *cobra.Command {
 		ValidArgsFunction: c.completeChains,
 	}
 	c.helpOfChains(cmd)
-	f.answerFlags.add(cmd)
+	f.answerFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
 	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
 	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
@@ -160,7 +149,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 		return err
 	}
 	defer closeInto(a, &err)
-	out, err := f.output(c, f.out)
+	out, err := c.newOutput(f.out)
 	if err != nil {
 		return err
 	}
@@ -197,13 +186,13 @@ func (c *cli) runOne(ctx context.Context, a *app.App, request []byte, override c
 // answerOne makes one answer, with a line of progress, and writes it: as JSON, or for a person at a terminal. src is the file of the
 // chain.
 func (c *cli) answerOne(override chain.Override, out *output, src *source, answered func(*chain.Caller) *chain.Answer) error {
-	forPerson := (out.terminal || out.raw) && !override.DryRun
+	forPerson := (out.person || out.raw) && !override.DryRun
 	lite := forPerson && (override.Trace == "" || override.Trace == "none")
 	if forPerson {
 		override.Lite = &lite
 	}
 	p := c.startProgress()
-	caller := &chain.Caller{Override: override, Log: c.logged()}
+	caller := &chain.Caller{Override: override, Log: c.logged(), Approve: c.approver(p)}
 	if p.out != nil {
 		caller.Progress = p.report
 	}
@@ -212,9 +201,14 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 	c.showWarnings("", answer)
 	show := func() error { return out.answer(answer.JSON) }
 	switch {
-	case out.raw && answer.OK:
+	case out.person && answer.Plan != nil:
+		show = func() error {
+			out.drawn(drawPlan(answer.Plan, c.outWidth()))
+			return nil
+		}
+	case out.raw && answer.OK && forPerson:
 		show = func() error { return out.text(answer.JSON) }
-	case out.terminal && forPerson:
+	case out.person && forPerson:
 		show = func() error { return c.showAnswer(out, src, answer, lite) }
 	}
 	if err := show(); err != nil {

@@ -88,6 +88,7 @@ func TestReady(t *testing.T) {
 		"nothing":       {"", ""},
 		"a source down": {"mcpServers: {gone: {command: no-such-program}}\n", ""},
 		"starting":      {"mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null']}, deaf: {command: sh, args: [-c, 'cat >/dev/null']}}\n", "not ready: sources are starting: deaf, mute\n"},
+		"journal":       {"journal: {store: 'postgres://onecall:hunter2hunter2@127.0.0.1:1/runs', key: '${PATH}${PATH}'}\n", "not ready: the journal cannot be written, and calls that write are refused\n"},
 		"results":       {"results: {store: 'redis://onecall:hunter2hunter2@127.0.0.1:1'}\n", "not ready: the result store cannot be reached\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +102,7 @@ func TestReady(t *testing.T) {
 				t.Errorf("%d %s", code, body)
 			}
 			main := &wire{url: strings.TrimSuffix(s.url, "/mcp") + "/readyz", client: httpClient(t)}
-			if r := main.send(t, http.MethodGet, nil, nil); (r.status == http.StatusOK) != (test.want == "") || strings.Contains(string(r.body), "store") {
+			if r := main.send(t, http.MethodGet, nil, nil); (r.status == http.StatusOK) != (test.want == "") || strings.Contains(string(r.body), "store") || strings.Contains(string(r.body), "journal") {
 				t.Errorf("beside /mcp: %d %s", r.status, r.body)
 			}
 			if log := s.stderr.String(); strings.Contains(log, "hunter2") {

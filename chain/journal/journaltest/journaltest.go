@@ -28,7 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Whole", whole}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", oddText}, {"Sums", sums}, {"SideBySide", sideBySide},
-		{"LateRelease", lateRelease}, {"FirstUse", firstUse},
+		{"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {

@@ -238,3 +238,16 @@ func whole(t *testing.T, s Store) {
 		}
 	}
 }
+
+// check changes nothing, whoever has written before.
+func check(t *testing.T, s Store) {
+	d := s.Open(t)
+	if err := d.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	write(t, d, added("run_a"))
+	before := fmt.Sprint(load(t, d, "run_a"))
+	if err := d.Check(t.Context()); err != nil || fmt.Sprint(load(t, d, "run_a")) != before {
+		t.Errorf("%v", err)
+	}
+}

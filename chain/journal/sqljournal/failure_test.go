@@ -40,6 +40,7 @@ func failsEverywhere(t *testing.T, d journal.Driver, what string) {
 		"Find":   func(ctx context.Context) error { _, err := d.Find(ctx, "", "", "run_"); return err },
 		"List":   func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
 		"Days":   func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
+		"Check":  d.Check,
 		"Expire": func(ctx context.Context) error { return d.Expire(ctx, time.Now(), time.Now()) },
 	} {
 		err := f(t.Context())
@@ -188,10 +189,46 @@ func TestLocked(t *testing.T) {
 	if _, err := d.Load(t.Context(), "run_a"); err != nil {
 		t.Errorf("a read: %v", err)
 	}
+	hasty, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if d.Check(hasty) == nil {
+		t.Error("it could be written")
+	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
 	mustWrite(t, d, typical("run_b", false))
+	if err := d.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBecomesNewer: a newer version has changed the tables while an older one uses them, which says so when it is asked.
+func TestBecomesNewer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path}, "postgres": {"pgx", sharedPostgres(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openAt(t, at.where)
+			if err := d.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open(at.driver, at.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
+				t.Fatal(err)
+			}
+			unavailable(t, d.Check(t.Context()), "newer version of onecall (its tables are of version 99")
+			if _, err := db.Exec("UPDATE onecall_meta SET version = 1"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, d.Check)
+		})
+	}
 }
 
 // TestUnusable: the folder is a file.

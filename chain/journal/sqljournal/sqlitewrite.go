@@ -25,6 +25,7 @@ func (w *sqliteWriter) begin(ctx context.Context) (transaction, error) {
 	}
 	t := &sqliteTransaction{w: w, conn: conn}
 	if err := t.run(ctx, statement{sql: "BEGIN IMMEDIATE"}); err != nil {
+		w.forget(conn) // one that was interrupted is closed now
 		conn.Close()
 		return nil, err
 	}
@@ -106,9 +107,8 @@ func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byt
 
 // prepare gives a statement on a connection, and its arguments as the library takes them, until the next.
 func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver.Stmt, []driver.NamedValue, error) {
-	if w.on != on {
-		w.forget()
-		w.on = on
+	if w.on != on { // what was prepared went with the other connection
+		w.on, w.prepared = on, map[string]driver.Stmt{}
 	}
 	prepared := w.prepared[s.sql]
 	if prepared == nil {
@@ -129,18 +129,24 @@ func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver
 	return prepared, w.args, nil
 }
 
-// forget closes the statements: SQLite keeps a connection open, and its log, that has one left.
-func (w *sqliteWriter) forget() {
-	for _, s := range w.prepared {
-		_ = s.Close() // the connection is closed as well, or the next thing that is
-	}
+// forget closes the statements of a connection: SQLite keeps one open, and its log, that has any left. Those of another, which
+// is closed, cannot be closed any more.
+func (w *sqliteWriter) forget(conn *sql.Conn) {
+	_ = conn.Raw(func(on any) error {
+		if w.on == on {
+			for _, s := range w.prepared {
+				_ = s.Close() // the connection is closed as well, or the next thing that is
+			}
+		}
+		return nil
+	})
 	w.on, w.prepared = nil, map[string]driver.Stmt{}
 }
 
 // close waits for the transaction that is under way, and closes the statements.
 func (w *sqliteWriter) close() {
 	if conn, err := w.db.write.Conn(context.Background()); err == nil {
-		w.forget()
+		w.forget(conn)
 		conn.Close()
 	}
 }
@@ -153,7 +159,7 @@ func (t *sqliteTransaction) end() {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
 		defer cancel()
 		if err := t.run(ctx, statement{sql: "ROLLBACK"}); err != nil {
-			t.w.forget()
+			t.w.forget(t.conn)
 			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // it is not used again
 		}
 	}

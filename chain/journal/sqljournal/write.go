@@ -61,6 +61,23 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 	return refused, nil
 }
 
+// Check implements journal.Driver. It also finds out that a newer version has changed the tables while they are in use.
+func (d *Driver) Check(ctx context.Context) error {
+	return d.do(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		tx, err := db.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer tx.end()
+		changed, err := tx.exec(ctx, []statement{{`UPDATE onecall_meta SET version = version WHERE version = $1`, []any{schemaVersion}}}, true)
+		if err != nil || changed[0] > 0 {
+			return err
+		}
+		_, err = db.version(ctx, db.read)
+		return err
+	})
+}
+
 // batch is the SQL of some writes.
 type batch struct {
 	list       []journal.Write

@@ -43,6 +43,12 @@ func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) 
 // Stdio connects a client to what serve answers over stdio, until the test ends.
 func Stdio(t testing.TB, o *sdk.ClientOptions, serve func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error) *sdk.ClientSession {
 	t.Helper()
+	return StdioOf(t, o, "", serve)
+}
+
+// StdioOf does so for a client that speaks a version of MCP; "": the newest.
+func StdioOf(t testing.TB, o *sdk.ClientOptions, version string, serve func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error) *sdk.ClientSession {
+	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ended := make(chan error, 1)
@@ -51,7 +57,7 @@ func Stdio(t testing.TB, o *sdk.ClientOptions, serve func(ctx context.Context, i
 		ended <- serve(ctx, fromClient, toClient)
 		toClient.Close()
 	}()
-	session := Connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, "")
+	session := Connect(t, &sdk.IOTransport{Reader: fromServer, Writer: toServer}, o, version)
 	t.Cleanup(func() {
 		session.Close()
 		cancel()

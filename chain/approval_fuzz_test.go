@@ -1,0 +1,251 @@
+package chain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// guarded is an engine whose calls have to be approved, and what reached its store.
+type guarded struct {
+	engine   *chain.Engine
+	journal  *journal.Journal
+	registry *steps.Registry
+	log      []string
+}
+
+func newGuarded(t interface{ Fatal(...any) }) *guarded {
+	g := &guarded{}
+	var functions []steps.Function
+	for _, name := range []string{"guarded.put", "guarded.set"} {
+		functions = append(functions, steps.Function{Spec: steps.Spec{Name: name, EffectDeclared: true, Approve: steps.ApproveWrite},
+			Call: func(_ context.Context, args []byte) ([]byte, error) {
+				g.log = append(g.log, name+" "+string(args))
+				if gjson.GetBytes(args, "k").Str == "fail" {
+					return nil, refuses()
+				}
+				return []byte(`{"id":"x"}`), nil
+			}})
+	}
+	var err error
+	if g.registry, err = steps.NewRegistry(functions, nil); err != nil {
+		t.Fatal(err)
+	}
+	if g.journal, err = journal.New(&journal.Memory{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if g.engine, err = chain.New(&chain.Options{Functions: g.registry, Journal: g.journal, MaxConcurrency: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func quoted(text string) string {
+	b, _ := json.Marshal(text) // a string always can be
+	return string(b)
+}
+
+// FuzzApproval hands any texts in the places of a run, an approval and an argument: a call is made only if all three are those that were
+// shown, and the run can still be approved where nothing was.
+func FuzzApproval(f *testing.F) {
+	for _, seed := range [][3]string{{"RUN", "APPROVE", "1"}, {"RUN", "APPROVE", "2"}, {"RUN", "APPROVEA", "1"}, {"RUN", "oca_", "1"}, {"RUN", "PROOF", "1"}, {"RUN", "", "1"},
+		{"run_", "APPROVE", "1"}, {"RUN ", "APPROVE", "1"}, {"", "APPROVE", "1"}, {"RUN\x00", "APPROVE\x00", "1\x00"}, {"RUN", "CUT", "1"}} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	g := newGuarded(f)
+	f.Cleanup(func() { g.journal.Close() })
+	f.Fuzz(func(t *testing.T, resume, approve, k string) {
+		g.log = nil
+		first := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
+		question, token := first.Question, gjson.GetBytes(first.JSON, "approve").Str
+		real := strings.NewReplacer("RUN", question.Run, "APPROVE", token, "PROOF", question.Proof, "CUT", token[:len(token)-1])
+		resume, approve = real.Replace(resume), real.Replace(approve)
+		for name, a := range map[string]*chain.Answer{
+			"as a decision": g.engine.Run(t.Context(), []byte(`{"steps":[]}`), &chain.Caller{Decision: &chain.Decision{Run: resume, Proof: approve + "A", Yes: true}}),
+			"of another": g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s}`, quoted(resume), quoted(approve)),
+				&chain.Caller{ID: "another"}),
+		} {
+			if a.OK || len(g.log) > 0 || a.Error.Code == fault.Internal {
+				t.Fatalf("%s: %q, %s", name, g.log, a.JSON)
+			}
+		}
+		a := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s,"replace":{"0":{"fn":"guarded.put","args":{"k":%s}}}}`,
+			quoted(resume), quoted(approve), quoted(k)), nil)
+		right := resume == question.Run && approve == token
+		switch {
+		case right && k == "1":
+			if !a.OK || !slices.Equal(g.log, []string{`guarded.put {"k":"1"}`}) {
+				t.Fatalf("%q, %s", g.log, a.JSON)
+			}
+		case a.OK || len(g.log) > 0 || a.Error.Code == fault.Internal:
+			t.Fatalf("%q, %s", g.log, a.JSON)
+		case !right && approve != "" && resume == question.Run:
+			if a.Error.Code != fault.Denied {
+				t.Fatalf("%s", a.JSON)
+			}
+			if again := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q}`, question.Run, token), nil); !again.OK || len(g.log) != 1 {
+				t.Fatalf("the right approval after it: %q, %s", g.log, again.JSON)
+			}
+		}
+	})
+}
+
+// drawnGuardedStep draws a step whose calls have to be approved.
+func drawnGuardedStep(t *rapid.T) string {
+	step := fmt.Sprintf(`"fn":%q`, rapid.SampledFrom([]string{"guarded.put", "guarded.set"}).Draw(t, "fn"))
+	k := rapid.SampledFrom([]string{"1", "2", "fail", "é"}).Draw(t, "k")
+	if rapid.Bool().Draw(t, "undo") {
+		step += fmt.Sprintf(`,"undo":{"fn":"guarded.set","args":{"k":%q,"id":"$result.id"}}`, rapid.SampledFrom([]string{"u", "v"}).Draw(t, "by"))
+	}
+	if n := rapid.IntRange(0, 3).Draw(t, "elements"); n > 0 {
+		return fmt.Sprintf(`{%s,"forEach":"1..%d","args":{"k":"%s${$item}"}}`, step, n, k)
+	}
+	return fmt.Sprintf(`{%s,"args":{"k":%q}}`, step, k)
+}
+
+func drawnGuardedChain(t *rapid.T) string {
+	return "[" + strings.Join(rapid.SliceOfN(rapid.Custom(drawnGuardedStep), 1, 3).Draw(t, "steps"), ",") + "]"
+}
+
+// TestOnlyWhatWasApproved: whatever becomes of a chain between its question and its resume, each call that reaches the store was shown, with the
+// undo that it has then, and approved since it was made last. What is forged, used, cut or another's sends nothing.
+func TestOnlyWhatWasApproved(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGuarded(t)
+		defer g.journal.Close()
+		a := g.engine.Run(t.Context(), []byte(`{"steps":`+drawnGuardedChain(t)+`}`), nil)
+		approved := map[string]int{} // calls that were, and that may still be made
+		var used []string            // approvals that were taken
+		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+			if a.Question == nil {
+				return // it has ended, or failed
+			}
+			run, token := a.Question.Run, gjson.GetBytes(a.JSON, "approve").Str
+			sent, takes := token, true
+			switch rapid.IntRange(0, 4).Draw(t, "approval") {
+			case 0:
+				at := rapid.IntRange(0, len(token)-1).Draw(t, "at")
+				sent, takes = token[:at]+string(token[at]^1)+token[at+1:], false
+			case 1:
+				sent, takes = token[:rapid.IntRange(1, len(token)-1).Draw(t, "cut")], false
+			case 2:
+				if len(used) > 0 {
+					sent, takes = rapid.SampledFrom(used).Draw(t, "used"), false
+				}
+			}
+			request := fmt.Sprintf(`{"resume":%q,"approve":%q`, run, sent)
+			if rapid.Bool().Draw(t, "changed") {
+				request += `,"steps":` + drawnGuardedChain(t)
+			}
+			if takes {
+				used = append(used, token)
+				for i := range a.Question.Calls {
+					approved[a.Question.Calls[i].Function+" "+string(a.Question.Calls[i].Args)]++
+				}
+			}
+			g.log = nil
+			next := g.engine.Run(t.Context(), []byte(request+"}"), nil)
+			if !takes {
+				if len(g.log) > 0 || next.Error == nil || next.Error.Code != fault.Denied {
+					t.Fatalf("%s sends %q: %s", request, g.log, next.JSON)
+				}
+				continue
+			}
+			for _, call := range g.log {
+				if approved[call]--; approved[call] < 0 {
+					t.Fatalf("nobody has approved %s, but %s", call, a.JSON)
+				}
+			}
+			a = next
+		}
+	})
+}
+
+// TestApprovalOfCallThatChanged: any change of what was shown of a call has it shown again, and nothing of it is sent.
+func TestApprovalOfCallThatChanged(t *testing.T) {
+	t.Parallel()
+	const shown = `{"fn":"guarded.put","args":{"k":"1","list":[1,2]},"undo":{"fn":"guarded.set","args":{"k":"u"}}}`
+	for name, changed := range map[string]string{
+		"an argument":   strings.Replace(shown, `"k":"1"`, `"k":"2"`, 1),
+		"an order":      strings.Replace(shown, `[1,2]`, `[2,1]`, 1),
+		"one more":      strings.Replace(shown, `[1,2]`, `[1,2],"m":null`, 1),
+		"the function":  strings.Replace(shown, `guarded.put`, `guarded.set`, 1),
+		"the undo":      strings.Replace(shown, `{"k":"u"}`, `{"k":"v"}`, 1),
+		"undo's name":   strings.Replace(shown, `"fn":"guarded.set"`, `"fn":"guarded.put"`, 1),
+		"no undo":       `{"fn":"guarded.put","args":{"k":"1","list":[1,2]}}`,
+		"twice the one": `{"fn":"guarded.put","forEach":"1..2","args":{"k":"1","list":[1,2]},"undo":{"fn":"guarded.set","args":{"k":"u"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGuarded(t)
+			defer g.journal.Close()
+			a := gjson.ParseBytes(g.engine.Run(t.Context(), []byte(`{"steps":[`+shown+`]}`), nil).JSON)
+			b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q,"steps":[%s]}`, a.Get("resume").Str, a.Get("approve").Str, changed), nil)
+			once := name == "twice the one" // the first of them is the one that was shown
+			if b.OK || b.Error.Code != fault.ApprovalRequired || len(g.log) > 0 && !once || len(g.log) > 1 {
+				t.Errorf("%q: %s", g.log, b.JSON)
+			}
+		})
+	}
+}
+
+// TestApprovalAfterRightsAreGone: who may not use a function any more does not call it by an approval of before.
+func TestApprovalAfterRightsAreGone(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	defer g.journal.Close()
+	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
+	without, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []string{fmt.Sprintf(`{"resume":%q,"approve":%q}`, a.Question.Run, gjson.GetBytes(a.JSON, "approve").Str), `{}`} {
+		c := &chain.Caller{Functions: without}
+		if request == `{}` {
+			c.Decision = &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}
+		}
+		b := g.engine.Run(t.Context(), []byte(request), c)
+		if b.OK || len(g.log) > 0 || len(b.Faults) != 1 || b.Faults[0].Code != fault.UnknownFunction {
+			t.Errorf("%q: %s", g.log, b.JSON)
+		}
+	}
+	if b := g.engine.Run(t.Context(), []byte(`{}`), &chain.Caller{Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}}); !b.OK || len(g.log) != 1 {
+		t.Errorf("with them: %q, %s", g.log, b.JSON)
+	}
+}
+
+// TestDecisionOnRunThatGoesOn: while somebody goes on with a run, or decides of it, everybody else is told that it is busy.
+func TestDecisionOnRunThatGoesOn(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	defer g.journal.Close()
+	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
+	asked := 0
+	who := &chain.Caller{Approve: func(ctx context.Context, _ []chain.ApprovalCall) (bool, error) {
+		asked++
+		for _, c := range []*chain.Caller{nil, {Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}}} {
+			if b := g.engine.Run(ctx, fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), c); b.OK || b.Error.Code != fault.Busy {
+				t.Errorf("%s", b.JSON)
+			}
+		}
+		if _, err := chain.Approve(ctx, g.journal, a.Question.Run, ""); !journal.IsBusy(err) {
+			t.Errorf("%v", err)
+		}
+		return true, nil
+	}}
+	if b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), who); !b.OK || asked != 1 || len(g.log) != 1 {
+		t.Errorf("asked %d times, %q: %s", asked, g.log, b.JSON)
+	}
+}

@@ -1,0 +1,165 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// askedUser is a user of a client of 2025-11-25, who answers when the test does.
+type askedUser struct {
+	asked, answer chan struct{}
+}
+
+func (u *askedUser) options() *sdk.ClientOptions {
+	return &sdk.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		u.asked <- struct{}{}
+		select {
+		case <-u.answer:
+			return accepted, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+}
+
+func newAskedUser() *askedUser { return &askedUser{make(chan struct{}, 10), make(chan struct{}, 10)} }
+
+// TestQuestionWithoutAnswer: who never answers keeps a call waiting for some time, and no longer.
+func TestQuestionWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		user := newAskedUser()
+		server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+		server.AddTool(&sdk.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			started := time.Now()
+			yes, err := approver(ctx, r.Session)(ctx, []chain.ApprovalCall{{Function: "a.b", Args: []byte("{}")}})
+			if yes || err == nil || time.Since(started) != maxWait {
+				t.Errorf("%t, %v after %v", yes, err, time.Since(started))
+			}
+			return &sdk.CallToolResult{}, nil
+		})
+		here, there := sdk.NewInMemoryTransports()
+		session, err := server.Connect(t.Context(), there, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := mcptest.Connect(t, here, user.options(), statefulVersion)
+		if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask"}); err != nil {
+			t.Error(err)
+		}
+		client.Close()
+		if err := session.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// createdAsync calls the tool, and gives its answer on a channel; "": there was none.
+func createdAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
+	answer := make(chan string, 1)
+	go func() {
+		result, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(createChain)})
+		if err != nil || len(result.Content) != 1 {
+			answer <- ""
+			return
+		}
+		answer <- result.Content[0].(*sdk.TextContent).Text
+	}()
+	return answer
+}
+
+// TestQuestionOfClientThatLeaves: the call of a client that gives up while its user is asked ends, and sends nothing.
+func TestQuestionOfClientThatLeaves(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(t *testing.T, url, session string, cancel func()){
+		"cancels": func(_ *testing.T, _, _ string, cancel func()) { cancel() },
+		"ends its session": func(t *testing.T, url, session string, _ func()) {
+			mcptest.Send(t, http.MethodDelete, url, "", mcptest.Header{"Mcp-Session-Id": session, "Mcp-Protocol-Version": statefulVersion})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, approving(t, steps.ApproveWrite))
+			user := newAskedUser()
+			url := s.http(t, writer)
+			c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, user.options(), statefulVersion)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			answer := createdAsync(ctx, c)
+			<-user.asked
+			leave(t, url, c.ID(), cancel)
+			mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+			user.answer <- struct{}{}
+			if text := <-answer; gjson.Get(text, "ok").Bool() || s.shop.calls.Load() != 0 {
+				t.Errorf("%d calls: %s", s.shop.calls.Load(), text)
+			}
+		})
+	}
+}
+
+// TestQuestionWhileServerEnds: a server that shuts down waits for no user. The run waits.
+func TestQuestionWhileServerEnds(t *testing.T) {
+	t.Parallel()
+	s := serve(t, approving(t, steps.ApproveWrite))
+	user := newAskedUser()
+	stop := context.CancelFunc(nil)
+	serving := make(chan struct{})
+	c := mcptest.StdioOf(t, user.options(), statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+		ctx, stop = context.WithCancel(ctx)
+		close(serving)
+		return s.ServeStdio(ctx, in, out, writer)
+	})
+	<-serving
+	answer := createdAsync(t.Context(), c)
+	<-user.asked
+	stop()
+	text := <-answer
+	if code := gjson.Get(text, "error.code").Str; text != "" && code != "approval_required" && code != "cancelled" {
+		t.Errorf("%s", text)
+	}
+	user.answer <- struct{}{}
+	mcptest.Until(func() bool { return s.Stats().Calls == 0 })
+	if n := s.shop.calls.Load(); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestQuestionWhileServerReloads: a call whose user is asked ends with what it began with, and is made once.
+func TestQuestionWhileServerReloads(t *testing.T) {
+	t.Parallel()
+	s := serve(t, approving(t, steps.ApproveWrite))
+	user := newAskedUser()
+	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, user.options(), statefulVersion)
+	answer := createdAsync(t.Context(), c)
+	<-user.asked
+	o, fresh := s.another(t, nil)
+	drained, err := s.Reload(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-drained:
+		t.Error("the call has ended")
+	default:
+	}
+	user.answer <- struct{}{}
+	if text := <-answer; !gjson.Get(text, "ok").Bool() {
+		t.Errorf("%s", text)
+	}
+	<-drained
+	if s.shop.calls.Load() != 1 || fresh.calls.Load() != 0 {
+		t.Errorf("%d calls of the old shop, %d of the new", s.shop.calls.Load(), fresh.calls.Load())
+	}
+}

@@ -1,0 +1,197 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/groups"
+)
+
+const createChain = `{"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`
+
+// asking is a client of 2026-07-28 that can ask its user, and answers questions by sending its request again as the test says.
+func asking(t *testing.T, url, token string) *sdk.ClientSession {
+	t.Helper()
+	o := &sdk.ClientOptions{MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			t.Error("a server of 2026-07-28 asks by its results")
+			return nil, context.Canceled
+		}}
+	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, o, statelessVersion)
+}
+
+// send sends a call with what a question was answered with; state "": it is the first time.
+func send(t *testing.T, c *sdk.ClientSession, tool, args, state string, said sdk.InputResponse) *sdk.CallToolResult {
+	t.Helper()
+	p := &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args), RequestState: state}
+	if said != nil {
+		p.InputResponses = sdk.InputResponseMap{approvalInput: said}
+	}
+	result, err := c.CallTool(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// isAsked is the state of a result that asks, and has nothing else.
+func isAsked(t *testing.T, r *sdk.CallToolResult, about string) (state string) {
+	t.Helper()
+	question, ok := r.InputRequests[approvalInput].(*sdk.ElicitParams)
+	if !ok || !r.NeedsInput() || len(r.InputRequests) != 1 || len(r.Content) != 0 || !strings.Contains(question.Message, about) {
+		t.Fatalf("%+v asks %+v", r, question)
+	}
+	return r.RequestState
+}
+
+// isRefused: the result has an error with the code, and asks nothing.
+func isRefused(t *testing.T, r *sdk.CallToolResult, code string) {
+	t.Helper()
+	if text := mcptest.TextOf(t, r); gjson.Get(text, "error.code").Str != code || r.NeedsInput() {
+		t.Errorf("it is no %s: %s", code, text)
+	}
+}
+
+var accepted, declined = &sdk.ElicitResult{Action: "accept", Content: map[string]any{}}, &sdk.ElicitResult{Action: "decline"}
+
+// TestQuestionAfterAnswer: a client of 2026-07-28 is asked by the result, and its request sent again goes on with the same run. A state that is
+// forged, another's, cut, of another call or used up sends nothing.
+func TestQuestionAfterAnswer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, approving(t, steps.ApproveWrite))
+	url := s.behind(t, &transport.Access{Callers: mcptest.Staff})
+	ann, eve := asking(t, url, "ann"), asking(t, url, "eve")
+	state := isAsked(t, send(t, ann, "chain", createChain, "", nil), `shop.item.create (write, step 0) {"count":1}`)
+	another := isAsked(t, send(t, ann, "chain", createChain, "", nil), "shop.item.create")
+	run, proof, _ := strings.Cut(state, ".")
+	otherRun, otherProof, _ := strings.Cut(another, ".")
+	if run == otherRun || proof == otherProof {
+		t.Errorf("%s and %s are of one run", state, another)
+	}
+	for name, test := range map[string]struct{ state, code string }{
+		"of another run": {run + "." + otherProof, "denied"},
+		"of no run":      {statePrefix + "run_none." + proof, "token_expired"},
+		"cut":            {state[:len(state)-1], "denied"},
+		"without proof":  {run + ".", "denied"},
+		"without end":    {run, "denied"},
+		"empty":          {statePrefix, "denied"},
+		"longer":         {state + "A", "denied"},
+		"changed":        {run + "." + flipped(proof), "denied"},
+	} {
+		t.Log(name)
+		isRefused(t, send(t, ann, "chain", createChain, test.state, accepted), test.code)
+	}
+	isRefused(t, send(t, eve, "chain", createChain, state, accepted), "token_expired")
+	for _, said := range []sdk.InputResponse{nil, &sdk.ElicitResult{Action: "cancel"}, &sdk.ListRootsResult{Roots: []*sdk.Root{}}} {
+		again := isAsked(t, send(t, ann, "chain", createChain, "", nil), "shop.item.create")
+		isRefused(t, send(t, ann, "chain", createChain, again, said), "approval_required")
+	}
+	if n := s.shop.calls.Load(); n != 0 {
+		t.Fatalf("%d calls were made before anybody had approved one", n)
+	}
+	if text := mcptest.TextOf(t, send(t, ann, "chain", createChain, state, accepted)); !gjson.Get(text, "ok").Bool() {
+		t.Fatal(text)
+	}
+	isRefused(t, send(t, ann, "chain", createChain, state, accepted), "token_expired")
+	isRefused(t, send(t, ann, "chain", createChain, another, declined), "denied")
+	isRefused(t, send(t, ann, "chain", createChain, another, accepted), "denied")
+	if n := s.shop.calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func flipped(text string) string {
+	if text[0] == 'A' {
+		return "B" + text[1:]
+	}
+	return "A" + text[1:]
+}
+
+// TestQuestionAnsweredTwice: of two answers that come at once, one goes on, and the call is made once.
+func TestQuestionAnsweredTwice(t *testing.T) {
+	t.Parallel()
+	s := serve(t, approving(t, steps.ApproveWrite))
+	c := asking(t, s.http(t, writer), "")
+	state := isAsked(t, send(t, c, "chain", createChain, "", nil), "shop.item.create")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			r := send(t, c, "chain", createChain, state, accepted)
+			if code := gjson.Get(mcptest.TextOf(t, r), "error.code").Str; code != "" && code != "busy" && code != "token_expired" && code != "denied" {
+				t.Errorf("%s", code)
+			}
+		})
+	}
+	all.Wait()
+	if n := s.shop.calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestQuestionOverStdio: the SDK's client asks its user and sends the request again by itself.
+func TestQuestionOverStdio(t *testing.T) {
+	t.Parallel()
+	s := serve(t, approving(t, steps.ApproveWrite))
+	asked := 0
+	c := s.stdio(t, writer, &sdk.ClientOptions{ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		asked++
+		return accepted, nil
+	}})
+	if text, failed := mcptest.Ask(t, c, "chain", createChain); failed || asked != 1 || s.shop.calls.Load() != 1 {
+		t.Errorf("asked %d times: %s", asked, text)
+	}
+}
+
+// TestQuestionsInTurn: each stop of a run is a question of its own.
+func TestQuestionsInTurn(t *testing.T) {
+	t.Parallel()
+	s := serve(t, approving(t, steps.ApproveWrite))
+	c := asking(t, s.http(t, writer), "")
+	const two = `{"steps":[{"fn":"shop.item.create","args":{"count":1}},{"fn":"shop.item.create","args":{"count":"$0[0].id"}}],"lite":true}`
+	first := isAsked(t, send(t, c, "chain", two, "", nil), `{"count":1}`)
+	second := isAsked(t, send(t, c, "chain", two, first, accepted), `{"count":0}`)
+	if run, _, _ := strings.Cut(first, "."); !strings.HasPrefix(second, run+".") {
+		t.Errorf("%s is of another run than %s", second, first)
+	}
+	if text := mcptest.TextOf(t, send(t, c, "chain", two, second, accepted)); text != "[]" {
+		t.Error(text)
+	}
+	if n := s.shop.calls.Load(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestQuestionOfFlatTool: a call of one function waits on each surface, and goes on with the arguments that were approved alone.
+func TestQuestionOfFlatTool(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ surface, tool, args, other string }{
+		{"dispatch", "items", `{"action":"create","count":1}`, `{"action":"create","count":2}`},
+		{"flat", "shop_item_create", `{"count":1}`, `{"count":2}`},
+	} {
+		t.Run(test.surface, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(o *Options) {
+				approving(t, steps.ApproveWrite)(o)
+				o.Dispatch, _ = groups.New(&groups.Config{Groups: []groups.Group{{Name: "items", Resources: []string{"item"}}}})
+			})
+			c := asking(t, s.http(t, writer)+"?surface="+test.surface, "")
+			state := isAsked(t, send(t, c, test.tool, test.args, "", nil), `{"count":1}`)
+			isRefused(t, send(t, c, test.tool, test.other, state, accepted), "denied")
+			if n := s.shop.calls.Load(); n != 0 {
+				t.Fatalf("%d calls were made that nobody has approved", n)
+			}
+			if r := send(t, c, test.tool, test.args, state, accepted); r.IsError || r.NeedsInput() || s.shop.calls.Load() != 1 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}

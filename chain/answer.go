@@ -85,6 +85,11 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 // leastReturn is how long `return` may take at least, whatever time the chain had: what had ended is answered.
 const leastReturn = 10 * time.Second
 
+// journalAway is the fault for what was not started because the journal could not be told how a call ended.
+func journalAway(at string) *fault.Error {
+	return fault.New(fault.Unavailable, "the journal cannot be written: no further step was started, and what the steps before have done is told in writes").Under(at)
+}
+
 // cause finds what the answer's error is: the lowest failed step, or why steps were skipped without a failure.
 func (d *draft) cause() {
 	for i := range d.run.steps {
@@ -100,7 +105,7 @@ func (d *draft) cause() {
 		at := d.run.plan.steps[i].at
 		if d.run.unwritten.Load() && d.run.steps[i].status == statusSkipped {
 			d.step = i
-			d.blame(fault.New(fault.Unavailable, "the journal cannot be written: no further step was started, and what the steps before have done is told in writes").Under(at))
+			d.blame(journalAway(at))
 			return
 		}
 		switch d.run.steps[i].reason {

@@ -257,6 +257,8 @@ func (e *each) end(ctx context.Context, s *stepRun) {
 		s.status, s.reason, s.raw = statusSkipped, reasonBudget, nil
 	case !complete && e.exhausted.Load():
 		s.fail(e.step, e.callsUsedUp(e.step.at))
+	case !complete && e.unwritten.Load():
+		s.fail(e.step, journalAway(e.step.at))
 	case !complete:
 		s.fail(e.step, e.interrupted(e.step))
 	default:

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -47,6 +48,9 @@ func (r *run) inline(ctx context.Context, p *plannedStep, args []byte, outer *re
 	}
 	if f == nil && skippedForBudget(runs) {
 		f = r.callsUsedUp(p.at)
+	}
+	if f == nil && r.unwritten.Load() && slices.ContainsFunc(runs, func(s stepRun) bool { return s.reason == reasonStopped }) {
+		f = journalAway(p.at)
 	}
 	if f != nil && p.saved != nil {
 		f = r.undoSaved(ctx, p, within, f)

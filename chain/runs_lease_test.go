@@ -1,6 +1,8 @@
 package chain_test
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,4 +114,28 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 			t.Errorf("its lease: %v", err)
 		}
 	})
+}
+
+// TestOutageWithinAStep: a step is not done whose last calls were not made because the journal was away, be it the last of its chain.
+func TestOutageWithinAStep(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]string{
+		"an inline chain": `{"chain":{"steps":[{"fn":"store.put","args":{"k":1}},{"fn":"store.put","args":{"k":2}}]}}`,
+		"elements":        `{"fn":"store.put","forEach":"1..2","args":{"k":"$item"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			away := &atomic.Bool{}
+			s := newScripted(t, &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away.Load() }}, nil)
+			s.ends = func(string, gjson.Result) ([]byte, error) {
+				away.Store(true)
+				return []byte(`{"id":"x"}`), nil
+			}
+			a := s.run(fault.Unavailable, `{"steps":[%s]}`, step)
+			s.called(`store.put {"k":1}`)
+			if a.Get("writes.0.outcome").Str != "applied" || !strings.Contains(a.Get("error.message").Str, "journal") {
+				t.Errorf("%s", a.Raw)
+			}
+		})
+	}
 }

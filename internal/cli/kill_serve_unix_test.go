@@ -88,7 +88,7 @@ func (p *pair) work(t *testing.T, client int, stop <-chan struct{}) {
 // through sends a run until it is through, to whichever replica is the current one.
 func (p *pair) through(t *testing.T, run *provision) bool {
 	request, last := run.chain(), ""
-	for end := time.Now().Add(tooLong); time.Now().Before(end) && t.Context().Err() == nil; {
+	for end := time.Now().Add(4 * tooLong); time.Now().Before(end) && t.Context().Err() == nil; {
 		text, err := post(t, p.current.Load().url, request)
 		answer := gjson.Parse(text)
 		if err == nil && answer.Get("ok").Bool() {

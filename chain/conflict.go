@@ -98,6 +98,8 @@ func (r *run) doubted(p *plannedStep, s *stepRun, was *journal.PastCall) ([]byte
 func (r *run) doubt(p *plannedStep, place string, was *journal.PastCall) *fault.Error {
 	if place != was.Place {
 		r.writes.stands(was)
+	} else {
+		r.writes.isThere(was)
 	}
 	f := fault.New(fault.ResumeConflict, "whether %s was done at %s is not known, and it is not safe to repeat. Find out, and say it as in assume: {%q: \"applied\"}, \"not_sent\" (it is made again) or {\"result\": …}",
 		p.name(), was.Place, was.Place)

@@ -47,6 +47,14 @@ type writeLog struct {
 	mu       sync.Mutex
 	list     []write
 	standing []*journal.PastCall // that the run has made before, and that somebody has to say something of
+	there    []*journal.PastCall // of these, that the chain makes at the same place, which tells of them
+}
+
+// isThere logs that a call of the chain tells of one that the run has made before.
+func (l *writeLog) isThere(c *journal.PastCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.there = append(l.there, c)
 }
 
 // isStanding reports whether stands has logged a call.
@@ -238,6 +246,9 @@ func (l *writeLog) entries(before []*journal.PastCall) []*writeEntry {
 		}
 	}
 	for _, c := range l.standing {
+		if slices.ContainsFunc(l.there, func(have *journal.PastCall) bool { return have.N == c.N }) {
+			continue
+		}
 		list = append(list, &writeEntry{at: c.Place, fn: c.Function, outcome: c.Known(), calls: 1})
 	}
 	return list

@@ -103,6 +103,9 @@ var element = regexp.MustCompile(`^(.*)\[([\d,-]+)\](.*)$`)
 
 // expand gives the places that an entry of writes names.
 func expand(e gjson.Result) (places []string) {
+	if at := e.Get("at"); at.Exists() { // a call that the run made before, where it made it
+		return []string{at.Str}
+	}
 	place := e.Get("in").Str
 	if place == "" {
 		place = e.Get("step").Raw
@@ -175,7 +178,7 @@ func callsOf(e gjson.Result) int {
 	switch {
 	case e.Get("count").Exists():
 		return int(e.Get("count").Int())
-	case e.Get("step").Exists():
+	case e.Get("step").Exists(), e.Get("at").Exists():
 		return len(expand(e))
 	}
 	return 0

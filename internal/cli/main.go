@@ -127,7 +127,7 @@ func newRoot(s *streams) *cobra.Command {
 	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show what servers log, on stderr")
 	root.PersistentFlags().StringVar(&c.configPath, "config", "", "configuration `file` (default: onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
-		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c),
+		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c),
 		newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	return root
 }

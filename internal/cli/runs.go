@@ -21,14 +21,23 @@ import (
 
 // withJournal opens what the configuration says, with a journal; a verb that runs nothing starts no source.
 func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
+	return c.withApp(ctx, o, func(a *app.App) error {
+		if a.Journal == nil {
+			return errNoJournal
+		}
+		return do(a)
+	})
+}
+
+var errNoJournal = unable("nothing is remembered: the configuration says journal: {store: off}")
+
+// withApp opens what the configuration says. A journal that cannot be read is unavailable.
+func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
 	a, err := c.open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
-	if a.Journal == nil {
-		return unable("nothing is remembered: the configuration says journal: {store: off}")
-	}
 	err = do(a)
 	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
 		c.note("onecall: %s", f.Message)
@@ -41,9 +50,13 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) 
 func found(ctx context.Context, a *app.App, begins string) (string, error) {
 	id, err := history.Find(ctx, a.Journal, begins)
 	if errors.Is(err, journal.ErrNotFound) {
-		return "", unable("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(begins, 60))
+		return "", noRun(begins)
 	}
 	return id, err
+}
+
+func noRun(name string) error {
+	return unable("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(name, 60))
 }
 
 // filterFlags say which runs are meant.
@@ -108,11 +121,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON bool) error {
-	id, err := found(ctx, a, begins)
-	if err != nil {
-		return err
-	}
-	t, err := history.Of(ctx, a.Journal, id, nil)
+	t, err := c.timeline(ctx, a, begins)
 	if err != nil {
 		return err
 	}
@@ -142,15 +151,11 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON boo
 func (c *cli) writeRuns(runs []history.Run) error {
 	return c.table("RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN", len(runs), func(i int) string {
 		r := &runs[i]
-		status := string(r.Status)
-		if r.Code != "" {
-			status += " (" + string(r.Code) + ")"
-		}
 		name := r.Chain
 		if name == "" {
 			name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, status, r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
+		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code), r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
 	})
 }
 

@@ -12,12 +12,14 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/history"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // past is a journal, and the runs that a test writes in it.
 type past struct {
 	*testing.T
 	*journal.Journal
+	seen int // runs so far
 }
 
 func newPast(t *testing.T) *past {
@@ -27,13 +29,22 @@ func newPast(t *testing.T) *past {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	return &past{t, j}
+	return &past{t, j, 0}
 }
 
 // begin begins a run of a caller, with a name.
 func (p *past) begin(caller, name string) *journal.Run {
 	return p.Begin(&journal.Start{Caller: caller, Chain: name, Key: "k-" + caller + name, Steps: 2,
-		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Index: true})
+		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Index: true, Canonical: canonical})
+}
+
+// canonical is the spelling that equal arguments share.
+func canonical(args []byte) []byte {
+	text, err := rawjson.AppendCanonical(nil, args)
+	if err != nil {
+		return args
+	}
+	return text
 }
 
 // call has a run make a call that takes a time.

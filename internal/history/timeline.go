@@ -1,16 +1,20 @@
 package history
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
 // Timeline is a run with its calls in the order in which they began.
 type Timeline struct {
 	Run
 	List []Call `json:"timeline"`
+
+	calls []*journal.PastCall // of List
 }
 
 // Call is one call of a run, all its attempts together.
@@ -27,18 +31,19 @@ type Call struct {
 	Tokens   int           `json:"tokens"`
 	Undoes   bool          `json:"undoes,omitempty"` // it takes another call back
 	Assumed  bool          `json:"assumed,omitempty"`
+	*Values                // nil: they are not shown
 }
 
-// Of tells one run, of a caller (nil: of anybody).
+// Of tells one run, of a caller (nil: of anybody), without arguments and results.
 func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Timeline, error) {
 	past, err := j.Read(ctx, id, caller)
 	if err != nil {
 		return nil, err
 	}
-	t := &Timeline{Run: runOf(&past.Row), List: []Call{}}
-	for _, c := range past.Calls() {
+	t := &Timeline{Run: runOf(&past.Row), List: []Call{}, calls: past.Calls()}
+	for _, c := range t.calls {
 		one := Call{At: c.Place, Function: c.Function, Status: "ok", Outcome: c.Outcome, Code: c.Code, Millis: float64(c.Took) / 1000, Retries: c.Attempt,
-			Bytes: c.Bytes, Tokens: c.Tokens, Undoes: c.Undoes != 0, Assumed: c.Assumed}
+			Bytes: c.Bytes, Tokens: cmp.Or(c.Tokens, tokens(c.Bytes)), Undoes: c.Undoes != 0, Assumed: c.Assumed}
 		began := c.At
 		if c.Kind == journal.Read {
 			began -= c.Took
@@ -53,4 +58,14 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 		t.List = append(t.List, one)
 	}
 	return t, nil
+}
+
+// tokens are those of a result of which only the size is known, about.
+func tokens(bytes int) int { return (bytes + 2) / 3 }
+
+// Show adds the arguments and results that the journal has kept, without secrets. It is for a journal that keeps them to be shown.
+func (t *Timeline) Show(scrubber *secret.Scrubber) {
+	for i, c := range t.calls {
+		t.List[i].Values = newValues(c.Args, c.Result, scrubber)
+	}
 }

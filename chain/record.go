@@ -127,6 +127,7 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs
 		if key := p.fn.Spec().Idempotency; key != nil && p.effect != steps.Read {
 			s.call.KeyFor = cmp.Or(key.TTL, -1)
 		}
+		s.call.Shown = shownArguments(r.record, p.fn, sent)
 		r.record.Prepare(s.call)
 		if raw, f, known := r.recall(ctx, p, s); known {
 			return raw, f, true
@@ -138,6 +139,14 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs
 		}
 	}
 	return r.pending(s)
+}
+
+// shownArguments are arguments as they may be shown later, if the journal keeps them for that.
+func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
+	if !record.Values() {
+		return nil
+	}
+	return fn.Shown(sent)
 }
 
 // place is that of a call, as writes names it.

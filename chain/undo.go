@@ -152,6 +152,7 @@ func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault
 		return f
 	}
 	call := &journal.Call{Place: c.Place, Function: entry.Spec().Name, Effect: writing(entry), Guessed: !entry.Spec().EffectDeclared, Args: sent, Undoes: c.Ended}
+	call.Shown = shownArguments(s.record, entry, sent)
 	s.record.Prepare(call)
 	if was := call.Previous(); was != nil && was.Undoes == c.Ended && was.Outcome == fault.SentUnknown {
 		return fault.New(fault.ResumeConflict, "whether %s took %s back at %s is not known", call.Function, c.Function, c.Place)

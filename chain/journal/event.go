@@ -52,7 +52,7 @@ type Event struct {
 	Result []byte `json:"-"` // of a call, before select
 	Undo   []byte `json:"-"` // {"fn","args"} that takes the call back, resolved
 	Chain  []byte `json:"-"` // of Sent: the chain as it is from now on
-	Args   []byte `json:"-"` // of a call that waits for approval
+	Args   []byte `json:"-"` // of calls that wait for approval; of a call that is made: as people may see them, if they are kept
 }
 
 // Writes reports whether the call may change something.

@@ -100,6 +100,9 @@ func (r *Run) Claim() error {
 	return r.await(r.segment(false))
 }
 
+// Values reports whether arguments and results are kept to be shown.
+func (r *Run) Values() bool { return r.j.o.Values }
+
 // ID names the run. Nobody can guess it.
 func (r *Run) ID() string { return r.row.ID }
 
@@ -115,9 +118,12 @@ func (r *Run) add(e Event) int {
 	r.next++
 	r.events = append(r.events, e)
 	r.args = append(r.args, nil)
-	r.pending += len(e.Result)
+	r.pending += len(e.Result) + len(e.Args)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
 		learned := e
+		if e.Kind == Began || e.Kind == Read {
+			learned.Args = nil // they are kept to be shown, and not looked up
+		}
 		if !r.recalls {
 			learned.Result = nil
 		}
@@ -325,7 +331,7 @@ func (r *Run) Answered(tokens, kept int) {
 	}
 	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
 	if !r.settled {
-		drop := r.row.Key == ""
+		drop := r.row.Key == "" && !r.Values()
 		for i := range r.events {
 			if drop {
 				r.events[i].Result = nil

@@ -77,6 +77,9 @@ func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history
 	if errors.Is(err, journal.ErrNotFound) {
 		err = noRun(begins)
 	}
+	if err == nil && a.ShowsValues() {
+		t.Show(a.Scrubber())
+	}
 	return t, err
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,7 +132,7 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON boo
 	if err := c.writeRuns([]history.Run{t.Run}); err != nil {
 		return err
 	}
-	return c.table("AT\tFUNCTION\tSTATUS\tAFTER\tTOOK\tBYTES\tTOKENS", len(t.List), func(i int) string {
+	err = c.table("AT\tFUNCTION\tSTATUS\tAFTER\tTOOK\tBYTES\tTOKENS", len(t.List), func(i int) string {
 		call := &t.List[i]
 		status := call.Status
 		if call.Outcome != "" {
@@ -145,6 +146,14 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON boo
 			name += " (undo)"
 		}
 		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%.1f ms\t%d\t%d", call.At, name, status, call.After, call.Millis, call.Bytes, call.Tokens)
+	})
+	if err != nil || !a.ShowsValues() {
+		return err
+	}
+	const most = 100 // of a value: --json has it whole
+	return c.table("\nAT\tARGS\tRESULT", len(t.List), func(i int) string {
+		v := cmp.Or(t.List[i].Values, &history.Values{})
+		return fmt.Sprintf("%s\t%s\t%s", t.List[i].At, fault.ClipRunes(string(v.Args), most), fault.ClipRunes(string(v.Result), most))
 	})
 }
 

@@ -114,7 +114,7 @@ func (r *Run) Past() *Past { return r.past }
 
 // add numbers an event, and gives the number.
 func (r *Run) add(e Event) int {
-	e.N, e.At = r.next, time.Now().UnixMicro()
+	e.N, e.At = r.next, r.began.Add(time.Since(r.began)).UnixMicro() // a clock that jumps meanwhile changes nothing
 	r.next++
 	r.events = append(r.events, e)
 	r.args = append(r.args, nil)

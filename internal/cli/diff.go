@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -65,22 +64,6 @@ func (c *cli) trace(ctx context.Context, a *app.App, name string) (*history.Trac
 		return nil, err
 	}
 	return t.Trace(), nil
-}
-
-// timeline reads a run that is named by its id, or by how that begins.
-func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history.Timeline, error) {
-	id, err := found(ctx, a, begins)
-	if err != nil {
-		return nil, err
-	}
-	t, err := history.Of(ctx, a.Journal, id, nil)
-	if errors.Is(err, journal.ErrNotFound) {
-		err = noRun(begins)
-	}
-	if err == nil && a.ShowsValues() {
-		t.Show(a.Scrubber())
-	}
-	return t, err
 }
 
 func (c *cli) showDiff(d *history.Diff, asJSON bool) error {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +80,7 @@ func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 
 func newRunsCommand(c *cli) *cobra.Command {
 	f := &filterFlags{}
-	limit := 0
+	limit, follow := 0, false
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "Show past and running chains; with RUN, the calls of one",
@@ -95,6 +94,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags.DurationVar(&f.since, "since", 0, "only those that began within this time, such as 2h")
 	flags.IntVar(&limit, "limit", 50, "how many at most")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
+	flags.BoolVar(&follow, "follow", false, "go on with what comes: of a run until it has ended, of all until it is interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if known := []journal.Status{journal.Running, journal.OK, journal.Failed, journal.Waiting, journal.Undone}; f.status != "" && !slices.Contains(known, journal.Status(f.status)) {
 			return usage("--status is %q: use running, ok, failed, waiting or undone", fault.Clip(f.status, 60))
@@ -104,10 +104,13 @@ func newRunsCommand(c *cli) *cobra.Command {
 		}
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 			if len(args) == 1 {
-				return c.showRun(cmd.Context(), a, args[0], f.asJSON)
+				return c.showRun(cmd.Context(), a, args[0], f.asJSON, follow)
 			}
 			filter := f.filter(cmd)
 			filter.Limit = limit
+			if follow {
+				return c.followRuns(cmd.Context(), a, filter, f.asJSON)
+			}
 			runs, err := history.Runs(cmd.Context(), a.Journal, filter)
 			if err != nil {
 				return err
@@ -121,96 +124,18 @@ func newRunsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON bool) error {
-	t, err := c.timeline(ctx, a, begins)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return c.writeValue(t)
-	}
-	if err := c.writeRuns([]history.Run{t.Run}); err != nil {
-		return err
-	}
-	err = c.table("AT\tFUNCTION\tSTATUS\tAFTER\tTOOK\tBYTES\tTOKENS", len(t.List), func(i int) string {
-		call := &t.List[i]
-		status := call.Status
-		if call.Outcome != "" {
-			status = string(call.Outcome)
-		}
-		if call.Retries > 0 {
-			status += fmt.Sprintf(", %d retries", call.Retries)
-		}
-		name := call.Function
-		if call.Undoes {
-			name += " (undo)"
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%.1f ms\t%d\t%d", call.At, name, status, call.After, call.Millis, call.Bytes, call.Tokens)
-	})
-	if err != nil || !a.ShowsValues() {
-		return err
-	}
-	const most = 100 // of a value: --json has it whole
-	return c.table("\nAT\tARGS\tRESULT", len(t.List), func(i int) string {
-		v := cmp.Or(t.List[i].Values, &history.Values{})
-		return fmt.Sprintf("%s\t%s\t%s", t.List[i].At, fault.ClipRunes(string(v.Args), most), fault.ClipRunes(string(v.Result), most))
-	})
-}
+const runHead = "RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN"
 
 func (c *cli) writeRuns(runs []history.Run) error {
-	return c.table("RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN", len(runs), func(i int) string {
-		r := &runs[i]
-		name := r.Chain
-		if name == "" {
-			name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code), r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
-	})
+	return c.table(runHead, len(runs), func(i int) string { return runRow(&runs[i]) })
 }
 
-func newStatsCommand(c *cli) *cobra.Command {
-	f := &filterFlags{}
-	cmd := &cobra.Command{
-		Use:   "stats",
-		Short: "Sum up what was called: by function, chain, caller and day",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				stats, err := history.StatsOf(cmd.Context(), a.Journal, f.filter(cmd))
-				if err != nil {
-					return err
-				}
-				if f.asJSON {
-					return c.writeValue(stats)
-				}
-				return c.writeStats(stats)
-			})
-		},
+func runRow(r *history.Run) string {
+	name := r.Chain
+	if name == "" {
+		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only the days within this time, such as 48h")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "answer JSON")
-	return cmd
-}
-
-func (c *cli) writeStats(stats *history.Stats) error {
-	err := c.table("FUNCTION\tCALLS\tFAILURES\tP50\tP95", len(stats.Functions), func(i int) string {
-		s := &stats.Functions[i]
-		return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms", s.Name, s.Count, s.Failures, s.P50, s.P95)
-	})
-	for _, part := range []struct {
-		head string
-		list []history.Sum
-	}{{"CHAIN", stats.Chains}, {"CALLER", stats.Callers}, {"DAY", stats.Days}} {
-		err = errors.Join(err, c.table("\n"+part.head+"\tRUNS\tFAILURES\tP50\tP95\tCALLS\tROUND TRIPS SAVED\tTOKENS\tKEPT OUT", len(part.list), func(i int) string {
-			s := &part.list[i]
-			name := s.Name
-			if name == "" {
-				name = "-"
-			}
-			return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms\t%d\t%d\t%d\t%d", name, s.Count, s.Failures, s.P50, s.P95, s.Calls, s.Saved, s.Tokens, s.Kept)
-		}))
-	}
-	return err
+	return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code), r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
 }
 
 // table writes rows under a head.

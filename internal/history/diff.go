@@ -45,6 +45,9 @@ func (s *Trace) sum() {
 func (t *Timeline) Trace() *Trace {
 	s := &Trace{Side: Side{Run: t.ID, Status: t.Status, Code: t.Code, Millis: t.Millis}}
 	for i, c := range t.calls {
+		if c == nil {
+			continue
+		}
 		one := tracedCall{Call: t.List[i]}
 		if c.Undoes == 0 { // of what takes a call back, it stands for more than the arguments
 			one.mac = string(c.MAC)

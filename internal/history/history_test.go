@@ -148,11 +148,11 @@ func TestTimeline(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []history.Call{
-			{At: "0", Function: "store.get", Status: "ok", After: 5, Millis: 2, Bytes: 5, Tokens: 5},
-			{At: "1[3].0", Function: "store.put", Status: "ok", Outcome: fault.Undone, After: 7, Millis: 3, Bytes: 1, Tokens: 1},
-			{At: "2", Function: "store.put", Status: "failed", Outcome: fault.NotSent, Code: fault.Unavailable, After: 12, Millis: 1, Retries: 2},
-			{At: "1[3].0", Function: "store.remove", Status: "ok", Outcome: fault.Applied, After: 13, Bytes: 1, Tokens: 1, Undoes: true},
-			{At: "3", Function: "store.put", Status: "running", Outcome: fault.SentUnknown, After: 13},
+			{At: "0", Function: "store.get", Status: "ok", Wave: 1, After: 5, Waited: 5, Millis: 2, Bytes: 5, Tokens: 5},
+			{At: "1[3].0", Function: "store.put", Status: "ok", Outcome: fault.Undone, Wave: 2, After: 7, Millis: 3, Bytes: 1, Tokens: 1},
+			{At: "2", Function: "store.put", Status: "failed", Outcome: fault.NotSent, Code: fault.Unavailable, Wave: 3, After: 12, Millis: 1, Retries: 2},
+			{At: "1[3].0", Function: "store.remove", Status: "ok", Outcome: fault.Applied, Wave: 4, After: 13, Bytes: 1, Tokens: 1, Undoes: true},
+			{At: "3", Function: "store.put", Status: "running", Outcome: fault.SentUnknown, Wave: 5, After: 13},
 		}
 		check := func(want []history.Call) {
 			t.Helper()

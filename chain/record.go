@@ -30,7 +30,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 		s.own = own
 	}
 	effect, _ := p.effect()
-	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: cmp.Or(r.Name, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
+	start := &journal.Start{Caller: s.owner, Key: r.Key, Chain: cmp.Or(r.Name, s.chain, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes(), Recall: asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)

@@ -44,6 +44,7 @@ type Journal struct {
 	o      Options
 	driver Driver
 	keys   *keys
+	names  chainNames // in the sums
 
 	wake chan struct{} // holds one where something waits that has not been looked at
 	done chan struct{}

@@ -368,8 +368,9 @@ func (r *Run) days(tokens, kept int) []Day {
 		list = append(list, *d)
 	}
 	list = append(list, whole)
+	chain := r.j.names.bounded(day, r.row.Caller, r.row.Chain)
 	for i := range list {
-		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, r.row.Chain
+		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, chain
 	}
 	clear(r.functions)
 	return list

@@ -159,7 +159,10 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return statusOfFiles(err)
 	}
-	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
+	return c.answerOne(override, out, func(caller *chain.Caller) *chain.Answer {
+		caller.Chain = c.savedAs(&files[0])
+		return answerEntry(ctx, a, e, caller)
+	})
 }
 
 // answerEntry answers a chain. What is wrong with it stands where it is in the file.

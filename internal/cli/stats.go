@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +51,12 @@ func (c *cli) writeStats(stats *history.Stats) error {
 				name = "-"
 			}
 			return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms\t%d\t%d\t%d\t%d", name, s.Count, s.Failures, s.P50, s.P95, s.Calls, s.Saved, s.Tokens, s.Kept)
+		}))
+	}
+	if save := stats.WorthSaving; len(save) > 0 {
+		err = errors.Join(err, c.table("\nWORTH SAVING\tRUNS\tSTEPS\tCALLS\tBY", len(save), func(i int) string {
+			w := &save[i]
+			return fmt.Sprintf("%s\t%d\t%d\t%d\tonecall save %s NAME", strings.Join(w.Functions[:min(len(w.Functions), 3)], " "), w.Count, w.Steps, w.Calls, w.Run)
 		}))
 	}
 	return err

@@ -22,17 +22,23 @@ type Sum struct {
 	Saved    int64   `json:"saved,omitempty"` // round trips: calls that were no request of their own
 }
 
-// Stats are sums by function, chain, caller and day.
+// Stats are sums by function, chain, caller and day, and the chains that are worth saving.
 type Stats struct {
 	Functions []Sum `json:"functions"`
 	Chains    []Sum `json:"chains"`
 	Callers   []Sum `json:"callers"`
 	Days      []Sum `json:"days"`
+
+	WorthSaving []Worth `json:"worthSaving"`
 }
 
 // StatsOf adds up what a filter means.
 func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats, error) {
 	days, err := j.Days(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	save, err := worth(ctx, j, f)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +48,8 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 		Chains:    sums(days, func(d *journal.Day) string { return d.Chain }, whole),
 		Callers:   sums(days, func(d *journal.Day) string { return d.Caller }, whole),
 		Days:      sums(days, func(d *journal.Day) string { return d.Day }, whole),
+
+		WorthSaving: save,
 	}, nil
 }
 

@@ -157,6 +157,9 @@ func (r *diffRow) String() string {
 		at = r.A.At + " → " + r.B.At
 	}
 	name := r.Function
+	if cmp.Or(r.A, r.B).Undoes {
+		name += " (undo)"
+	}
 	if r.count > 1 {
 		name += fmt.Sprintf(" ×%d", r.count)
 	}

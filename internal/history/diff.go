@@ -104,10 +104,11 @@ type Seen struct {
 	Millis  float64       `json:"ms,omitzero"`
 	Bytes   int           `json:"bytes"`
 	Tokens  int           `json:"tokens"`
+	Undoes  bool          `json:"undoes,omitempty"` // it takes another call back
 }
 
 func seen(c *tracedCall) *Seen {
-	return &Seen{At: c.At, Status: c.Status, Outcome: c.Outcome, Code: c.Code, Millis: c.Millis, Bytes: c.Bytes, Tokens: c.Tokens}
+	return &Seen{At: c.At, Status: c.Status, Outcome: c.Outcome, Code: c.Code, Millis: c.Millis, Bytes: c.Bytes, Tokens: c.Tokens, Undoes: c.Undoes}
 }
 
 // Compare compares two runs or recordings call by call. The n-th call of a function with some arguments goes with the n-th of the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
@@ -13,6 +14,9 @@ import (
 type Engine struct {
 	o Options
 }
+
+// Journal is what the engine remembers runs in; nil: it remembers none.
+func (e *Engine) Journal() *journal.Journal { return e.o.Journal }
 
 // New makes an engine. It fails with bad_request when there are no Functions or a limit is below zero, and with
 // budget_too_small when MaxTotalTokens is positive and below budget.Least of the counter.

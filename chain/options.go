@@ -111,6 +111,7 @@ type Caller struct {
 	ID        string           // to whom kept results are bound; "" is a caller like any other
 	Rights    budget.Rights    // what the caller may do: with fewer it does not get what it kept with more
 	Label     string           // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
+	Chain     string           // names the chain in the journal, where the request does not
 	Run       string           // by which logs know the request: its failure has it as `run`. "": it does not
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
 	Progress  func(Progress)   // called when a step starts, tells how far it is, and ends, never by two goroutines at once; nil: not wanted

@@ -34,7 +34,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	if r.Key != nil {
 		key = *r.Key
 	}
-	start := &journal.Start{Caller: s.owner, Key: key, Chain: cmp.Or(r.Name, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
+	start := &journal.Start{Caller: s.owner, Key: key, Chain: cmp.Or(r.Name, s.chain, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes(), Recall: asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)
@@ -128,6 +128,7 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs
 		if key := p.fn.Spec().Idempotency; key != nil && p.effect != steps.Read {
 			s.call.KeyFor = cmp.Or(key.TTL, -1)
 		}
+		s.call.Shown = shownArguments(r.record, p.fn, sent)
 		r.record.Prepare(s.call)
 		if raw, f, known := r.recall(ctx, p, s); known {
 			return raw, f, true
@@ -139,6 +140,14 @@ func (r *run) look(ctx context.Context, p *plannedStep, sent []byte, scope *refs
 		}
 	}
 	return r.pending(s)
+}
+
+// shownArguments are arguments as they may be shown later, if the journal keeps them for that.
+func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
+	if !record.Values() {
+		return nil
+	}
+	return fn.Shown(sent)
 }
 
 // place is that of a call, as writes names it.

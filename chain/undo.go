@@ -172,6 +172,7 @@ func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault
 	}
 	call := &journal.Call{Place: c.Place, Function: entry.Spec().Name, Effect: writing(entry), Guessed: !entry.Spec().EffectDeclared, Args: sent,
 		Undoes: endOf(c)}
+	call.Shown = shownArguments(s.record, entry, sent)
 	s.record.Prepare(call)
 	if err := call.Begin(); err != nil {
 		return unwritten(err, entry.Spec().Name+" was not called")

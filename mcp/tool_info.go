@@ -61,6 +61,9 @@ type sourceShown struct {
 type infoArguments struct {
 	// True: name, version and state alone.
 	Lite bool `json:"lite"`
+	// True: instead of that, your own runs, the newest first, with what resume takes, and their status; to administrators also sums of
+	// all runs of the last hour.
+	Runs bool `json:"runs"`
 }
 
 // info tells what this server is, and how its sources are.
@@ -72,6 +75,9 @@ func (c *call) info() *sdk.CallToolResult {
 	a := readArguments(c.args, &f)
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
+	}
+	if f.Runs {
+		return c.runs()
 	}
 	o := c.now
 	shown := &infoShown{Name: o.Name, Version: o.Version, State: c.state()}

@@ -12,6 +12,7 @@ type Call struct {
 	Effect   string // write or destroy; "" reads
 	Guessed  bool   // nobody declared the effect
 	Args     []byte // as they are sent
+	Shown    []byte // as people may see them, kept if Values says so
 	Undoes   int    // the number of the event whose call it takes back; 0: none
 	Approval string // as what it was approved; "": it did not have to be
 
@@ -102,6 +103,9 @@ func (c *Call) Begin() error {
 	if c.Approval != "" {
 		e.Approvals = []string{c.Approval}
 	}
+	if r.Values() {
+		e.Args = c.Shown
+	}
 	if c.KeyFor > 0 {
 		if c.keyUntil == 0 {
 			c.keyUntil = time.Now().Add(c.KeyFor).UnixMicro()
@@ -123,7 +127,7 @@ func (c *Call) Begin() error {
 func (c *Call) End(e *Event) error {
 	r, own, now := c.run, *e, time.Now()
 	took := now.Sub(c.started)
-	own.At, own.Took, own.Bytes = now.UnixMicro(), took.Microseconds(), len(e.Result)
+	own.At, own.Took, own.Bytes = r.began.Add(now.Sub(r.began)).UnixMicro(), took.Microseconds(), len(e.Result)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count(c.Function, took, e.Code != "")
@@ -148,8 +152,11 @@ func (c *Call) End(e *Event) error {
 		own.MAC, own.Ordinal, own.Attempt = c.mac[:], c.ordinal, c.attempt
 	}
 	c.attempt++
-	if r.stored += len(own.Result); !r.writes && r.pending+len(own.Result) > maxPending || r.stored > maxStored {
-		own.Result = nil // a resume reads it again
+	if r.Values() {
+		own.Args = c.Shown
+	}
+	if r.stored += len(own.Result) + len(own.Args); !r.writes && r.pending+len(own.Result)+len(own.Args) > maxPending || r.stored > maxStored {
+		own.Result, own.Args = nil, nil // a resume reads it again
 	}
 	if own.MAC == nil {
 		own.sent = c.Args

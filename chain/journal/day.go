@@ -9,7 +9,7 @@ import (
 type Day struct {
 	Day      string `json:"day"` // 2006-01-02
 	Caller   string `json:"caller"`
-	Chain    string `json:"chain"`    // its name; "" has none
+	Chain    string `json:"chain"`    // its name; "" has none, OtherChains where there are too many
 	Function string `json:"function"` // "": of whole runs
 
 	Count    int64 `json:"count"`    // calls, or runs

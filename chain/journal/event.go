@@ -49,7 +49,7 @@ type Event struct {
 	Result []byte // of a call, before select
 	Undo   []byte // {"fn","args"} that takes the call back, resolved, or {"fn","error"} where it cannot be
 	Chain  []byte // of Sent: the chain as it is from now on
-	Args   []byte // of a call that waits for approval
+	Args   []byte // of calls that wait for approval; of a call that is made: as people may see them, if they are kept
 
 	sent []byte // the arguments of a read whose MAC is made when it is written; nil: of no such
 }

@@ -30,6 +30,9 @@ type Options struct {
 	// driver's database need the same. nil: a random one, for a driver that forgets all at its end.
 	Key  []byte
 	Keep time.Duration // how long a run is kept after the last it did; 0: 24 hours
+	// Values keeps arguments (Call.Shown) and results for as long as the run, for people to look at; else results of runs that ended well
+	// go at once, and arguments are not kept.
+	Values bool
 	// Estimate estimates the tokens of a result; nil: the tokens of results are not told.
 	Estimate func(result []byte) int
 	// Warn is told once when the driver begins to fail, and of what is lost then; nil: nobody is.
@@ -41,6 +44,7 @@ type Journal struct {
 	o      Options
 	driver Driver
 	keys   *keys
+	names  chainNames // in the sums
 
 	wake chan struct{} // holds one where something waits that has not been looked at
 	done chan struct{}

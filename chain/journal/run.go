@@ -100,6 +100,9 @@ func (r *Run) Claim() error {
 	return r.await(r.segment(false))
 }
 
+// Values reports whether arguments and results are kept to be shown.
+func (r *Run) Values() bool { return r.j.o.Values }
+
 // ID names the run. Nobody can guess it.
 func (r *Run) ID() string { return r.row.ID }
 
@@ -112,13 +115,16 @@ func (r *Run) Past() *Past { return r.past }
 // add numbers an event, and gives the number.
 func (r *Run) add(e Event) int {
 	if e.N = r.next; e.At == 0 {
-		e.At = time.Now().UnixMicro()
+		e.At = r.began.Add(time.Since(r.began)).UnixMicro() // a clock that jumps meanwhile changes nothing
 	}
 	r.next++
 	r.events = append(r.events, e)
-	r.pending += len(e.Result)
+	r.pending += len(e.Result) + len(e.Args)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
 		learned := e
+		if e.Kind == Began || e.Kind == Read {
+			learned.Args = nil // they are kept to be shown, and not looked up
+		}
 		if !r.recalls {
 			learned.Result = nil
 		}
@@ -361,7 +367,7 @@ func (r *Run) Answered(tokens, kept int) {
 	}
 	w := &write{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
 	if !r.settled {
-		drop := r.row.Key == ""
+		drop := r.row.Key == "" && !r.Values()
 		for i := range r.events {
 			if drop {
 				r.events[i].Result = nil
@@ -406,8 +412,9 @@ func (r *Run) days(tokens, kept int, took time.Duration) []Day {
 		list = append(list, *d)
 	}
 	list = append(list, whole)
+	chain := r.j.names.bounded(day, r.row.Caller, r.row.Chain)
 	for i := range list {
-		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, r.row.Chain
+		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, chain
 	}
 	clear(r.functions)
 	return list

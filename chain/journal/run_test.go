@@ -28,6 +28,39 @@ func start() *journal.Start {
 	return &journal.Start{Hash: func() string { return "" }, Text: []byte(`{}`), Writes: true, Index: true}
 }
 
+// TestValues: arguments and results of a run that ended well are kept if they are to be shown, and not otherwise.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	for _, values := range []bool{false, true} {
+		j, err := journal.New(&journal.Memory{}, &journal.Options{Values: values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { j.Close() })
+		run := j.Begin(start())
+		for i, c := range []*journal.Call{put(), {Place: "1", Function: "get"}} {
+			c.Shown = []byte(`"shown"`)
+			begun(t, run, c)
+			if err := c.End(&journal.Event{Result: []byte(`"result"`), Outcome: []fault.Outcome{fault.Applied, ""}[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run.Answered(1, 1)
+		past, err := j.Read(t.Context(), run.ID(), nil)
+		for err != nil || past.Row.Status != journal.OK { // it is written behind
+			if _, err := j.List(t.Context(), &journal.Filter{}); err != nil {
+				t.Fatal(err)
+			}
+			past, err = j.Read(t.Context(), run.ID(), nil)
+		}
+		for _, c := range past.Calls() {
+			if shown := string(c.Args) == `"shown"` && string(c.Result) == `"result"`; shown != values || !values && (c.Args != nil || c.Result != nil) {
+				t.Errorf("values %t: %s has %s, %s", values, c.Function, c.Args, c.Result)
+			}
+		}
+	}
+}
+
 // resumed takes a run up again.
 func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	t.Helper()

@@ -285,6 +285,9 @@ func (a *App) context(ctx context.Context, request []byte) context.Context {
 	return ctx
 }
 
+// Scrubber takes the configuration's secrets out of what is shown.
+func (a *App) Scrubber() *secret.Scrubber { return a.scrubber }
+
 // chainName returns the name that a chain has, "" if it has none.
 func chainName(request []byte) string {
 	if !bytes.Contains(request, []byte(`"name"`)) {

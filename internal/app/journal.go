@@ -27,19 +27,23 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 		return nil, nil
 	}
 	keep := config.Or(c.Journal.Keep, journal.DefaultKeep)
-	id := fmt.Sprint("journal ", where, " ", keep, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
+	values := config.Or(c.Journal.Values, false)
+	id := fmt.Sprint("journal ", where, " ", keep, " ", values, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
 	j, release, err := acquire(&a.process.pool, id, func() (*journal.Journal, error) {
 		driver, key, err := openDriver(where, []byte(config.Or(c.Journal.Key, "")))
 		if err != nil {
 			return nil, err
 		}
-		return journal.New(driver, &journal.Options{Key: key, Keep: keep, Warn: a.process.warnJournal, Estimate: a.estimate})
+		return journal.New(driver, &journal.Options{Key: key, Keep: keep, Values: values, Warn: a.process.warnJournal, Estimate: a.estimate})
 	})
 	if err == nil {
 		a.closers = append(a.closers, closer(release))
 	}
 	return j, err
 }
+
+// ShowsValues reports whether arguments and results of runs may be shown.
+func (a *App) ShowsValues() bool { return config.Or(a.config.Journal.Values, false) }
 
 // maxEstimated bounds the bytes of a result that its tokens are estimated of.
 const maxEstimated = 4 << 10

@@ -16,34 +16,27 @@ import (
 )
 
 func newResumeCommand(c *cli) *cobra.Command {
-	var f answerFlags
-	var input string
+	var f chainFlags
 	var assume []string
-	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "resume RUN [FILE]",
 		Short: "Go on with a run that failed; what it has done is not done again",
 		Long: "Go on with a run that failed, was interrupted or waits for approval. Calls that it made are taken from the journal. With\n" +
-			"FILE, a chain, each field of it takes the place of the run's.",
+			"FILE, a chain, each field of it takes the place of the run's; so does --input, and --set sets single values over it.",
 		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
 	f.add(cmd, c.streams)
-	cmd.Flags().StringVar(&input, "input", "", "what the chain reads as $input from now on: a `JSON` object, or @FILE")
 	assumeFlag(cmd, &assume)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "answer the plan and run nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
 		if err != nil {
 			return err
 		}
-		override.Operator, override.DryRun = true, dryRun
+		override.Operator = true
 		var fields []argument
-		if cmd.Flags().Changed("input") {
-			text, err := jsonObject("--input", input)
-			if err != nil {
-				return err
-			}
-			fields = append(fields, argument{"input", text})
+		if override.Input != nil {
+			fields = append(fields, argument{"input", override.Input})
+			override.Input = nil // it is a field as those of FILE, and set over nothing
 		}
 		if len(assume) > 0 {
 			said, err := assumed(assume)
@@ -53,7 +46,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			fields = append(fields, argument{"assume", said})
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override)
+			return c.goOn(cmd.Context(), a, args, fields, override, f.out)
 		})
 	}
 	return cmd
@@ -84,8 +77,8 @@ func assumed(list []string) (json.RawMessage, error) {
 	return appendObject(said), nil
 }
 
-// goOn sends a run again, with the fields that were given, and those of a chain in a file.
-func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override) error {
+// goOn sends a run again, with the fields that were given, and those of a chain in a file. The answer goes to the file out; "": stdout.
+func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argument, override chain.Override, out string) error {
 	id, err := found(ctx, a, args[0])
 	if err != nil {
 		return err
@@ -118,11 +111,12 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 		}
 		request = append(request, field)
 	}
-	out, err := c.newOutput("")
+	to, err := c.newOutput(out)
 	if err != nil {
 		return err
 	}
-	return c.runOne(ctx, a, appendObject(request), override, out)
+	defer to.discard()
+	return c.runOne(ctx, a, appendObject(request), override, to)
 }
 
 func newUndoCommand(c *cli) *cobra.Command {
@@ -150,7 +144,7 @@ func newUndoCommand(c *cli) *cobra.Command {
 			fields = append(fields, argument{"assume", said})
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.goOn(cmd.Context(), a, args, fields, override)
+			return c.goOn(cmd.Context(), a, args, fields, override, "")
 		})
 	}
 	return cmd

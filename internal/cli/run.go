@@ -43,15 +43,52 @@ func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
 	return o, nil
 }
 
-type runFlags struct {
+// chainFlags are the flags of the verbs that run a chain: run and resume.
+type chainFlags struct {
 	answerFlags
+	input  string
+	set    []string
+	dryRun bool
+	trace  string
+	out    string
+}
+
+func (f *chainFlags) add(cmd *cobra.Command, s *streams) {
+	f.answerFlags.add(cmd, s)
+	flags := cmd.Flags()
+	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
+	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
+	flags.StringVar(&f.trace, "trace", "", "what is told of each step: none, summary or full")
+	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
+}
+
+func (f *chainFlags) override(cmd *cobra.Command) (chain.Override, error) {
+	o, err := f.answerFlags.override(cmd)
+	if err != nil {
+		return o, err
+	}
+	o.DryRun, o.Trace = f.dryRun, f.trace
+	if traces := []string{"none", "summary", "full"}; cmd.Flags().Changed("trace") && !slices.Contains(traces, f.trace) {
+		return o, usage("--trace is %q: use %s", f.trace, strings.Join(traces, ", "))
+	}
+	for _, text := range f.set {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return o, usage("--set %s: write it as key=value", fault.Clip(text, 100))
+		}
+		o.Set = append(o.Set, chain.Setting{Key: key, Value: value})
+	}
+	if cmd.Flags().Changed("input") {
+		o.Input, err = jsonObject("--input", f.input)
+	}
+	return o, err
+}
+
+type runFlags struct {
+	chainFlags
 	record, replay string
-	input          string
-	set            []string
-	dryRun         bool
-	trace          string
 	jobs           int
-	out            string
 }
 
 func newRunCommand(c *cli) *cobra.Command {
@@ -67,14 +104,9 @@ func newRunCommand(c *cli) *cobra.Command {
 		ValidArgsFunction: c.completeChains,
 	}
 	c.helpOfChains(cmd)
-	f.answerFlags.add(cmd, c.streams)
+	f.chainFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
-	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
-	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
-	flags.StringVar(&f.trace, "trace", "", "what is told of each step: none, summary or full")
 	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once")
-	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
@@ -84,28 +116,10 @@ func newRunCommand(c *cli) *cobra.Command {
 }
 
 func (f *runFlags) override(cmd *cobra.Command) (chain.Override, error) {
-	o, err := f.answerFlags.override(cmd)
-	if err != nil {
-		return o, err
-	}
-	o.DryRun, o.Trace = f.dryRun, f.trace
-	if traces := []string{"none", "summary", "full"}; cmd.Flags().Changed("trace") && !slices.Contains(traces, f.trace) {
-		return o, usage("--trace is %q: use %s", f.trace, strings.Join(traces, ", "))
-	}
 	if f.jobs < 1 {
-		return o, usage("--jobs is %d: the least is 1", f.jobs)
+		return chain.Override{}, usage("--jobs is %d: the least is 1", f.jobs)
 	}
-	for _, text := range f.set {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
-			return o, usage("--set %s: write it as key=value", fault.Clip(text, 100))
-		}
-		o.Set = append(o.Set, chain.Setting{Key: key, Value: value})
-	}
-	if cmd.Flags().Changed("input") {
-		o.Input, err = jsonObject("--input", f.input)
-	}
-	return o, err
+	return f.chainFlags.override(cmd)
 }
 
 // jsonObject reads the value of a flag that is a JSON object, or @ and the path of a file that holds one.
@@ -162,7 +176,10 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return statusOfFiles(err)
 	}
-	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
+	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer {
+		caller.Chain = c.savedAs(&files[0])
+		return answerEntry(ctx, a, e, caller)
+	})
 }
 
 // answerEntry answers a chain. What is wrong with it stands where it is in the file.

@@ -21,14 +21,23 @@ import (
 
 // withJournal opens what the configuration says, with a journal; a verb that runs nothing starts no source.
 func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
+	return c.withApp(ctx, o, func(a *app.App) error {
+		if a.Journal == nil {
+			return errNoJournal
+		}
+		return do(a)
+	})
+}
+
+var errNoJournal = unable("nothing is remembered: the configuration says journal: {store: off}")
+
+// withApp opens what the configuration says. A journal that cannot be read is unavailable.
+func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
 	a, err := c.open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
-	if a.Journal == nil {
-		return unable("nothing is remembered: the configuration says journal: {store: off}")
-	}
 	err = do(a)
 	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
 		c.note("onecall: %s", f.Message)
@@ -41,9 +50,13 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) 
 func found(ctx context.Context, a *app.App, begins string) (string, error) {
 	id, err := history.Find(ctx, a.Journal, begins)
 	if errors.Is(err, journal.ErrNotFound) {
-		return "", unable("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(begins, 60))
+		return "", noRun(begins)
 	}
 	return id, err
+}
+
+func noRun(name string) error {
+	return unable("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(name, 60))
 }
 
 // filterFlags say which runs are meant.
@@ -67,7 +80,7 @@ func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 
 func newRunsCommand(c *cli) *cobra.Command {
 	f := &filterFlags{}
-	limit := 0
+	limit, follow := 0, false
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "Show past and running chains; with RUN, the calls of one",
@@ -81,6 +94,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags.DurationVar(&f.since, "since", 0, "only those that began within this time, such as 2h")
 	flags.IntVar(&limit, "limit", 50, "how many at most")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
+	flags.BoolVar(&follow, "follow", false, "go on with what comes: of a run until it has ended, of all until it is interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if known := []journal.Status{journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone}; f.status != "" && !slices.Contains(known, journal.Status(f.status)) {
 			return usage("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
@@ -90,10 +104,13 @@ func newRunsCommand(c *cli) *cobra.Command {
 		}
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
 			if len(args) == 1 {
-				return c.showRun(cmd.Context(), a, args[0], f.asJSON)
+				return c.showRun(cmd.Context(), a, args[0], f.asJSON, follow)
 			}
 			filter := f.filter(cmd)
 			filter.Limit = limit
+			if follow {
+				return c.followRuns(cmd.Context(), a, filter, f.asJSON)
+			}
 			runs, err := history.Runs(cmd.Context(), a.Journal, filter)
 			if err != nil {
 				return err
@@ -107,96 +124,18 @@ func newRunsCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON bool) error {
-	id, err := found(ctx, a, begins)
-	if err != nil {
-		return err
-	}
-	t, err := history.Of(ctx, a.Journal, id, nil)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return c.writeValue(t)
-	}
-	if err := c.writeRuns([]history.Run{t.Run}); err != nil {
-		return err
-	}
-	return c.table("AT\tFUNCTION\tSTATUS\tAFTER\tTOOK\tBYTES\tTOKENS", len(t.List), func(i int) string {
-		call := &t.List[i]
-		status := call.Status
-		if call.Outcome != "" {
-			status = string(call.Outcome)
-		}
-		if call.Retries > 0 {
-			status += fmt.Sprintf(", %d retries", call.Retries)
-		}
-		name := call.Function
-		if call.Undoes {
-			name += " (undo)"
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%.1f ms\t%d\t%d", call.At, name, status, call.After, call.Millis, call.Bytes, call.Tokens)
-	})
-}
+const runHead = "RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN"
 
 func (c *cli) writeRuns(runs []history.Run) error {
-	return c.table("RUN\tSTATUS\tBEGAN\tTOOK\tCALLS\tWRITES\tTOKENS\tCHAIN", len(runs), func(i int) string {
-		r := &runs[i]
-		status := string(r.Status)
-		if r.Code != "" {
-			status += " (" + string(r.Code) + ")"
-		}
-		name := r.Chain
-		if name == "" {
-			name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, status, r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
-	})
+	return c.table(runHead, len(runs), func(i int) string { return runRow(&runs[i]) })
 }
 
-func newStatsCommand(c *cli) *cobra.Command {
-	f := &filterFlags{}
-	cmd := &cobra.Command{
-		Use:   "stats",
-		Short: "Sum up what was called: by function, chain, caller and day",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				stats, err := history.StatsOf(cmd.Context(), a.Journal, f.filter(cmd))
-				if err != nil {
-					return err
-				}
-				if f.asJSON {
-					return c.writeValue(stats)
-				}
-				return c.writeStats(stats)
-			})
-		},
+func runRow(r *history.Run) string {
+	name := r.Chain
+	if name == "" {
+		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only the days within this time, such as 48h")
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "answer JSON")
-	return cmd
-}
-
-func (c *cli) writeStats(stats *history.Stats) error {
-	err := c.table("FUNCTION\tCALLS\tFAILURES\tP50\tP95", len(stats.Functions), func(i int) string {
-		s := &stats.Functions[i]
-		return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms", s.Name, s.Count, s.Failures, s.P50, s.P95)
-	})
-	for _, part := range []struct {
-		head string
-		list []history.Sum
-	}{{"CHAIN", stats.Chains}, {"CALLER", stats.Callers}, {"DAY", stats.Days}} {
-		err = errors.Join(err, c.table("\n"+part.head+"\tRUNS\tFAILURES\tP50\tP95\tCALLS\tROUND TRIPS SAVED\tTOKENS\tKEPT OUT", len(part.list), func(i int) string {
-			s := &part.list[i]
-			name := s.Name
-			if name == "" {
-				name = "-"
-			}
-			return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms\t%d\t%d\t%d\t%d", name, s.Count, s.Failures, s.P50, s.P95, s.Calls, s.Saved, s.Tokens, s.Kept)
-		}))
-	}
-	return err
+	return fmt.Sprintf("%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d\t%s", r.ID, runStatus(r.Status, r.Code), r.Began.Local().Format(time.DateTime), r.Millis, r.Calls, r.Writes, r.Tokens, name)
 }
 
 // table writes rows under a head.

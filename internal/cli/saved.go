@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -261,6 +262,15 @@ func completion(word, line string) string {
 		return word
 	}
 	return word + "\t" + line
+}
+
+// savedAs is the function that a file of the folder chains is; "": it is none.
+func (c *cli) savedAs(file *chainfile.File) string {
+	name := chainfile.NameOf(file.Path)
+	if name == "" || !slices.Contains(c.chainFolders()[1:], filepath.Dir(file.Path)) {
+		return ""
+	}
+	return steps.ChainSource + "." + name
 }
 
 // chainFolders are where saved chains are looked for.

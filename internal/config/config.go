@@ -153,6 +153,9 @@ type Journal struct {
 	Store *string `yaml:"store" expand:"text" default:"sqlite"`
 	// How long a run is kept after the last it did; 1s at least.
 	Keep *time.Duration `yaml:"keep" validate:"min=1s" default:"24h"`
+	// runs and diff show the arguments and results of calls, without secrets, for as long as a run is kept; those of runs that ended well are kept
+	// for it.
+	Values *bool `yaml:"values" default:"false"`
 	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By ${VAR}
 	// only.
 	Key *string `yaml:"key" expand:"credential"`

@@ -12,12 +12,14 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/history"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // past is a journal, and the runs that a test writes in it.
 type past struct {
 	*testing.T
 	*journal.Journal
+	seen int // runs so far
 }
 
 func newPast(t *testing.T) *past {
@@ -27,13 +29,22 @@ func newPast(t *testing.T) *past {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	return &past{t, j}
+	return &past{t, j, 0}
 }
 
 // begin begins a run of a caller, with a name.
 func (p *past) begin(caller, name string) *journal.Run {
 	return p.Begin(&journal.Start{Caller: caller, Chain: name, Key: "k-" + caller + name, Steps: 2,
-		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Index: true})
+		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Index: true, Canonical: canonical})
+}
+
+// canonical is the spelling that equal arguments share.
+func canonical(args []byte) []byte {
+	text, err := rawjson.AppendCanonical(nil, args)
+	if err != nil {
+		return args
+	}
+	return text
 }
 
 // call has a run make a call that takes a time.
@@ -137,11 +148,11 @@ func TestTimeline(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []history.Call{
-			{At: "0", Function: "store.get", Status: "ok", After: 5, Millis: 2, Bytes: 5, Tokens: 5},
-			{At: "1[3].0", Function: "store.put", Status: "ok", Outcome: fault.Undone, After: 7, Millis: 3, Bytes: 1, Tokens: 1},
-			{At: "2", Function: "store.put", Status: "failed", Outcome: fault.NotSent, Code: fault.Unavailable, After: 12, Millis: 1, Retries: 2},
-			{At: "1[3].0", Function: "store.remove", Status: "ok", Outcome: fault.Applied, After: 13, Bytes: 1, Tokens: 1, Undoes: true},
-			{At: "3", Function: "store.put", Status: "running", Outcome: fault.SentUnknown, After: 13},
+			{At: "0", Function: "store.get", Status: "ok", Wave: 1, After: 5, Waited: 5, Millis: 2, Bytes: 5, Tokens: 5},
+			{At: "1[3].0", Function: "store.put", Status: "ok", Outcome: fault.Undone, Wave: 2, After: 7, Millis: 3, Bytes: 1, Tokens: 1},
+			{At: "2", Function: "store.put", Status: "failed", Outcome: fault.NotSent, Code: fault.Unavailable, Wave: 3, After: 12, Millis: 1, Retries: 2},
+			{At: "1[3].0", Function: "store.remove", Status: "ok", Outcome: fault.Applied, Wave: 4, After: 13, Bytes: 1, Tokens: 1, Undoes: true},
+			{At: "3", Function: "store.put", Status: "running", Outcome: fault.SentUnknown, Wave: 5, After: 13},
 		}
 		check := func(want []history.Call) {
 			t.Helper()

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,74 @@ func TestStats(t *testing.T) {
 			if got := counted(test.got); !slices.Equal(got, test.want) {
 				t.Errorf("%s: %+v\nare not %+v", name, got, test.want)
 			}
+		}
+	})
+}
+
+// TestWorthSaving: chains without a name that ran three times with the same plan are worth saving, unless the same ran under a name.
+func TestWorthSaving(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		newest := map[string]string{}
+		ran := func(hash, name string, steps, times int) {
+			for range times {
+				time.Sleep(time.Millisecond)
+				run := p.Begin(&journal.Start{Caller: "alice", Chain: name, Steps: steps, Hash: func() string { return hash }, Text: []byte(`{}`), Functions: []string{"store.get"}})
+				p.call(run, get, 0, read)
+				p.call(run, get, 0, read)
+				run.Answered(1, 1)
+				newest[hash] = run.ID()
+			}
+		}
+		ran("often", "", 2, 5)
+		ran("seldom", "", 2, 2)
+		ran("short", "", 1, 9)
+		ran("named", "nightly", 2, 9)
+		ran("saved", "", 2, 9)
+		ran("saved", "chain.saved", 2, 1)
+		ran("oftener", "", 3, 6)
+		stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []history.Worth{{newest["oftener"], 6, 3, 12, []string{"store.get"}}, {newest["often"], 5, 2, 10, []string{"store.get"}}}
+		if got := stats.WorthSaving; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v\nnot %+v", got, want)
+		}
+		bob := "bob"
+		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Caller: &bob}); err != nil || stats.WorthSaving == nil || len(stats.WorthSaving) > 0 {
+			t.Errorf("of bob: %+v, %v", stats, err)
+		}
+	})
+}
+
+// TestSumsAreBounded: a caller that makes up names of chains makes no more sums than it may have, and no other's sums fewer.
+func TestSumsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		ran := func(caller, name string) { // under no key: that would be one run
+			p.Begin(&journal.Start{Caller: caller, Chain: name, Hash: func() string { return "" }}).Answered(1, 0)
+		}
+		for day := range 2 {
+			for i := range 1000 {
+				ran("alice", fmt.Sprint("made up ", i))
+			}
+			ran("alice", "made up 7")
+			ran("bob", "nightly")
+			stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Since: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts := map[string]int64{}
+			for _, s := range stats.Chains {
+				counts[s.Name] = s.Count
+			}
+			if len(counts) != 202 || counts[journal.OtherChains] != 800 || counts["made up 7"] != 2 || counts["nightly"] != 1 {
+				t.Errorf("day %d: %d names, %d others", day, len(counts), counts[journal.OtherChains])
+			}
+			time.Sleep(24 * time.Hour)
 		}
 	})
 }

@@ -23,6 +23,9 @@ type Request struct {
 
 type requestKey struct{}
 
+// Shared reports whether the caller's identity is that of other callers too: over HTTP without tokens, all have one.
+func (r *Request) Shared() bool { return r.from != nil && !r.Token }
+
 // RequestIn is the message whose context ctx is; nil: it did not come through Server.Receive.
 func RequestIn(ctx context.Context) *Request {
 	r, _ := ctx.Value(requestKey{}).(*Request)

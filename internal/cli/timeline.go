@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/history"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// timeline reads a run that is named by its id, or by how that begins.
+func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history.Timeline, error) {
+	id, err := found(ctx, a, begins)
+	if err != nil {
+		return nil, err
+	}
+	t, err := history.Of(ctx, a.Journal, id, nil)
+	if errors.Is(err, journal.ErrNotFound) {
+		err = noRun(begins)
+	}
+	if err == nil && a.ShowsValues() {
+		t.Show(a.Scrubber())
+	}
+	return t, err
+}
+
+// showRun writes the timeline of a run.
+func (c *cli) showRun(ctx context.Context, a *app.App, begins string, asJSON, follow bool) error {
+	t, err := c.timeline(ctx, a, begins)
+	switch {
+	case err != nil:
+		return err
+	case follow:
+		return c.followRun(ctx, a, t.ID, asJSON)
+	case asJSON:
+		return c.writeValue(t)
+	}
+	if err := c.writeRuns([]history.Run{t.Run}); err != nil {
+		return err
+	}
+	err = c.table(callHead, len(t.List), func(i int) string { return callRow(&t.List[i]) })
+	if err != nil || !a.ShowsValues() {
+		return err
+	}
+	const most = 100 // of a value: --json has it whole
+	return c.table("\nAT\tARGS\tRESULT", len(t.List), func(i int) string {
+		v := cmp.Or(t.List[i].Values, &history.Values{})
+		return fmt.Sprintf("%s\t%s\t%s", t.List[i].At, fault.ClipRunes(string(v.Args), most), fault.ClipRunes(string(v.Result), most))
+	})
+}
+
+const callHead = "AT\tFUNCTION\tSTATUS\tWAVE\tAFTER\tWAITED\tTOOK\tBYTES\tTOKENS"
+
+func callRow(call *history.Call) string {
+	if call.Event != "" {
+		what := call.Event
+		if call.Calls > 0 {
+			what += fmt.Sprintf(": %d calls", call.Calls)
+		}
+		return fmt.Sprintf("\t(%s)\t\t\t%.1f ms\t\t\t\t", what, call.After)
+	}
+	status := cmp.Or(string(call.Outcome), call.Status)
+	if call.Retries > 0 {
+		status += fmt.Sprintf(", %d retries", call.Retries)
+	}
+	name := call.Function
+	if call.Undoes {
+		name += " (undo)"
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f ms\t%s\t%.1f ms\t%d\t%d", call.At, name, status, call.Wave, call.After, took(call.Waited), call.Millis, call.Bytes, call.Tokens)
+}
+
+// followRun writes what happened in a run and what comes, line by line.
+func (c *cli) followRun(ctx context.Context, a *app.App, id string, asJSON bool) error {
+	write := c.lineWriter(callHead, []int{8, 28, 22, 4, 12, 10, 10, 8, 6}, asJSON)
+	return followed(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.timeline(ctx, a, id) },
+		func(call *history.Call) error { return write(call, callRow(call)) }))
+}
+
+// followRuns writes runs and what becomes of them, line by line.
+func (c *cli) followRuns(ctx context.Context, a *app.App, f *journal.Filter, asJSON bool) error {
+	write := c.lineWriter(runHead, []int{30, 24, 19, 12, 5, 6, 6, 0}, asJSON)
+	return followed(ctx, history.FollowRuns(ctx, a.Journal, f, func(r *history.Run) error { return write(r, runRow(r)) }))
+}
+
+// followed is the end of what was followed, which may be an interrupt.
+func followed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return answered(exitInterrupted)
+	}
+	return err
+}
+
+// lineWriter writes values one by one, as JSON or as rows with columns of these widths under a head.
+func (c *cli) lineWriter(head string, widths []int, asJSON bool) func(value any, row string) error {
+	row := func(cells string) error {
+		var line strings.Builder
+		for i, cell := range strings.Split(cells, "\t") {
+			fmt.Fprintf(&line, "%-*s  ", widths[i], textfile.Printable(cell))
+		}
+		return c.writeText([]byte(strings.TrimRight(line.String(), " ") + "\n"))
+	}
+	first := !asJSON
+	return func(value any, cells string) error {
+		if asJSON {
+			return c.writeValue(value)
+		}
+		if first {
+			if err := row(head); err != nil {
+				return err
+			}
+			first = false
+		}
+		return row(cells)
+	}
+}

@@ -1,0 +1,103 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+// TestFollow: what a run has done is told at once, what it does within about a second, each once; it ends with the run.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		run := p.begin("alice", "")
+		p.call(run, at(put, "0", `{}`), time.Millisecond, applied)
+		var told []string
+		done := make(chan error)
+		go func() {
+			done <- history.Follow(t.Context(), func(ctx context.Context) (*history.Timeline, error) {
+				return history.Of(ctx, p.Journal, run.ID(), nil)
+			}, func(c *history.Call) error {
+				told = append(told, c.At+" "+c.Status)
+				return nil
+			})
+		}()
+		time.Sleep(100 * time.Millisecond)
+		want := []string{"0 ok"}
+		check := func(more ...string) {
+			t.Helper()
+			time.Sleep(1100 * time.Millisecond)
+			synctest.Wait()
+			if want = append(want, more...); !slices.Equal(told, want) {
+				t.Fatalf("%q, not %q", told, want)
+			}
+		}
+		check()
+		hanging := at(put, "1", `{"k":1}`)
+		run.Prepare(&hanging)
+		if err := hanging.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		check("1 running")
+		if err := hanging.End(&refused); err != nil {
+			t.Fatal(err)
+		}
+		check("1 failed")
+		check()
+		p.failed(run, fault.FunctionFailed, 1)
+		if err := <-done; err != nil || !slices.Equal(told, want) {
+			t.Errorf("%v, %q", err, told)
+		}
+	})
+}
+
+// TestFollowRuns: runs are told as they are, as many as is asked for, and each again that becomes another; until it is interrupted.
+func TestFollowRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPast(t)
+		names := map[string]string{}
+		begin := func(name string) *journal.Run {
+			time.Sleep(time.Millisecond)
+			run := p.begin("alice", name)
+			names[run.ID()] = name
+			p.call(run, put, 0, applied)
+			return run
+		}
+		p.failed(begin("old"), fault.Timeout, 1)
+		begin("ended").Answered(1, 1)
+		goesOn := begin("goes on")
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []string
+		done := make(chan error)
+		go func() {
+			done <- history.FollowRuns(ctx, p.Journal, &journal.Filter{Limit: 2}, func(r *history.Run) error {
+				told = append(told, fmt.Sprintf("%s: %s", names[r.ID], r.Status))
+				return nil
+			})
+		}()
+		time.Sleep(2 * time.Second)
+		p.failed(goesOn, fault.Timeout, 1)
+		for i := range 3 {
+			begin(fmt.Sprint(i)).Answered(1, 1)
+		}
+		time.Sleep(3 * time.Second)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		want := []string{"ended: ok", "goes on: running", "goes on: failed", "0: ok", "1: ok", "2: ok"}
+		if !slices.Equal(told, want) {
+			t.Errorf("%q, not %q", told, want)
+		}
+	})
+}

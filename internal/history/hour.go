@@ -1,0 +1,56 @@
+package history
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// Hour sums up the runs that began within the last hour, the newest ten thousand of them.
+type Hour struct {
+	Sum
+	Functions []Sum `json:"functions"` // that the runs' chains name: Count is of runs
+	Chains    []Sum `json:"chains"`
+	Callers   []Sum `json:"callers"`
+}
+
+const (
+	maxHourRuns = 10_000
+	maxHourSums = 10 // of each kind, those with the most runs
+)
+
+// LastHour adds up what runs have done that began within the last hour.
+func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
+	rows, err := j.List(ctx, &journal.Filter{Since: time.Now().Add(-time.Hour), Limit: maxHourRuns})
+	if err != nil {
+		return nil, err
+	}
+	var runs, functions []journal.Day
+	for i := range rows {
+		r := &rows[i]
+		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Kept: int64(r.Kept), Times: journal.Times{}}
+		d.Times.Count(r.Took)
+		if r.Status != journal.OK && r.Status != journal.Running && r.Status != journal.Waiting {
+			d.Failures = 1
+		}
+		runs = append(runs, d)
+		for _, name := range r.Functions {
+			functions = append(functions, journal.Day{Function: name, Count: 1, Failures: d.Failures, Times: d.Times})
+		}
+	}
+	all := func(*journal.Day) bool { return true }
+	by := func(days []journal.Day, name func(*journal.Day) string) []Sum {
+		list := sums(days, name, all)
+		return list[:min(len(list), maxHourSums)]
+	}
+	h := &Hour{Functions: by(functions, func(d *journal.Day) string { return d.Function }),
+		Chains: by(runs, func(d *journal.Day) string { return d.Chain }), Callers: by(runs, func(d *journal.Day) string { return d.Caller })}
+	for _, s := range by(runs, func(*journal.Day) string { return "" }) {
+		h.Sum = s
+		h.Name = "all"
+	}
+	h.Chains = slices.DeleteFunc(h.Chains, func(s Sum) bool { return s.Name == "" }) // runs of no named chain
+	return h, nil
+}

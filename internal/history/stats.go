@@ -1,0 +1,81 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// Sum is what was done by one function, chain or caller, or on one day.
+type Sum struct {
+	Name     string  `json:"name"`
+	Count    int64   `json:"count"`    // calls of a function, else runs
+	Failures int64   `json:"failures"` // of these
+	P50      float64 `json:"p50"`      // milliseconds
+	P95      float64 `json:"p95"`
+	Calls    int64   `json:"calls,omitempty"` // of runs: calls of functions
+	Tokens   int64   `json:"tokens,omitempty"`
+	Kept     int64   `json:"kept,omitempty"`
+	Saved    int64   `json:"saved,omitempty"` // round trips: calls that were no request of their own
+}
+
+// Stats are sums by function, chain, caller and day, and the chains that are worth saving.
+type Stats struct {
+	Functions []Sum `json:"functions"`
+	Chains    []Sum `json:"chains"`
+	Callers   []Sum `json:"callers"`
+	Days      []Sum `json:"days"`
+
+	WorthSaving []Worth `json:"worthSaving"`
+}
+
+// StatsOf adds up what a filter means.
+func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats, error) {
+	days, err := j.Days(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	save, err := worth(ctx, j, f)
+	if err != nil {
+		return nil, err
+	}
+	whole := func(d *journal.Day) bool { return d.Function == "" }
+	return &Stats{
+		Functions: sums(days, func(d *journal.Day) string { return d.Function }, func(d *journal.Day) bool { return d.Function != "" }),
+		Chains:    sums(days, func(d *journal.Day) string { return d.Chain }, whole),
+		Callers:   sums(days, func(d *journal.Day) string { return d.Caller }, whole),
+		Days:      sums(days, func(d *journal.Day) string { return d.Day }, whole),
+
+		WorthSaving: save,
+	}, nil
+}
+
+// sums adds up days by a name, those with the most first, days the youngest first.
+func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journal.Day) bool) []Sum {
+	byName := map[string]*journal.Day{}
+	for i := range days {
+		d := &days[i]
+		if !counts(d) {
+			continue
+		}
+		sum := byName[name(d)]
+		if sum == nil {
+			sum = &journal.Day{Function: d.Function}
+			byName[name(d)] = sum
+		}
+		sum.Add(d)
+	}
+	list := []Sum{}
+	for key, d := range byName {
+		s := Sum{Name: key, Count: d.Count, Failures: d.Failures, P50: millis(d.Times.Quantile(0.5)), P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Kept: d.Kept}
+		if d.Function == "" {
+			s.Saved = max(d.Calls-d.Count, 0)
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b Sum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(b.Name, a.Name)) })
+	return list
+}

@@ -1,0 +1,152 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/internal/secret"
+)
+
+// Values are the arguments and the result of a call. What is not known is left out.
+type Values struct {
+	Args   json.RawMessage `json:"args,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// newValues are values without secrets: neither those of the configuration nor what has the name of one.
+func newValues(args, result []byte, scrubber *secret.Scrubber) *Values {
+	shown := func(value []byte) json.RawMessage {
+		if len(value) == 0 {
+			return nil
+		}
+		return scrubber.JSON(hideNamed(value, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) }))
+	}
+	if v := (&Values{Args: shown(args), Result: shown(result)}); v.Args != nil || v.Result != nil {
+		return v
+	}
+	return nil
+}
+
+var hideNamed = secret.Redaction(nil)
+
+// Difference is a place at which two JSON values differ. What only one of them has is left out of the other.
+type Difference struct {
+	At string          `json:"at"` // a JSON Pointer; "" is the whole value
+	A  json.RawMessage `json:"a,omitempty"`
+	B  json.RawMessage `json:"b,omitempty"`
+}
+
+const (
+	maxDifferences = 100 // of one value that are told
+	maxDiffDepth   = 100 // below it, values are compared as a whole
+)
+
+// differences are the places at which two values differ, the first hundred of them. Numbers are compared by value. In arrays, what
+// both begin and end with is equal, and the elements between are compared one by one.
+func differences(a, b []byte) []Difference {
+	d := differ{}
+	d.compare("", gjson.ParseBytes(a), gjson.ParseBytes(b), 0)
+	return d.list
+}
+
+type differ struct{ list []Difference }
+
+func (d *differ) add(at string, a, b gjson.Result) {
+	d.list = append(d.list, Difference{at, json.RawMessage(a.Raw), json.RawMessage(b.Raw)})
+}
+
+func (d *differ) compare(at string, a, b gjson.Result, depth int) {
+	switch {
+	case len(d.list) == maxDifferences || sameValue(a, b):
+	case depth == maxDiffDepth:
+		d.add(at, a, b)
+	case a.IsObject() && b.IsObject():
+		d.objects(at, a, b, depth)
+	case a.IsArray() && b.IsArray():
+		d.arrays(at, a.Array(), b.Array(), depth)
+	default:
+		d.add(at, a, b)
+	}
+}
+
+func (d *differ) objects(at string, a, b gjson.Result, depth int) {
+	others := b.Map()
+	a.ForEach(func(key, value gjson.Result) bool {
+		d.compare(fault.Key(at, key.Str), value, others[key.Str], depth+1)
+		delete(others, key.Str)
+		return true
+	})
+	b.ForEach(func(key, value gjson.Result) bool {
+		if _, left := others[key.Str]; left {
+			d.compare(fault.Key(at, key.Str), gjson.Result{}, value, depth+1)
+		}
+		return true
+	})
+}
+
+func (d *differ) arrays(at string, a, b []gjson.Result, depth int) {
+	first := 0
+	for len(a) > 0 && len(b) > 0 && sameValue(a[0], b[0]) {
+		a, b, first = a[1:], b[1:], first+1
+	}
+	for len(a) > 0 && len(b) > 0 && sameValue(a[len(a)-1], b[len(b)-1]) {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	for i := range max(len(a), len(b)) {
+		var one, other gjson.Result
+		if i < len(a) {
+			one = a[i]
+		}
+		if i < len(b) {
+			other = b[i]
+		}
+		d.compare(fault.Index(at, first+i), one, other, depth+1)
+	}
+}
+
+func sameValue(a, b gjson.Result) bool {
+	return a.Raw == b.Raw || a.Raw != "" && b.Raw != "" && bytes.Equal(canonical([]byte(a.Raw)), canonical([]byte(b.Raw)))
+}
+
+// canonical is the spelling that equal values share.
+func canonical(value []byte) []byte {
+	if text, err := rawjson.AppendCanonical(nil, value); err == nil {
+		return text
+	}
+	return value
+}
+
+// comparable is a value with one mark in the place of all secrets: recordings and journals mark each in another way.
+func comparable(value []byte) []byte {
+	if !bytes.Contains(value, []byte(`secret`)) {
+		return value
+	}
+	return hideMarks(value)
+}
+
+// hideMarks writes [redacted] in the place of each mark of a secret.
+func hideMarks(value []byte) []byte {
+	if secret.DigestOf(value) != "" {
+		return []byte(`"` + secret.Redacted + `"`)
+	}
+	root := gjson.ParseBytes(value)
+	if !root.IsObject() && !root.IsArray() {
+		return value
+	}
+	var out strings.Builder
+	from := 0
+	root.ForEach(func(_, member gjson.Result) bool {
+		if strings.Contains(member.Raw, "secret") {
+			out.WriteString(root.Raw[from:member.Index])
+			out.Write(hideMarks([]byte(member.Raw)))
+			from = member.Index + len(member.Raw)
+		}
+		return true
+	})
+	return []byte(out.String() + root.Raw[from:])
+}

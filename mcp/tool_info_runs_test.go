@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/transport"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// runsOf is what info tells a caller of runs.
+func runsOf(t *testing.T, c *rawClient) gjson.Result {
+	t.Helper()
+	answer := c.call(t, "info", `{"runs":true}`)
+	text := gjson.Get(answer[strings.IndexByte(answer, '{'):], "result.content.0.text").Str
+	if !gjson.Valid(text) {
+		t.Fatalf("%s", answer)
+	}
+	return gjson.Parse(text)
+}
+
+// TestInfoRuns: callers are told of their own runs, the newest first, and of nothing of those of others; who sees all functions as an
+// administrator, of all runs of the last hour.
+func TestInfoRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, everything, asItIs, nil)
+	hidden := othersFunction(w.all)
+	callers := knownCallers{"alice": matrixCaller("alice", steps.TierReadWrite, ""), "bob": matrixCaller("bob", steps.TierRead, ""), "root": matrixCaller("root", steps.TierAdmin, ""),
+		"part": matrixCaller("part", steps.TierAdmin, mixedSource+".*"), "narrowed": {ID: "root", Rights: steps.Rights{Tier: steps.TierRead}}}
+	url := w.served.behind(t, &transport.Access{Callers: callers})
+	clients := map[string]*rawClient{}
+	for name := range callers {
+		clients[name], _ = newRawClientWith(t, url, "chain", statelessVersion, name)
+	}
+	run := func(name, steps, rest string) {
+		t.Helper()
+		if answer := clients[name].call(t, "chain", `{"steps":[`+steps+`],`+rest+`}`); !strings.Contains(answer, "usage") {
+			t.Fatalf("%s", answer)
+		}
+	}
+	run("alice", `{"expr":"1"},{"expr":"$0 + 1"}`, `"name":"first-of-alice"`)
+	run("alice", `{"expr":"1"},{"expr":"fromJSON('x')"}`, `"name":"second-of-alice","key":"mine"`)
+	run("bob", `{"expr":"2"},{"expr":"$0 + 1"}`, `"name":"only-of-bob"`)
+	run("root", fmt.Sprintf(`{"fn":%q,"args":{%q:"plain","count":1}}`, hidden.Spec.Name, hidden.mark(inArgument))+`,{"expr":"1"}`, `"name":"only-of-root"`)
+
+	alice := runsOf(t, clients["alice"])
+	if got := alice.Get("runs.#.chain").Raw; got != `["second-of-alice","first-of-alice"]` {
+		t.Errorf("alice's runs: %s", alice)
+	}
+	failed := alice.Get("runs.0")
+	if failed.Get("status").Str != "failed" || failed.Get("key").Str != "mine" || failed.Get("code").Str == "" || !strings.HasPrefix(failed.Get("run").Str, "run_") {
+		t.Errorf("the failed run: %s", failed)
+	}
+	if answer := clients["bob"].call(t, "chain", `{"resume":"`+failed.Get("run").Str+`"}`); !strings.Contains(answer, "token_expired") {
+		t.Errorf("bob with alice's run: %s", answer)
+	}
+	for name, foreign := range map[string][]string{"alice": {"bob", "root"}, "bob": {"alice", "root"}, "part": {"alice", "bob", "root"}} {
+		told := runsOf(t, clients[name])
+		for _, word := range foreign {
+			if strings.Contains(told.Raw, word) {
+				t.Errorf("%s is told of %s: %s", name, word, told)
+			}
+		}
+		if told.Get("lastHour").Exists() || strings.Contains(told.Raw, hidden.Spec.Name) {
+			t.Errorf("%s: %s", name, told)
+		}
+	}
+	if told := runsOf(t, clients["part"]); told.Get("runs").Raw != "[]" {
+		t.Errorf("who has run nothing: %s", told)
+	}
+	hour := runsOf(t, clients["root"]).Get("lastHour")
+	if hour.Get("count").Int() != 4 || hour.Get("failures").Int() != 1 || hour.Get("callers.#").Int() != 3 || hour.Get(`functions.#(name="`+hidden.Spec.Name+`").count`).Int() != 1 {
+		t.Errorf("the last hour: %s", hour)
+	}
+	if told := runsOf(t, clients["narrowed"]); told.Get("runs.#").Int() != 1 || strings.Contains(told.Raw, hidden.Spec.Name) {
+		t.Errorf("who may not use the function any more: %s", told)
+	}
+}
+
+// TestInfoRunsOfAnybody: callers that share an identity are told why they see no runs, whoever has made them.
+func TestInfoRunsOfAnybody(t *testing.T) {
+	t.Parallel()
+	w := serveWorld(t, matrixCaller("anybody", steps.TierRead, ""), everything, nil)
+	c, _ := newRawClient(t, w.url, "chain", statelessVersion)
+	c.call(t, "chain", `{"steps":[{"expr":"1"},{"expr":"fromJSON('x')"}]}`)
+	if told := runsOf(t, c); told.Get("runs").Raw != "[]" || !strings.Contains(told.Get("note").Str, "share one identity") {
+		t.Errorf("%s", told)
+	}
+}

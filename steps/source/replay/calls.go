@@ -1,0 +1,31 @@
+package replay
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// RecordedCall is one call of a recording.
+type RecordedCall struct {
+	Line     int // of the file, from 1
+	Function string
+	Chain    string          // "": any
+	Args     json.RawMessage // with marks in the place of secrets
+	Result   json.RawMessage // nil: the call failed
+	Err      *fault.Error    // nil: it did not
+}
+
+// Calls are the calls of the recording, in the order of its lines.
+func (c *Cassette) Calls() []RecordedCall {
+	list := []RecordedCall{}
+	for _, fn := range c.functions {
+		for i := range fn.calls {
+			one := &fn.calls[i]
+			list = append(list, RecordedCall{Line: one.number, Function: fn.name, Chain: one.chain, Args: one.args, Result: one.result, Err: one.err})
+		}
+	}
+	slices.SortFunc(list, func(a, b RecordedCall) int { return a.Line - b.Line })
+	return list
+}

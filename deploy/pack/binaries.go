@@ -10,8 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli"
 )
 
-// artifact is an entry of artifacts.json, which goreleaser leaves in its folder. Those of the types "Binary" and "Universal Binary"
-// are programs.
+// artifact is an entry of artifacts.json, which goreleaser leaves in its folder. Those of the type "Binary" are programs.
 type artifact struct {
 	Type   string `json:"type"`
 	Path   string `json:"path"` // from the repository's root
@@ -27,6 +26,7 @@ type distribution struct {
 }
 
 const (
+	binary        = "Binary"
 	artifactsFile = "artifacts.json"
 	metadataFile  = "metadata.json"
 )
@@ -51,7 +51,7 @@ func readDistribution(folder string) (distribution, error) {
 // program is the path of the program for a system and an architecture, which may be "all"; ok reports whether there is one.
 func (d distribution) program(goos, goarch string) (path string, ok bool) {
 	for _, a := range d.artifacts {
-		if (a.Type == "Binary" || a.Type == "Universal Binary") && a.GOOS == goos && a.GOARCH == goarch {
+		if a.Type == binary && a.GOOS == goos && a.GOARCH == goarch {
 			return a.Path, true
 		}
 	}
@@ -70,7 +70,7 @@ func build(folder string) error {
 	if err := writeJSON(filepath.Join(folder, metadataFile), metadata{cli.Release}); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(folder, artifactsFile), []artifact{{"Binary", program, runtime.GOOS, runtime.GOARCH}})
+	return writeJSON(filepath.Join(folder, artifactsFile), []artifact{{binary, program, runtime.GOOS, runtime.GOARCH}})
 }
 
 func extension(goos string) string {

@@ -39,17 +39,17 @@ func distributed(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	list := []artifact{{Type: "Archive", Path: "none", GOOS: "linux", GOARCH: "amd64"}}
-	add := func(kind, goos, goarch string) {
+	add := func(goos, goarch string) {
 		path := filepath.Join(folder, goos+"_"+goarch, "onecall"+extension(goos))
 		if err := write(path, "program for "+goos+" "+goarch, executable); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, artifact{kind, path, goos, goarch})
+		list = append(list, artifact{binary, path, goos, goarch})
 	}
 	for _, to := range targets {
-		add("Binary", to.goos, to.goarch)
+		add(to.goos, to.goarch)
 	}
-	add("Universal Binary", "darwin", "all")
+	add("darwin", "all")
 	if err := writeJSON(filepath.Join(folder, artifactsFile), list); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestNPMOfOnePlatform(t *testing.T) {
 	t.Parallel()
 	dist := t.TempDir()
 	program := filepath.Join(dist, "onecall")
-	for file, value := range map[string]any{metadataFile: metadata{"1.2.3"}, artifactsFile: []artifact{{"Binary", program, "linux", "arm64"}}} {
+	for file, value := range map[string]any{metadataFile: metadata{"1.2.3"}, artifactsFile: []artifact{{binary, program, "linux", "arm64"}}} {
 		if err := writeJSON(filepath.Join(dist, file), value); err != nil {
 			t.Fatal(err)
 		}

@@ -123,7 +123,7 @@ func last(list []instruction, name string) (rest string) {
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	list := instructions(t)
-	known := []string{"FROM", "ARG", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}
+	known := []string{"FROM", "ARG", "LABEL", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}
 	stages := map[string]bool{}
 	var copied []string
 	for _, one := range list {

@@ -122,6 +122,11 @@ type cli struct {
 	verbose    bool
 }
 
+// Commands returns the tree of commands, for what is written about them: manual pages and completions.
+func Commands() *cobra.Command {
+	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr))
+}
+
 func newRoot(s *streams) *cobra.Command {
 	c := &cli{streams: s}
 	root := &cobra.Command{

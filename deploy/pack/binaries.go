@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/onecall-mcp/onecall/internal/cli"
+)
+
+// artifact is an entry of artifacts.json, which goreleaser leaves in its folder. Those of the type "Binary" are programs.
+type artifact struct {
+	Type   string `json:"type"`
+	Path   string `json:"path"` // from the repository's root
+	GOOS   string `json:"goos"`
+	GOARCH string `json:"goarch"` // "all" of a universal binary
+}
+
+// distribution is what goreleaser has built, or the build of this machine.
+type distribution struct {
+	folder    string
+	version   string // without a leading v
+	artifacts []artifact
+}
+
+const (
+	binary        = "Binary"
+	artifactsFile = "artifacts.json"
+	metadataFile  = "metadata.json"
+)
+
+type metadata struct {
+	Version string `json:"version"`
+}
+
+func readDistribution(folder string) (distribution, error) {
+	d := distribution{folder: folder}
+	var about metadata
+	if err := readJSON(filepath.Join(folder, metadataFile), &about); err != nil {
+		return d, err
+	}
+	if about.Version == "" {
+		return d, fmt.Errorf("%s has no version", filepath.Join(folder, metadataFile))
+	}
+	d.version = about.Version
+	return d, readJSON(filepath.Join(folder, artifactsFile), &d.artifacts)
+}
+
+// program is the path of the program for a system and an architecture, which may be "all"; ok reports whether there is one.
+func (d distribution) program(goos, goarch string) (path string, ok bool) {
+	for _, a := range d.artifacts {
+		if a.Type == binary && a.GOOS == goos && a.GOARCH == goarch {
+			return a.Path, true
+		}
+	}
+	return "", false
+}
+
+// build builds onecall for this machine into a folder that reads like goreleaser's.
+func build(folder string) error {
+	program := filepath.Join(folder, "onecall"+extension(runtime.GOOS))
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./cmd/onecall")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	compile.Stderr = os.Stderr
+	if err := compile.Run(); err != nil {
+		return fmt.Errorf("go build: %w", err)
+	}
+	if err := writeJSON(filepath.Join(folder, metadataFile), metadata{cli.Release}); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(folder, artifactsFile), []artifact{{binary, program, runtime.GOOS, runtime.GOARCH}})
+}
+
+func extension(goos string) string {
+	if goos == "windows" {
+		return ".exe"
+	}
+	return ""
+}

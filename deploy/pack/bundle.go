@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"os"
+)
+
+// inBundle are the programs of the MCP bundle. A host chooses by system only: the one for macOS is universal, the one for Windows runs
+// on arm64 too, and on Linux a shell script chooses (mcpb/onecall).
+var inBundle = []struct{ goos, goarch, name string }{
+	{"darwin", "all", "onecall-darwin"},
+	{"linux", "amd64", "onecall-linux-amd64"},
+	{"linux", "arm64", "onecall-linux-arm64"},
+	{"windows", "amd64", "onecall.exe"},
+}
+
+// bundle writes the folder that mcpb packs, DIST/mcpb, with all programs that were built.
+func bundle(folder string) error {
+	dist, err := readDistribution(folder)
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(folder, "mcpb")
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	programs := 0
+	for _, one := range inBundle {
+		program, ok := dist.program(one.goos, one.goarch)
+		if !ok {
+			continue
+		}
+		if err := copyFile(filepath.Join(out, "server", one.name), program, executable); err != nil {
+			return err
+		}
+		programs++
+	}
+	if programs == 0 {
+		return fmt.Errorf("%s names no program", filepath.Join(folder, artifactsFile))
+	}
+	if err := write(filepath.Join(out, "server", "onecall"), dist.template("mcpb/onecall"), executable); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(out, "LICENSE"), "LICENSE", plain); err != nil {
+		return err
+	}
+	return write(filepath.Join(out, "manifest.json"), dist.template("mcpb/manifest.json"), plain)
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// templates are the files that packages are made from. $VERSION in them is the release's.
+//
+//go:embed npm mcpb server.json
+var templates embed.FS
+
+// target is a platform that onecall is released for, by the names that Go and Node.js have for it.
+type target struct {
+	goos, goarch string
+	os, cpu      string
+}
+
+var targets = []target{
+	{"linux", "amd64", "linux", "x64"},
+	{"linux", "arm64", "linux", "arm64"},
+	{"darwin", "amd64", "darwin", "x64"},
+	{"darwin", "arm64", "darwin", "arm64"},
+	{"windows", "amd64", "win32", "x64"},
+	{"windows", "arm64", "win32", "arm64"},
+}
+
+// npm writes a folder for each package into DIST/npm: one for each program that was built, and "onecall", which depends on them and
+// starts the one that npm has chosen. None has an install script.
+func npm(folder string) error {
+	dist, err := readDistribution(folder)
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(folder, "npm")
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	var main map[string]any
+	if err := json.Unmarshal([]byte(dist.template("npm/package.json")), &main); err != nil {
+		return err
+	}
+	optional := map[string]string{}
+	for _, to := range targets {
+		program, ok := dist.program(to.goos, to.goarch)
+		if !ok {
+			continue
+		}
+		name := fmt.Sprintf("%s-%s-%s", main["name"], to.os, to.cpu)
+		if err := platformPackage(filepath.Join(out, "onecall-"+to.os+"-"+to.cpu), name, program, to, main); err != nil {
+			return err
+		}
+		optional[name] = dist.version
+	}
+	if len(optional) == 0 {
+		return fmt.Errorf("%s names no program", filepath.Join(folder, artifactsFile))
+	}
+	main["optionalDependencies"] = optional
+	return mainPackage(filepath.Join(out, "onecall"), main, dist)
+}
+
+// platformPackage writes the package that holds the program for one platform.
+func platformPackage(folder, name, program string, to target, main map[string]any) error {
+	about := map[string]any{"name": name, "os": []string{to.os}, "cpu": []string{to.cpu}, "files": []string{"bin"},
+		"description": "The onecall program for " + to.os + " on " + to.cpu + ". Install " + main["name"].(string) + "."}
+	for _, same := range []string{"version", "license", "homepage", "repository", "bugs", "publishConfig"} {
+		about[same] = main[same]
+	}
+	if err := copyFile(filepath.Join(folder, "bin", "onecall"+extension(to.goos)), program, executable); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(folder, "LICENSE"), "LICENSE", plain); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(folder, "package.json"), about)
+}
+
+func mainPackage(folder string, about map[string]any, dist distribution) error {
+	if err := write(filepath.Join(folder, "bin", "onecall.js"), dist.template("npm/onecall.js"), executable); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(folder, "README.md"), dist.template("npm/README.md"), plain); err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(folder, "LICENSE"), "LICENSE", plain); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(folder, "package.json"), about)
+}
+
+// template is a file of templates for this distribution's version.
+func (d distribution) template(name string) string {
+	text, err := fs.ReadFile(templates, name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return strings.ReplaceAll(string(text), "$VERSION", d.version)
+}

@@ -1,0 +1,161 @@
+//go:build gocommand
+
+package main
+
+import (
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// nodePlatform is this machine in the name of its package.
+func nodePlatform() string {
+	for _, to := range targets {
+		if to.goos == runtime.GOOS && to.goarch == runtime.GOARCH {
+			return to.os + "-" + to.cpu
+		}
+	}
+	return ""
+}
+
+// packRelease packs the packages of a release of which only this machine's program is real, and returns the tarballs by package.
+func packRelease(t *testing.T) (tarballs map[string]string) {
+	t.Helper()
+	dist := distributed(t)
+	built := filepath.Join(dist, "built")
+	if err := build(built); err != nil {
+		t.Fatal(err)
+	}
+	var all, own []artifact
+	if err := readJSON(filepath.Join(built, artifactsFile), &own); err != nil {
+		t.Fatal(err)
+	}
+	if err := readJSON(filepath.Join(dist, artifactsFile), &all); err != nil {
+		t.Fatal(err)
+	}
+	// Of two programs for a platform, the first is taken.
+	if err := writeJSON(filepath.Join(dist, artifactsFile), append(own, all...)); err != nil {
+		t.Fatal(err)
+	}
+	tarballs = map[string]string{}
+	for folder, about := range packages(t, dist) {
+		pack := exec.Command("npm", "pack", "--loglevel=error", "--pack-destination", dist)
+		pack.Dir = filepath.Join(dist, "npm", folder)
+		pack.Env = append(os.Environ(), "HOME="+t.TempDir())
+		out, err := pack.Output()
+		if err != nil {
+			t.Fatalf("npm pack: %v", err)
+		}
+		tarballs[about.Name] = filepath.Join(dist, strings.TrimSpace(string(out)))
+	}
+	return tarballs
+}
+
+// npmUser is someone with an empty home and a fresh folder, whose npm asks a registry of the test.
+type npmUser struct {
+	folder   string
+	env      []string
+	registry *npmRegistry
+}
+
+func newNPMUser(t *testing.T, tarballs map[string]string) npmUser {
+	t.Helper()
+	user := npmUser{folder: t.TempDir(), registry: newNPMRegistry(t, tarballs)}
+	server := httptest.NewServer(user.registry)
+	t.Cleanup(server.Close)
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(strings.ToLower(variable), "npm_config_") {
+			user.env = append(user.env, variable)
+		}
+	}
+	user.env = append(user.env, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "npm_config_registry="+server.URL,
+		"npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false")
+	// Without it, npm looks for a project in the folders above.
+	if err := write(filepath.Join(user.folder, "package.json"), `{"private": true}`, plain); err != nil {
+		t.Fatal(err)
+	}
+	return user
+}
+
+// command is a command of the user's. It is killed if it takes minutes.
+func (u npmUser) command(t *testing.T, program string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	command := exec.CommandContext(ctx, program, args...)
+	command.Dir, command.Env = u.folder, u.env
+	return command
+}
+
+// npmRegistry answers as a registry of npm that has one version of each package.
+type npmRegistry struct {
+	abouts   map[string]map[string]any // what package.json says, by package
+	contents map[string][]byte         // by the tarball's name
+
+	mu      sync.Mutex
+	fetched map[string]bool // tarballs
+}
+
+func newNPMRegistry(t *testing.T, tarballs map[string]string) *npmRegistry {
+	t.Helper()
+	registry := &npmRegistry{abouts: map[string]map[string]any{}, contents: map[string][]byte{}, fetched: map[string]bool{}}
+	for name, tarball := range tarballs {
+		content, err := os.ReadFile(tarball)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := exec.Command("tar", "-xOzf", tarball, "package/package.json").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about map[string]any
+		if err := json.Unmarshal(text, &about); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha512.Sum512(content)
+		about["dist"] = map[string]string{"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]), "tarball": filepath.Base(tarball)}
+		registry.abouts[name], registry.contents[filepath.Base(tarball)] = about, content
+	}
+	return registry
+}
+
+func (n *npmRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	const tarballs = "/tarballs/"
+	if tarball, ok := strings.CutPrefix(r.URL.Path, tarballs); ok {
+		n.mu.Lock()
+		n.fetched[tarball] = true
+		n.mu.Unlock()
+		_, _ = w.Write(n.contents[tarball])
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	about, ok := n.abouts[name]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	version := maps.Clone(about)
+	dist := maps.Clone(about["dist"].(map[string]string))
+	dist["tarball"] = "http://" + r.Host + tarballs + dist["tarball"]
+	version["dist"] = dist
+	number := about["version"].(string)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": number}, "versions": map[string]any{number: version}})
+}
+
+func (n *npmRegistry) fetchedTarballs() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.fetched))
+}

@@ -1,0 +1,112 @@
+//go:build gocommand
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestNPX installs the packed packages as a user does, from a registry and with an empty home, and uses what is installed. The
+// program is built for this machine; the packages of the other platforms hold a text, so that a wrong choice fails.
+func TestNPX(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"node", "npm", "npx"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("needs " + program)
+		}
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("sends signals")
+	}
+	user := newNPMUser(t, packRelease(t))
+
+	t.Run("serve", func(t *testing.T) {
+		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+		// The transport takes nothing but JSON-RPC on stdout.
+		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: user.command(t, "npx", "-y", "@onecall-mcp/onecall", "serve")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := session.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range tools.Tools {
+			names = append(names, tool.Name)
+		}
+		if !slices.Contains(names, "chain") {
+			t.Errorf("the tools are %q", names)
+		}
+		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain",
+			Arguments: map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "40+2"}}}}})
+		if err != nil || result.IsError {
+			t.Errorf("%v, %+v", err, result)
+		}
+		if err := session.Close(); err != nil {
+			t.Errorf("it does not end with its client: %v", err)
+		}
+	})
+
+	if out, err := user.command(t, "npm", "install", "@onecall-mcp/onecall").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	fetched := user.registry.fetchedTarballs()
+	if want := []string{"onecall-mcp-onecall-1.2.3.tgz", "onecall-mcp-onecall-" + nodePlatform() + "-1.2.3.tgz"}; !slices.Equal(fetched, want) {
+		t.Errorf("npm has fetched %q, want %q", fetched, want)
+	}
+	launcher := filepath.Join(user.folder, "node_modules", ".bin", "onecall")
+
+	t.Run("status", func(t *testing.T) {
+		check := user.command(t, launcher, "check", "-")
+		check.Stdin = strings.NewReader(`{"steps": [{"fn": "no.such"}]}`)
+		if out, _ := check.Output(); check.ProcessState.ExitCode() != 3 || !json.Valid(out) {
+			t.Errorf("it ends with %d and prints %s", check.ProcessState.ExitCode(), out)
+		}
+	})
+
+	t.Run("signal", func(t *testing.T) {
+		serve := user.command(t, launcher, "serve", "--http", "127.0.0.1:0")
+		log, err := serve.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := serve.Start(); err != nil {
+			t.Fatal(err)
+		}
+		terminated := false // a second signal would end it at once
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			if strings.Contains(lines.Text(), "listening on") && !terminated {
+				terminated = true
+				if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := serve.Wait(); err != nil {
+			t.Errorf("a service that is terminated has not failed: %v", err)
+		}
+	})
+
+	t.Run("without the platform's package", func(t *testing.T) {
+		if err := os.RemoveAll(filepath.Join(user.folder, "node_modules", "@onecall-mcp", "onecall-"+nodePlatform())); err != nil {
+			t.Fatal(err)
+		}
+		out, err := user.command(t, launcher, "version").CombinedOutput()
+		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || !strings.Contains(string(out), "onecall-"+nodePlatform()+" is not installed") {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package deploy
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func readObject(t *testing.T, file string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return object
+}
+
+// only reports members of an object that it may not have, and those that it lacks.
+func only(t *testing.T, what string, object map[string]any, required, optional []string) {
+	t.Helper()
+	for name := range object {
+		if !slices.Contains(required, name) && !slices.Contains(optional, name) {
+			t.Errorf("%s may not have %q", what, name)
+		}
+	}
+	for _, name := range required {
+		if object[name] == nil {
+			t.Errorf("%s lacks %q", what, name)
+		}
+	}
+}
+
+// TestAgentPlugin holds the plugin to Agent Plugins 1.0.0: two closed files of the same version, a name of a narrow form, and a command
+// that is one word.
+func TestAgentPlugin(t *testing.T) {
+	t.Parallel()
+	const schemas = "https://agent-plugins.org/schemas/1.0.0/"
+	manifest := readObject(t, "plugin/plugin.json")
+	only(t, "plugin.json", manifest, []string{"$schema", "name"},
+		[]string{"version", "description", "author", "homepage", "repository", "license", "keywords", "extensions"})
+	only(t, "author", manifest["author"].(map[string]any), nil, []string{"name", "email", "url"})
+	if manifest["$schema"] != schemas+"plugin.schema.json" {
+		t.Errorf("plugin.json is of %v", manifest["$schema"])
+	}
+	name := manifest["name"].(string)
+	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`).MatchString(name) || strings.Contains(name, "--") || strings.Contains(name, "..") {
+		t.Errorf("%q is not a name", name)
+	}
+
+	servers := readObject(t, "plugin/mcp.json")
+	only(t, "mcp.json", servers, []string{"$schema", "mcpServers"}, nil)
+	if servers["$schema"] != schemas+"mcp.schema.json" {
+		t.Errorf("mcp.json is of %v", servers["$schema"])
+	}
+	entry := servers["mcpServers"].(map[string]any)["onecall"].(map[string]any)
+	only(t, "the server", entry, []string{"type", "command"}, []string{"args", "env", "cwd"})
+	if entry["type"] != "stdio" || !regexp.MustCompile(`^[\w-]+$`).MatchString(entry["command"].(string)) {
+		t.Errorf("the server is %v", entry)
+	}
+}
+
+// TestClaudePlugin: Claude Code finds the plugin by the marketplace in the repository's root, and starts what other hosts start.
+func TestClaudePlugin(t *testing.T) {
+	t.Parallel()
+	const root = ".."
+	market := readObject(t, filepath.Join(root, ".claude-plugin", "marketplace.json"))
+	only(t, "marketplace.json", market, []string{"name", "description", "owner", "plugins"}, nil)
+	listed := market["plugins"].([]any)[0].(map[string]any)
+	manifest := readObject(t, filepath.Join(root, listed["source"].(string), ".claude-plugin", "plugin.json"))
+	portable := readObject(t, "plugin/plugin.json")
+	for _, same := range []string{"name", "description", "author", "license"} {
+		if one, other := encoded(t, manifest[same]), encoded(t, portable[same]); one != other {
+			t.Errorf("the %s is %s here and %s there", same, one, other)
+		}
+	}
+	if listed["name"] != manifest["name"] {
+		t.Errorf("the marketplace has %v, and the plugin is %v", listed["name"], manifest["name"])
+	}
+	entry := maps.Clone(manifest["mcpServers"].(map[string]any)["onecall"].(map[string]any))
+	delete(entry, "alwaysLoad") // Claude Code alone has it
+	entry["type"] = "stdio"
+	other := readObject(t, "plugin/mcp.json")["mcpServers"].(map[string]any)["onecall"]
+	if encoded(t, entry) != encoded(t, other) {
+		t.Errorf("Claude Code starts %v, other hosts %v", entry, other)
+	}
+}
+
+func encoded(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

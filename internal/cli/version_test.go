@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"os"
+	"regexp"
+	"runtime/debug"
+	"testing"
+)
+
+func TestVersionOf(t *testing.T) {
+	t.Parallel()
+	commit := []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "80777a3c0ffee0123456789"}}
+	for name, one := range map[string]struct {
+		built    string
+		settings []debug.BuildSetting
+		want     string
+	}{
+		"a tag":                         {"v0.3.1", commit, "0.3.1"},
+		"go install of a tag":           {"v0.3.1", nil, "0.3.1"},
+		"commits after a tag":           {"v0.3.2-0.20261122163241-80777a3c0ffe", commit, "0.3.2-0.20261122163241-80777a3c0ffe"},
+		"a checkout without tags":       {"v0.0.0-20261122163241-80777a3c0ffe+dirty", commit, Release + "-dev+80777a3c0ffe"},
+		"a checkout, nothing recorded":  {"(devel)", nil, Release + "-dev"},
+		"a program without a main part": {"", nil, Release + "-dev"},
+	} {
+		info := &debug.BuildInfo{Main: debug.Module{Version: one.built}, Settings: one.settings}
+		if got := versionOf(info); got != one.want {
+			t.Errorf("%s: %q, want %q", name, got, one.want)
+		}
+	}
+}
+
+// TestChangelog: the release that is made is the first that the changelog has.
+func TestChangelog(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := regexp.MustCompile(`(?m)^## \[([0-9][^\]]*)\]`).FindSubmatch(text)
+	if first == nil || string(first[1]) != Release {
+		t.Errorf("the changelog begins with %q, and the release is %s", first, Release)
+	}
+}

@@ -28,10 +28,11 @@ func newInitCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration with the MCP servers that other programs know",
-		Long: "Look for MCP servers in the files of Claude Desktop, Claude Code, Cursor, VS Code and Windsurf, those of the working\n" +
-			"directory first, show the configuration that they make, and write it when you agree. Nothing is changed in those\n" +
-			"files, and no file is overwritten. Secrets are shown as ***, and written as they are, to a file that only you can\n" +
-			"read. A server whose variables are not set is written as disabled.",
+		Long: "Look for MCP servers in the files of the clients below, those of the working directory first, show the configuration\n" +
+			"that they make, and write it when you agree. Nothing is changed in those files, and no file is overwritten. Secrets are\n" +
+			"shown as ***, and written as they are, to a file that only you can read. A server whose variables are not set is\n" +
+			"written as disabled.\n\n" +
+			"Clients: " + strings.Join(clients.IDs(), ", ") + ".",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.init(cmd.Context(), &f) },
 	}

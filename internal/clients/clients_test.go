@@ -228,7 +228,7 @@ func TestImportElsewhere(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "cwd": "sub"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := im.read(clientFile{"Cursor", path, mcpServersKey, project}); err != nil {
+	if err := im.read(clientFile{"Cursor", path, []section{mcpServers}, project}); err != nil {
 		t.Fatal(err)
 	}
 	im.settle()
@@ -257,7 +257,7 @@ func TestImportRoundTrip(t *testing.T) {
 		object += `}}`
 		name := text.Draw(rt, "name")
 		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`))
+		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`), nil)
 		im.settle()
 		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.Document()))
 		if len(faults) > 0 {
@@ -294,7 +294,7 @@ func FuzzImport(f *testing.F) {
 			t.Fatal(err)
 		}
 		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		if im.read(clientFile{client: "c", path: path, keys: anyKeys}) != nil {
+		if im.read(clientFile{client: "c", path: path, sections: anySections}) != nil {
 			return
 		}
 		im.settle()

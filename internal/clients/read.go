@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/jsonc"
 
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -63,30 +62,24 @@ func (im *Import) read(file clientFile) error {
 		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, textfile.Cause(err)))
 		return err
 	}
-	for _, path := range file.keys {
-		for _, servers := range im.members(gjson.ParseBytes(text), path) {
-			im.add(&file, servers)
+	for _, section := range file.sections {
+		for _, servers := range im.members(gjson.ParseBytes(text), section.path) {
+			im.add(&file, servers, section.form)
 		}
 	}
 	return nil
 }
 
-// readClientFile reads a file of JSON, which may hold comments and commas too many, as the clients allow.
+// readClientFile reads a client's file as JSON.
 func readClientFile(path string) ([]byte, error) {
 	text, err := textfile.Read(path, maxClientFile)
 	if err != nil {
 		return nil, err
 	}
-	text = jsonc.ToJSON(textfile.WithoutMark(text))
-	switch {
-	case len(text) > maxClientFile:
+	if len(text) > maxClientFile {
 		return nil, fmt.Errorf("it has more than %d bytes", maxClientFile)
-	case len(bytes.TrimSpace(text)) == 0:
-		return []byte("{}"), nil
-	case !json.Valid(text):
-		return nil, errors.New("it is not JSON")
 	}
-	return text, nil
+	return formatOf(path).json(textfile.WithoutMark(text))
 }
 
 // members are the values at a path of keys.
@@ -136,7 +129,7 @@ func sameFolder(a, b string) bool {
 }
 
 // add adds the servers of one object.
-func (im *Import) add(file *clientFile, servers gjson.Result) {
+func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 	for name, server := range ordered(servers) {
 		one := &found{name: name, file: file}
 		im.servers = append(im.servers, one)
@@ -150,11 +143,20 @@ func (im *Import) add(file *clientFile, servers gjson.Result) {
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
 			one.skip = "it is disabled"
 			continue
-		case isOnecall(server):
+		}
+		fields, skip := members(server), ""
+		if form != nil {
+			fields, skip = form(server)
+		}
+		switch {
+		case skip != "":
+			one.skip = skip
+			continue
+		case isOnecall(gjson.ParseBytes(objectField("", fields).value)):
 			one.skip = "it is onecall itself"
 			continue
 		}
-		im.fields(one, server)
+		im.fields(one, fields)
 		im.try(one)
 	}
 }
@@ -225,12 +227,13 @@ func baseName(word string) string {
 }
 
 // fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
-func (im *Import) fields(one *found, server gjson.Result) {
-	for written, value := range ordered(server) {
-		key, lost := config.ServerKey(written)
+func (im *Import) fields(one *found, fields []field) {
+	for _, written := range fields {
+		value := gjson.ParseBytes(written.value)
+		key, lost := config.ServerKey(written.key)
 		if key == "" {
 			if lost != "" {
-				one.notes = append(one.notes, written+" is left out: "+lost)
+				one.notes = append(one.notes, written.key+" is left out: "+lost)
 			}
 			continue
 		}

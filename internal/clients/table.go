@@ -80,8 +80,10 @@ var Table = []*Client{
 		ID: "claude-code", Title: "Claude Code", servers: mcpServers, also: []section{projectServers},
 		places:  []place{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
 		project: []place{{file: ".mcp.json"}},
-		entry:   func(command string, args []string) []field { return append(standard(command, args), value("alwaysLoad", true)) },
-		add:     []string{"claude", "mcp", "add-json", "--scope", "user", "onecall", "$ENTRY"},
+		entry: func(command string, args []string) []field {
+			return append(standard(command, args), value("alwaysLoad", true))
+		},
+		add: []string{"claude", "mcp", "add-json", "--scope", "user", "onecall", "$ENTRY"},
 	},
 	{
 		ID: "cursor", Title: "Cursor", servers: mcpServers,

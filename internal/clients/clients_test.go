@@ -25,18 +25,18 @@ func TestClientPlaces(t *testing.T) {
 		m    machine
 		want []string
 	}{
-		{machine{"linux", "/home/me", "/p", none}, []string{"/home/me/.config/Claude/claude_desktop_config.json", "/home/me/.claude.json", "/home/me/.cursor/mcp.json",
+		{machine{system: "linux", home: "/home/me", project: "/p", getenv: none}, []string{"/home/me/.config/Claude/claude_desktop_config.json", "/home/me/.claude.json", "/home/me/.cursor/mcp.json",
 			"/home/me/.config/Code/User/mcp.json", "/home/me/.config/Code/User/settings.json", "/home/me/.codeium/windsurf/mcp_config.json",
 			"/p/.mcp.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json", "/p/.vscode/settings.json"}},
-		{machine{"linux", "/home/me", "/p", func(name string) string {
+		{machine{system: "linux", home: "/home/me", project: "/p", getenv: func(name string) string {
 			return map[string]string{"XDG_CONFIG_HOME": "/xdg", "CLAUDE_CONFIG_DIR": "/claude"}[name]
 		}},
 			[]string{"/xdg/Claude/claude_desktop_config.json", "/xdg/Code/User/mcp.json", "/claude/.claude.json"}},
-		{machine{"darwin", "/Users/me", "/p", none}, []string{"/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
+		{machine{system: "darwin", home: "/Users/me", project: "/p", getenv: none}, []string{"/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
 			"/Users/me/Library/Application Support/Code/User/mcp.json", "/Users/me/.codeium/windsurf/mcp_config.json"}},
-		{machine{"windows", "/u", "/p", func(name string) string { return map[string]string{"APPDATA": "/roaming"}[name] }},
+		{machine{system: "windows", home: "/u", project: "/p", getenv: func(name string) string { return map[string]string{"APPDATA": "/roaming"}[name] }},
 			[]string{"/roaming/Claude/claude_desktop_config.json", "/roaming/Code/User/mcp.json", "/u/.codeium/windsurf/mcp_config.json", "/u/.cursor/mcp.json"}},
-		{machine{"windows", "/u", "/p", none}, []string{"/u/AppData/Roaming/Claude/claude_desktop_config.json"}},
+		{machine{system: "windows", home: "/u", project: "/p", getenv: none}, []string{"/u/AppData/Roaming/Claude/claude_desktop_config.json"}},
 	}
 	for _, test := range tests {
 		var got []string

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
@@ -131,7 +132,11 @@ func (tomlEditor) render(_ string, path []string, name string, fields []field) e
 	var b strings.Builder
 	fmt.Fprintf(&b, "[%s.%s]\n", path[0], tomlKey(name))
 	for _, one := range fields {
-		fmt.Fprintf(&b, "%s = %s\n", tomlKey(one.key), one.value)
+		text := string(one.value)
+		if list := gjson.Parse(text); list.IsArray() {
+			text = yamlValue(list)
+		}
+		fmt.Fprintf(&b, "%s = %s\n", tomlKey(one.key), text)
 	}
 	return entry{name, b.String()}
 }

@@ -40,7 +40,7 @@ func openLayout(t *testing.T, path string) *layout {
 	}
 	system, _, _ := strings.Cut(strings.TrimPrefix(string(archive.Comment), "system: "), "\n")
 	home := filepath.Join(t.TempDir(), "home")
-	l := &layout{path, archive, &machine{system: system, home: home, project: filepath.Join(home, "project"), getenv: func(string) string { return "" }}, nil}
+	l := &layout{path, archive, &machine{system: system, home: home, project: filepath.Join(home, "project"), getenv: noVariable}, nil}
 	for _, c := range Table {
 		if strings.HasPrefix(filepath.Base(path), c.ID+"-") {
 			l.client = c
@@ -48,13 +48,15 @@ func openLayout(t *testing.T, path string) *layout {
 	}
 	for _, file := range archive.Files {
 		if name, ok := strings.CutPrefix(file.Name, "home/"); ok {
-			writeFile(t, filepath.Join(home, name), string(file.Data))
+			seed(t, filepath.Join(home, name), string(file.Data))
 		}
 	}
 	return l
 }
 
-func writeFile(t *testing.T, path, text string) {
+func noVariable(string) string { return "" }
+
+func seed(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,8 @@ type machine struct {
 	home    string
 	project string // the working directory
 	getenv  func(string) string
+	// program finds a program on the PATH; nil: none is found.
+	program func(name string) (string, error)
 }
 
 // clientFiles are the known places, those of the project before those of the user: in the clients, too, the nearer wins.

@@ -32,6 +32,12 @@ type found struct {
 	also   []string // further places that hold the same
 	unset  []string // variables that are not set: the server is written as disabled
 	skip   string   // why it is not written, "" when it is
+
+	original string // its name in the file
+	itself   bool   // it is onecall
+	present  bool   // it stands in the configuration already
+	lost     string // which of its settings onecall does not carry out
+	twin     *found // an earlier one that says the same
 }
 
 // field is one key of a server, with its value as JSON.
@@ -63,11 +69,16 @@ func (im *Import) read(file clientFile) error {
 		return err
 	}
 	for _, section := range file.sections {
-		for _, servers := range im.members(gjson.ParseBytes(text), section.path) {
-			im.add(&file, servers, section.form)
-		}
+		im.readSection(&file, gjson.ParseBytes(text), section)
 	}
 	return nil
+}
+
+// readSection adds the servers of a section.
+func (im *Import) readSection(file *clientFile, text gjson.Result, section section) {
+	for _, servers := range im.members(text, section.path) {
+		im.add(file, servers, section.form)
+	}
 }
 
 // readClientFile reads a client's file as JSON.
@@ -131,7 +142,7 @@ func sameFolder(a, b string) bool {
 // add adds the servers of one object.
 func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 	for name, server := range ordered(servers) {
-		one := &found{name: name, file: file}
+		one := &found{name: name, original: name, file: file}
 		im.servers = append(im.servers, one)
 		switch {
 		case !server.IsObject():
@@ -153,7 +164,7 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			one.skip = skip
 			continue
 		case isOnecall(gjson.ParseBytes(objectField("", fields).value)):
-			one.skip = "it is onecall itself"
+			one.skip, one.itself = "it is onecall itself", true
 			continue
 		}
 		im.fields(one, fields)
@@ -233,7 +244,8 @@ func (im *Import) fields(one *found, fields []field) {
 		key, lost := config.ServerKey(written.key)
 		if key == "" {
 			if lost != "" {
-				one.notes = append(one.notes, written.key+" is left out: "+lost)
+				one.lost = written.key + " is left out: " + lost
+				one.notes = append(one.notes, one.lost)
 			}
 			continue
 		}
@@ -308,7 +320,13 @@ func (im *Import) settle() {
 		taken[steps.FoldName(name)] = nil
 	}
 	for _, one := range im.servers {
-		if one.skip != "" {
+		if name := steps.FoldName(config.SourceName(one.name)); one.present {
+			taken[name] = one
+			if one.skip != "" {
+				taken[name] = nil
+			}
+		}
+		if one.skip != "" || one.present {
 			continue
 		}
 		original, base := one.name, one.name
@@ -322,6 +340,7 @@ func (im *Import) settle() {
 			}
 			if other != nil && other != one && other.same(one) {
 				other.also = append(other.also, one.file.label())
+				one.twin = other
 				one.skip = "it is the same as that of " + other.file.label()
 				break
 			}

@@ -187,7 +187,8 @@ func (p *Plan) sort() error {
 			one.skip = err.Error()
 		}
 		if one.original == ownName {
-			return fault.New(fault.BadRequest, "%s has another server by the name onecall, which cannot be moved: %s: rename it there", p.file, one.skip)
+			return fault.New(fault.BadRequest, "%s has another server by the name onecall, which cannot be moved: %s: rename it there",
+				p.file, one.skip)
 		}
 		p.stays = append(p.stays, one)
 	}

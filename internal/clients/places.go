@@ -56,7 +56,7 @@ func (m *machine) paths(p place) []string {
 	path := m.path(p)
 	before, after, pattern := strings.Cut(path, "*")
 	switch {
-	case p.on == windows && m.system != "windows" || p.on == notWindows && m.system == "windows":
+	case !m.has(p):
 		return nil
 	case !pattern:
 		return []string{path}
@@ -67,6 +67,11 @@ func (m *machine) paths(p place) []string {
 		found[i] += after[len(folder):]
 	}
 	return found
+}
+
+// has reports whether a place is one of this system.
+func (m *machine) has(p place) bool {
+	return p.on == "" || (p.on == windows) == (m.system == "windows")
 }
 
 // path is the file of a place, a * as it is.
@@ -153,7 +158,8 @@ func (m *machine) target(c *Client) (string, error) {
 }
 
 func several(c *Client, paths []string) error {
-	return fault.New(fault.BadRequest, "%s has several installations here: %s: remove those that are not used", c.Title, strings.Join(paths, ", "))
+	return fault.New(fault.BadRequest, "%s has several installations here: %s: remove those that are not used",
+		c.Title, strings.Join(paths, ", "))
 }
 
 func isFolder(path string) bool {

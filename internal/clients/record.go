@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -43,7 +42,8 @@ func readRecord(file string) (*record, error) {
 		err = json.Unmarshal(text, r)
 	}
 	if err != nil {
-		return nil, fault.New(fault.BadRequest, "%s, in which onecall keeps what was there, cannot be read: %v", recordPath(file), textfile.Cause(err))
+		return nil, fault.New(fault.BadRequest, "%s, in which onecall keeps what was there, cannot be read: %v",
+			recordPath(file), textfile.Cause(err))
 	}
 	return r, nil
 }
@@ -53,36 +53,40 @@ func (p *Plan) keep() error {
 	if !isFolder(filepath.Dir(p.file)) && p.command == nil {
 		return noFolder(p.client, p.file)
 	}
-	first, unfinished := p.record == nil, p.unfinished()
-	if first {
-		p.record = new(record)
-	}
-	if unfinished {
-		first, p.record.Taken = true, nil
-	}
-	if first && !unfinished && p.before != nil {
-		backup := p.file + ".before-onecall"
-		for n := 2; ; n++ {
-			err := WriteNew(backup, p.before)
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, fs.ErrExist) {
-				return fault.New(fault.BadRequest, "the backup %s cannot be written: %v: nothing was changed", backup, textfile.Cause(err))
-			}
-			backup = fmt.Sprintf("%s.before-onecall-%d", p.file, n)
+	switch {
+	case p.unfinished():
+		p.record.first, p.record.Taken = true, nil
+	case p.record == nil:
+		p.record = &record{first: true}
+		if err := p.writeBackup(); err != nil {
+			return err
 		}
-		p.record.Backup = filepath.Base(backup)
 	}
 	for _, one := range p.taken {
-		// What a later installation finds under onecall's name is onecall's own. An entry stands twice after an installation that was cut off.
-		if (first || one.Name != ownName) && !slices.Contains(p.record.Taken, one) {
+		// What a later installation finds under onecall's name is onecall's own.
+		if p.record.first || one.Name != ownName {
 			p.record.Taken = append(p.record.Taken, one)
 		}
 	}
 	p.record.After = ""
-	p.record.first = first
 	return p.record.write(p.file)
+}
+
+func (p *Plan) writeBackup() error {
+	if p.before == nil {
+		return nil
+	}
+	backup := p.file + ".before-onecall"
+	err := WriteNew(backup, p.before)
+	for n := 2; errors.Is(err, fs.ErrExist); n++ { // of an earlier installation, kept as its file had changed
+		backup = fmt.Sprintf("%s.before-onecall-%d", p.file, n)
+		err = WriteNew(backup, p.before)
+	}
+	if err != nil {
+		return fault.New(fault.BadRequest, "the backup %s cannot be written: %v: nothing was changed", backup, textfile.Cause(err))
+	}
+	p.record.Backup = filepath.Base(backup)
+	return nil
 }
 
 // unfinished reports whether an earlier installation was cut off before it changed the file: then this one is the first.

@@ -35,7 +35,8 @@ func replace(c *Client, file string, text []byte) error {
 }
 
 func noFolder(c *Client, file string) error {
-	return fault.New(fault.BadRequest, "%s is not there: start %s once, so that it makes the folder; nothing was changed", filepath.Dir(file), c.Title)
+	return fault.New(fault.BadRequest, "%s is not there: start %s once, so that it makes the folder; nothing was changed",
+		filepath.Dir(file), c.Title)
 }
 
 // writeFile writes a file whole or not at all.

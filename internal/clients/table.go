@@ -44,7 +44,8 @@ const (
 	notWindows system = "!windows"
 )
 
-// section is an object of servers in a client's file: the keys that lead to it, and the form of its entries. A key * is the project's folder.
+// section is an object of servers in a client's file: the keys that lead to it, and the form of its entries. A key * is the project's
+// folder.
 type section struct {
 	path []string
 	form form
@@ -64,7 +65,9 @@ var (
 	opencodeServers = section{[]string{"mcp"}, opencodeForm}
 
 	// anySections are looked for in a file of which it is not known who wrote it.
-	anySections = []section{mcpServers, vscodeServers, settingsServers, dottedServers, projectServers, codexServers, zedServers, gooseServers, opencodeServers}
+	anySections = []section{
+		mcpServers, vscodeServers, settingsServers, dottedServers, projectServers, codexServers, zedServers, gooseServers, opencodeServers,
+	}
 )
 
 // Table are the known clients.

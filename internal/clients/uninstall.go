@@ -49,8 +49,8 @@ func (m *machine) findRecord(p *Plan) (err error) {
 			}
 		}
 	}
-	return fault.New(fault.BadRequest, "onecall was not installed in %s by init --install, so that what was there before is not known: take its entry out of %s by hand",
-		p.client.Title, p.file)
+	return fault.New(fault.BadRequest, "onecall was not installed in %s by init --install, so that what was there before is not known: "+
+		"take its entry out of %s by hand", p.client.Title, p.file)
 }
 
 func (p *Plan) backup() string {
@@ -84,7 +84,8 @@ func (p *Plan) piecewise() error {
 			continue
 		}
 		if err := d.put(one); err != nil {
-			return fault.New(fault.BadRequest, "%s: %s cannot be put back: %v: %s holds what was there; nothing was changed", p.file, one.Name, err, p.backup())
+			return fault.New(fault.BadRequest, "%s: %s cannot be put back: %v: %s holds what was there; nothing was changed",
+				p.file, one.Name, err, p.backup())
 		}
 		p.put = append(p.put, one)
 	}

@@ -68,28 +68,17 @@ func (d *document) bytes() []byte {
 }
 
 // take takes the entry of a name out. If that cannot be done so that all else stays, the document is as it was.
-func (d *document) take(name string) (entry, error) {
-	rest, taken, err := d.format.editor().take(d.text, d.path, name)
-	if err == nil {
-		err = d.unchangedBut(rest, name, false)
-	}
-	if err != nil {
-		return entry{}, err
-	}
-	d.text = rest
-	return taken, nil
+func (d *document) take(name string) (taken entry, err error) {
+	err = d.change(name, false, func(e editor) (text string, err error) {
+		text, taken, err = e.take(d.text, d.path, name)
+		return text, err
+	})
+	return taken, err
 }
 
 // put adds an entry. If that cannot be done so that all else stays, the document is as it was.
 func (d *document) put(one entry) error {
-	text, err := d.format.editor().put(d.text, d.path, one)
-	if err == nil {
-		err = d.unchangedBut(text, one.Name, true)
-	}
-	if err == nil {
-		d.text = text
-	}
-	return err
+	return d.change(one.Name, true, func(e editor) (string, error) { return e.put(d.text, d.path, one) })
 }
 
 // render writes an entry as this document would hold it.
@@ -100,9 +89,9 @@ func (d *document) render(name string, fields []field) entry {
 // errLayout says that an edit would have changed more than it should.
 var errLayout = errors.New("it is written in a way in which one entry cannot be changed alone")
 
-// unchangedBut compares the document with a text as data: both must say the same but for one server, which the text has, or has not.
-// Whatever an editor does, what would be lost is not written.
-func (d *document) unchangedBut(text, name string, has bool) error {
+// change edits the document, and compares it as data with what it was: both must say the same but for one server, which it has
+// afterwards, or has not. Whatever an editor does, what would be lost is not written.
+func (d *document) change(name string, has bool, edit func(editor) (string, error)) error {
 	if !utf8.ValidString(d.text) {
 		return errors.New("it is not UTF-8")
 	}
@@ -110,10 +99,15 @@ func (d *document) unchangedBut(text, name string, has bool) error {
 	if err != nil {
 		return err
 	}
+	text, err := edit(d.format.editor())
+	if err != nil {
+		return err
+	}
 	after, found, err := d.without(text, name)
 	if err != nil || found != has || !reflect.DeepEqual(before, after) {
 		return errLayout
 	}
+	d.text = text
 	return nil
 }
 

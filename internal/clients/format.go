@@ -9,8 +9,12 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tidwall/jsonc"
+
+	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 // format is how a client's file is written.
@@ -32,15 +36,22 @@ func formatOf(path string) format {
 	return jsonFormat
 }
 
+// maxParsed bounds a text of TOML or YAML, whose parsers take far more memory than JSON's.
+const maxParsed = 1 << 20
+
 // json is a text of the format as JSON, {} for an empty one. Errors quote nothing of the text, which may hold secrets.
 func (f format) json(text []byte) (object []byte, err error) {
-	switch f {
-	case tomlFormat:
-		object, err = tomlToJSON(text)
-	case yamlFormat:
-		object, err = yamlToJSON(text)
-	default:
+	switch {
+	case f == jsonFormat:
 		object = jsonc.ToJSON(text)
+	case len(text) > maxParsed:
+		err = fmt.Errorf("it has more than %d bytes", maxParsed)
+	case config.TooDeep(text):
+		err = errors.New("it is nested too deep")
+	case f == tomlFormat:
+		object, err = tomlToJSON(text)
+	default:
+		object, err = yamlToJSON(text)
 	}
 	switch {
 	case err != nil:
@@ -66,7 +77,20 @@ func tomlToJSON(text []byte) ([]byte, error) {
 	return json.Marshal(values)
 }
 
+// yamlToJSON refuses aliases: a few lines of them can stand for more than any memory holds, and clients write none.
 func yamlToJSON(text []byte) ([]byte, error) {
+	parsed, err := parser.ParseBytes(text, 0)
+	var aliases aliasVisitor
+	if err == nil {
+		for _, doc := range parsed.Docs {
+			if doc.Body != nil {
+				ast.Walk(&aliases, doc.Body)
+			}
+		}
+		if aliases.line > 0 {
+			return nil, fmt.Errorf("line %d has an alias: write the value there", aliases.line)
+		}
+	}
 	object, err := yaml.YAMLToJSON(text)
 	var bad yaml.Error
 	switch {
@@ -76,4 +100,15 @@ func yamlToJSON(text []byte) ([]byte, error) {
 		return nil, errors.New("it is not YAML")
 	}
 	return object, nil
+}
+
+// aliasVisitor finds the line of an alias, 0 for none.
+type aliasVisitor struct{ line int }
+
+// Visit implements ast.Visitor.
+func (v *aliasVisitor) Visit(node ast.Node) ast.Visitor {
+	if alias, ok := node.(*ast.AliasNode); ok {
+		v.line = alias.GetToken().Position.Line
+	}
+	return v
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -63,8 +64,8 @@ func (p *Plan) keep() error {
 		}
 	}
 	for _, one := range p.taken {
-		// What a later installation finds under onecall's name is onecall's own.
-		if p.record.first || one.Name != ownName {
+		// What a later installation finds under onecall's name is onecall's own. One that was cut off has been here before.
+		if (p.record.first || one.Name != ownName) && !slices.Contains(p.record.Taken, one) {
 			p.record.Taken = append(p.record.Taken, one)
 		}
 	}

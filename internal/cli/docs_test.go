@@ -18,7 +18,7 @@ import (
 //
 //	```json NAME       or yaml, or text
 //
-// is a file of that name, and in a block
+// is a file of that name, where ~ is the home folder, and in a block
 //
 //	```console
 //
@@ -26,16 +26,19 @@ import (
 // lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
 // its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm the packages of testdata/npm,
 // each other word a program; the rest of its document is skipped where one is missing. The service that documents call is
-// inventory, at $INVENTORY_URL. A block ```sh holds commands of the repository itself, which .ci/run runs.
+// inventory, at $INVENTORY_URL. The first block ```sh of the README holds commands of the repository itself,
+// which .ci/run runs; others show commands that a reader's own machine is needed for.
 //
 // A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
 // a document that does, the ports 8080, 8081, 9090, 9091 and 6379 stand for others, which are free.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	ofClients, failed := filepath.Glob("../../docs/clients/*.md")
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
 	}
+	documents = append(documents, ofClients...)
 	commands := 0
 	for _, document := range append(documents, "../../README.md") {
 		text, err := os.ReadFile(document)
@@ -44,7 +47,7 @@ func TestDocuments(t *testing.T) {
 		}
 		blocks := blockPattern.FindAllStringSubmatch(string(text), -1)
 		commands += strings.Count(string(text), "\n$ onecall ")
-		t.Run(filepath.Base(document), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(filepath.ToSlash(document), "../../docs/"), func(t *testing.T) {
 			t.Parallel()
 			runDocument(t, newShownDocument(t, string(text)), blocks)
 		})
@@ -82,7 +85,7 @@ func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 			d.needs(t, name)
 			runConsole(t, d, body)
 		case name != "":
-			file := filepath.Join(d.folder, name)
+			file := filepath.Join(d.folder, strings.Replace(name, "~", ".home", 1))
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -18,9 +18,10 @@ import (
 
 // initFlags are the flags of onecall init.
 type initFlags struct {
-	yes, dryRun bool
-	out         string
-	from        []string
+	yes, dryRun        bool
+	out                string
+	from               []string
+	install, uninstall string
 }
 
 func newInitCommand(c *cli) *cobra.Command {
@@ -28,17 +29,32 @@ func newInitCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration with the MCP servers that other programs know",
-		Long: "Look for MCP servers in the files of Claude Desktop, Claude Code, Cursor, VS Code and Windsurf, those of the working\n" +
-			"directory first, show the configuration that they make, and write it when you agree. Nothing is changed in those\n" +
-			"files, and no file is overwritten. Secrets are shown as ***, and written as they are, to a file that only you can\n" +
-			"read. A server whose variables are not set is written as disabled.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.init(cmd.Context(), &f) },
+		Long: "Look for MCP servers in the files of the clients below, those of the working directory first, show the configuration\n" +
+			"that they make, and write it when you agree. Nothing is changed in those files, and no file is overwritten. Secrets are\n" +
+			"shown as ***, and written as they are, to a file that only you can read. A server whose variables are not set is\n" +
+			"written as disabled.\n\n" +
+			"With --install, onecall is put into a client, in the place of the client's servers, which move to the configuration: that of\n" +
+			"--config, else the one that onecall uses here, else a new one in the user's configuration folder. With --uninstall,\n" +
+			"what was there before is put back.\n\n" +
+			"Clients: " + strings.Join(clients.IDs(), ", ") + ".",
+		Example: "  onecall init --dry-run\n  onecall init --install claude-code\n  onecall init --uninstall claude-code",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.install != "" || f.uninstall != "" {
+				return c.connect(cmd.Context(), &f, cmd.Flags().Changed("out"))
+			}
+			return c.init(cmd.Context(), &f)
+		},
 	}
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "write without asking")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show, and write nothing")
 	cmd.Flags().StringVar(&f.out, "out", "onecall.yaml", "the `file` to write")
 	cmd.Flags().StringSliceVar(&f.from, "from", nil, "read these `files` and no other; they may be of any client")
+	cmd.Flags().StringVar(&f.install, "install", "", "put onecall into this `client`, and move its servers behind onecall")
+	cmd.Flags().StringVar(&f.uninstall, "uninstall", "", "take onecall out of this `client`, and put back what was there")
+	for _, name := range []string{"install", "uninstall"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(clients.IDs(), cobra.ShellCompDirectiveNoFileComp)) // of a flag that is there
+	}
 	return cmd
 }
 
@@ -60,15 +76,8 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	if f.dryRun {
 		return nil
 	}
-	if !f.yes {
-		if !c.inTerminal {
-			return usage("%s was not written: there is no terminal to ask at; write it by --yes", f.out)
-		}
-		agreed, err := c.ask(ctx, "Write "+f.out+"? [y/N] ")
-		if err != nil || !agreed {
-			c.note("nothing was written")
-			return err
-		}
+	if agreed, err := c.agreed(ctx, f, f.out+" was not written", "Write "+f.out+"?"); !agreed {
+		return err
 	}
 	switch err := clients.WriteNew(f.out, text); {
 	case errors.Is(err, fs.ErrExist):
@@ -78,6 +87,21 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	}
 	c.note("%s is written: onecall tools shows the functions", f.out)
 	return c.writeText(clients.Entry(f.out))
+}
+
+// agreed reports whether the user agrees to what was shown.
+func (c *cli) agreed(ctx context.Context, f *initFlags, refusal, question string) (bool, error) {
+	if f.yes {
+		return true, nil
+	}
+	if !c.inTerminal {
+		return false, usage("%s: there is no terminal to ask at; write it by --yes", refusal)
+	}
+	agreed, err := c.ask(ctx, question+" [y/N] ")
+	if err != nil || !agreed {
+		c.note("nothing was written")
+	}
+	return agreed && err == nil, err
 }
 
 // checkOut refuses a file that is there, one that would not be read as YAML, and one beside another configuration.

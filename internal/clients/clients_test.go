@@ -25,18 +25,18 @@ func TestClientPlaces(t *testing.T) {
 		m    machine
 		want []string
 	}{
-		{machine{"linux", "/home/me", "/p", none}, []string{"/home/me/.config/Claude/claude_desktop_config.json", "/home/me/.claude.json", "/home/me/.cursor/mcp.json",
+		{machine{system: "linux", home: "/home/me", project: "/p", getenv: none}, []string{"/home/me/.config/Claude/claude_desktop_config.json", "/home/me/.claude.json", "/home/me/.cursor/mcp.json",
 			"/home/me/.config/Code/User/mcp.json", "/home/me/.config/Code/User/settings.json", "/home/me/.codeium/windsurf/mcp_config.json",
 			"/p/.mcp.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json", "/p/.vscode/settings.json"}},
-		{machine{"linux", "/home/me", "/p", func(name string) string {
+		{machine{system: "linux", home: "/home/me", project: "/p", getenv: func(name string) string {
 			return map[string]string{"XDG_CONFIG_HOME": "/xdg", "CLAUDE_CONFIG_DIR": "/claude"}[name]
 		}},
 			[]string{"/xdg/Claude/claude_desktop_config.json", "/xdg/Code/User/mcp.json", "/claude/.claude.json"}},
-		{machine{"darwin", "/Users/me", "/p", none}, []string{"/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
+		{machine{system: "darwin", home: "/Users/me", project: "/p", getenv: none}, []string{"/Users/me/Library/Application Support/Claude/claude_desktop_config.json",
 			"/Users/me/Library/Application Support/Code/User/mcp.json", "/Users/me/.codeium/windsurf/mcp_config.json"}},
-		{machine{"windows", "/u", "/p", func(name string) string { return map[string]string{"APPDATA": "/roaming"}[name] }},
+		{machine{system: "windows", home: "/u", project: "/p", getenv: func(name string) string { return map[string]string{"APPDATA": "/roaming"}[name] }},
 			[]string{"/roaming/Claude/claude_desktop_config.json", "/roaming/Code/User/mcp.json", "/u/.codeium/windsurf/mcp_config.json", "/u/.cursor/mcp.json"}},
-		{machine{"windows", "/u", "/p", none}, []string{"/u/AppData/Roaming/Claude/claude_desktop_config.json"}},
+		{machine{system: "windows", home: "/u", project: "/p", getenv: none}, []string{"/u/AppData/Roaming/Claude/claude_desktop_config.json"}},
 	}
 	for _, test := range tests {
 		var got []string
@@ -228,7 +228,7 @@ func TestImportElsewhere(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "cwd": "sub"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := im.read(clientFile{"Cursor", path, mcpServersKey, project}); err != nil {
+	if err := im.read(clientFile{"Cursor", path, []section{mcpServers}, project}); err != nil {
 		t.Fatal(err)
 	}
 	im.settle()
@@ -257,7 +257,7 @@ func TestImportRoundTrip(t *testing.T) {
 		object += `}}`
 		name := text.Draw(rt, "name")
 		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`))
+		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`), nil)
 		im.settle()
 		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.Document()))
 		if len(faults) > 0 {
@@ -294,7 +294,7 @@ func FuzzImport(f *testing.F) {
 			t.Fatal(err)
 		}
 		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		if im.read(clientFile{client: "c", path: path, keys: anyKeys}) != nil {
+		if im.read(clientFile{client: "c", path: path, sections: anySections}) != nil {
 			return
 		}
 		im.settle()

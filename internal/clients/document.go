@@ -32,15 +32,22 @@ func (im *Import) Document() []byte {
 	}
 	b.WriteString("mcpServers:\n")
 	for _, one := range written {
-		for _, line := range append([]string{one.file.label()}, one.also...) {
-			comment(&b, line)
-		}
-		for _, line := range one.notes {
-			comment(&b, line)
-		}
-		one.write(&b, one.name)
+		b.WriteString(one.entry().Text)
 	}
 	return b.Bytes()
+}
+
+// entry is the server as it stands in the configuration, with where it comes from.
+func (one *found) entry() entry {
+	var b bytes.Buffer
+	for _, line := range append([]string{one.file.label()}, one.also...) {
+		comment(&b, line)
+	}
+	for _, line := range one.notes {
+		comment(&b, line)
+	}
+	one.write(&b, one.name)
+	return entry{one.name, b.String()}
 }
 
 // exampleFile is what is written where no servers are found.
@@ -132,13 +139,8 @@ func plainText(text string) string {
 // WriteNew writes a file that must not be there yet: whole or not at all, for the user's eyes only.
 func WriteNew(path string, text []byte) (err error) {
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
 	defer os.Remove(temporary)
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err = writeSynced(temporary, text); err != nil {
 		return err
 	}
 	// A link never takes the place of a file, as a rename does.

@@ -20,7 +20,7 @@ func Entry(path string) []byte {
 		Command string   `json:"command"`
 		Args    []string `json:"args"`
 	}{command, []string{"serve", "--config", path}}) // of strings: never fails
-	text := fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers:\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
+	text := fmt.Appendf(nil, "\nFor your MCP client, in the place of these servers (onecall init --install CLIENT writes it for you):\n\n    {\"mcpServers\":{\"onecall\":%s}}\n", entry)
 	if !installed {
 		text = append(text, "\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\n"+
 			"the path that it has then as the command.\n"...)

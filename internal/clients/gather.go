@@ -26,7 +26,7 @@ func Gather(path string, from []string) (*Import, error) {
 	}
 	im := &Import{project: project, out: out, lookup: os.LookupEnv}
 	for _, path := range from {
-		if err := im.read(clientFile{client: "--from", path: path, keys: anyKeys, folder: ""}); err != nil {
+		if err := im.read(clientFile{client: "--from", path: path, sections: anySections}); err != nil {
 			return nil, fault.New(fault.BadRequest, "--from: %s cannot be read: %v", path, textfile.Cause(err))
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/jsonc"
 
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -33,6 +32,12 @@ type found struct {
 	also   []string // further places that hold the same
 	unset  []string // variables that are not set: the server is written as disabled
 	skip   string   // why it is not written, "" when it is
+
+	original string // its name in the file
+	itself   bool   // it is onecall
+	present  bool   // it stands in the configuration already
+	lost     string // which of its settings onecall does not carry out
+	twin     *found // an earlier one that says the same
 }
 
 // field is one key of a server, with its value as JSON.
@@ -63,30 +68,29 @@ func (im *Import) read(file clientFile) error {
 		im.problems = append(im.problems, fmt.Sprintf("%s (%s): %v", file.path, file.client, textfile.Cause(err)))
 		return err
 	}
-	for _, path := range file.keys {
-		for _, servers := range im.members(gjson.ParseBytes(text), path) {
-			im.add(&file, servers)
-		}
+	for _, section := range file.sections {
+		im.readSection(&file, gjson.ParseBytes(text), section)
 	}
 	return nil
 }
 
-// readClientFile reads a file of JSON, which may hold comments and commas too many, as the clients allow.
+// readSection adds the servers of a section.
+func (im *Import) readSection(file *clientFile, text gjson.Result, section section) {
+	for _, servers := range im.members(text, section.path) {
+		im.add(file, servers, section.form)
+	}
+}
+
+// readClientFile reads a client's file as JSON.
 func readClientFile(path string) ([]byte, error) {
 	text, err := textfile.Read(path, maxClientFile)
 	if err != nil {
 		return nil, err
 	}
-	text = jsonc.ToJSON(textfile.WithoutMark(text))
-	switch {
-	case len(text) > maxClientFile:
+	if len(text) > maxClientFile {
 		return nil, fmt.Errorf("it has more than %d bytes", maxClientFile)
-	case len(bytes.TrimSpace(text)) == 0:
-		return []byte("{}"), nil
-	case !json.Valid(text):
-		return nil, errors.New("it is not JSON")
 	}
-	return text, nil
+	return formatOf(path).json(textfile.WithoutMark(text))
 }
 
 // members are the values at a path of keys.
@@ -136,9 +140,9 @@ func sameFolder(a, b string) bool {
 }
 
 // add adds the servers of one object.
-func (im *Import) add(file *clientFile, servers gjson.Result) {
+func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 	for name, server := range ordered(servers) {
-		one := &found{name: name, file: file}
+		one := &found{name: name, original: name, file: file}
 		im.servers = append(im.servers, one)
 		switch {
 		case !server.IsObject():
@@ -150,11 +154,20 @@ func (im *Import) add(file *clientFile, servers gjson.Result) {
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
 			one.skip = "it is disabled"
 			continue
-		case isOnecall(server):
-			one.skip = "it is onecall itself"
+		}
+		fields, skip := members(server), ""
+		if form != nil {
+			fields, skip = form(server)
+		}
+		switch {
+		case skip != "":
+			one.skip = skip
+			continue
+		case isOnecall(gjson.ParseBytes(objectField("", fields).value)):
+			one.skip, one.itself = "it is onecall itself", true
 			continue
 		}
-		im.fields(one, server)
+		im.fields(one, fields)
 		im.try(one)
 	}
 }
@@ -225,12 +238,14 @@ func baseName(word string) string {
 }
 
 // fields takes over the keys that onecall knows, and notes those that have a meaning which is lost.
-func (im *Import) fields(one *found, server gjson.Result) {
-	for written, value := range ordered(server) {
-		key, lost := config.ServerKey(written)
+func (im *Import) fields(one *found, fields []field) {
+	for _, written := range fields {
+		value := gjson.ParseBytes(written.value)
+		key, lost := config.ServerKey(written.key)
 		if key == "" {
 			if lost != "" {
-				one.notes = append(one.notes, written+" is left out: "+lost)
+				one.lost = written.key + " is left out: " + lost
+				one.notes = append(one.notes, one.lost)
 			}
 			continue
 		}
@@ -305,7 +320,13 @@ func (im *Import) settle() {
 		taken[steps.FoldName(name)] = nil
 	}
 	for _, one := range im.servers {
-		if one.skip != "" {
+		if name := steps.FoldName(config.SourceName(one.name)); one.present {
+			taken[name] = one
+			if one.skip != "" {
+				taken[name] = nil
+			}
+		}
+		if one.skip != "" || one.present {
 			continue
 		}
 		original, base := one.name, one.name
@@ -319,6 +340,7 @@ func (im *Import) settle() {
 			}
 			if other != nil && other != one && other.same(one) {
 				other.also = append(other.also, one.file.label())
+				one.twin = other
 				one.skip = "it is the same as that of " + other.file.label()
 				break
 			}

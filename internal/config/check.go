@@ -20,7 +20,7 @@ import (
 // reading them: "" where nothing does.
 var foreignKeys = map[reflect.Type]map[string]string{
 	reflect.TypeFor[MCPServer](): {
-		"autoApprove": "", "alwaysAllow": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
+		"autoApprove": "", "alwaysAllow": "", "alwaysLoad": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
 		"gallery": "", "icon": "", "dev": "", "watchPaths": "", "metadata": "", "_comment": "", "$schema": "",
 		"envFile":          "set its variables in the environment, or write them under env",
 		"sandbox":          "the server runs without it",

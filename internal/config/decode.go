@@ -72,7 +72,7 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		d.fault(place{}, fault.BadJSON, "", "it is not UTF-8 text")
 		return nil
 	}
-	if tooDeep(text) {
+	if TooDeep(text) {
 		d.fault(place{}, fault.BadJSON, "", "nested deeper than %d levels", maxDepth)
 		return nil
 	}
@@ -106,8 +106,8 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 	return root
 }
 
-// tooDeep bounds the nesting roughly, before the parser sees the text.
-func tooDeep(text []byte) bool {
+// TooDeep bounds the nesting of YAML roughly, before a parser sees the text.
+func TooDeep(text []byte) bool {
 	depth := 0
 	for _, c := range text {
 		switch c {

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/clients"
+	"github.com/onecall-mcp/onecall/internal/config"
+)
+
+// connect puts onecall into a client, or takes it out, after showing what changes.
+func (c *cli) connect(ctx context.Context, f *initFlags, out bool) error {
+	switch {
+	case f.yes && f.dryRun:
+		return usage("--yes and --dry-run exclude each other")
+	case f.install != "" && f.uninstall != "":
+		return usage("--install and --uninstall exclude each other")
+	case len(f.from) > 0:
+		return usage("--from: --install and --uninstall read the client's own file")
+	case out:
+		return usage("--out: with --install and --uninstall the configuration is named by --config")
+	}
+	plan, err := c.plan(f)
+	if err != nil {
+		return met{err}
+	}
+	if err := c.writeText(plan.Report()); err != nil {
+		return err
+	}
+	if plan.Nothing() {
+		c.note("onecall is in %s already: nothing is to be changed", plan.Client().Title)
+		return nil
+	}
+	if f.dryRun {
+		return nil
+	}
+	if agreed, err := c.agreed(ctx, f, "nothing was written", "Write this?"); !agreed {
+		return err
+	}
+	if err := plan.Apply(ctx); err != nil {
+		return met{err}
+	}
+	for _, note := range plan.Notes() {
+		c.note("%s", note)
+	}
+	if f.install != "" {
+		c.note("onecall is in %s now: start it again, and it shows the tools chain, info and search", plan.Client().Title)
+		c.note("What was there is put back by onecall init --uninstall %s", f.install)
+	} else {
+		c.note("onecall is no longer in %s: start it again; onecall's configuration keeps the servers", plan.Client().Title)
+	}
+	return nil
+}
+
+func (c *cli) plan(f *initFlags) (*clients.Plan, error) {
+	id := f.install + f.uninstall
+	client := clients.Find(id)
+	if client == nil {
+		return nil, fault.New(fault.BadRequest, "there is no client %s: the clients are %s", fault.Quote(id), strings.Join(clients.IDs(), ", "))
+	}
+	if f.uninstall != "" {
+		return clients.Uninstall(client)
+	}
+	path, err := c.configurationToWrite()
+	if err != nil {
+		return nil, err
+	}
+	return clients.Install(client, path)
+}
+
+// configurationToWrite is the configuration that onecall uses here, else that of the user, which may not be there yet.
+func (c *cli) configurationToWrite() (string, error) {
+	path, f := config.Find(c.configPath)
+	if f != nil {
+		return "", f
+	}
+	if path != "" {
+		return path, nil
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return "", fault.New(fault.BadRequest, "the user's configuration folder is not known: %v: name the file by --config", err)
+	}
+	return filepath.Join(folder, "onecall", "onecall.yaml"), nil
+}

@@ -1,0 +1,205 @@
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// jsonEditor edits JSON that may hold comments and commas too many.
+type jsonEditor struct{}
+
+// jsonFile is a text whose syntax tree gives back each byte that is not changed.
+type jsonFile struct {
+	root hujson.Value
+	unit string // of indentation; "" for a text of one line
+}
+
+func openJSON(text string) (*jsonFile, error) {
+	if strings.TrimSpace(text) == "" {
+		text = "{\n}\n"
+	}
+	root, err := hujson.Parse([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON")
+	}
+	object, ok := root.Value.(*hujson.Object)
+	if !ok {
+		return nil, fmt.Errorf("it is not an object")
+	}
+	f := &jsonFile{root, "  "}
+	switch {
+	case !strings.Contains(strings.TrimSpace(text), "\n"):
+		f.unit = ""
+	case len(object.Members) > 0:
+		if _, indent := cutLastLine(object.Members[0].Name.BeforeExtra); indent != "" {
+			f.unit = indent
+		}
+	}
+	return f, nil
+}
+
+// cutLastLine parts what stands before a value at its last line break; line is the white space of its own line.
+func cutLastLine(extra hujson.Extra) (before, line string) {
+	i := bytes.LastIndexByte(extra, '\n')
+	if i < 0 {
+		return string(extra), ""
+	}
+	return string(extra[:i]), string(extra[i+1:])
+}
+
+// line begins a line at a depth.
+func (f *jsonFile) line(depth int) string {
+	if f.unit == "" {
+		return ""
+	}
+	return "\n" + strings.Repeat(f.unit, depth)
+}
+
+// object is the one at a path, which is made if it is not there and make says so.
+func (f *jsonFile) object(path []string, create bool) (*hujson.Object, error) {
+	object := f.root.Value.(*hujson.Object)
+	for depth, key := range path {
+		i := memberOf(object, key)
+		if i < 0 && create {
+			member := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(key)}, Value: hujson.Value{Value: &hujson.Object{}}}
+			if f.unit != "" {
+				member.Value.BeforeExtra = hujson.Extra(" ")
+			}
+			f.append(object, depth+1, member)
+			i = len(object.Members) - 1
+		}
+		if i < 0 {
+			return nil, fmt.Errorf("it has no %s", key)
+		}
+		inner, ok := object.Members[i].Value.Value.(*hujson.Object)
+		if !ok {
+			return nil, fmt.Errorf("%s is not an object", key)
+		}
+		object = inner
+	}
+	return object, nil
+}
+
+// memberOf is the index of a member, of a key that stands twice the last; -1: none.
+func memberOf(object *hujson.Object, key string) int {
+	for i := len(object.Members) - 1; i >= 0; i-- {
+		if name, ok := object.Members[i].Name.Value.(hujson.Literal); ok && name.String() == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// append adds a member in a line of its own. Comments before the closing brace stay before it.
+func (f *jsonFile) append(object *hujson.Object, depth int, member hujson.ObjectMember) {
+	trailing := false
+	if n := len(object.Members); n > 0 {
+		trailing = object.Members[n-1].Value.AfterExtra != nil
+	}
+	comments := strings.TrimRight(string(object.AfterExtra), " \t\n")
+	if comments != "" && f.unit == "" {
+		comments += "\n"
+	}
+	member.Name.BeforeExtra = hujson.Extra(comments + f.line(depth) + strings.TrimLeft(string(member.Name.BeforeExtra), " \t\n"))
+	member.Value.AfterExtra = nil
+	if trailing {
+		member.Value.AfterExtra = hujson.Extra{}
+	}
+	object.AfterExtra = hujson.Extra(f.line(depth - 1))
+	object.Members = append(object.Members, member)
+}
+
+func (jsonEditor) take(text string, path []string, name string) (string, entry, error) {
+	f, err := openJSON(text)
+	if err != nil {
+		return "", entry{}, err
+	}
+	object, err := f.object(path, false)
+	if err != nil {
+		return "", entry{}, err
+	}
+	i := memberOf(object, name)
+	if i < 0 {
+		return "", entry{}, fmt.Errorf("it has no %s", name)
+	}
+	member := object.Members[i]
+	head, lead := cutFirstLine(string(member.Name.BeforeExtra))
+	object.Members = append(object.Members[:i:i], object.Members[i+1:]...)
+	switch {
+	case i < len(object.Members):
+		next := &object.Members[i].Name
+		next.BeforeExtra = joinLines(head, next.BeforeExtra)
+	default:
+		object.AfterExtra = joinLines(head, object.AfterExtra)
+		if i > 0 && member.Value.AfterExtra == nil {
+			last := &object.Members[i-1].Value
+			object.AfterExtra = joinLines(strings.TrimRight(string(last.AfterExtra), " \t\n"), object.AfterExtra)
+			last.AfterExtra = nil
+		}
+	}
+	member.Name.BeforeExtra = hujson.Extra(strings.TrimLeft(lead, " \t\n"))
+	member.Value.AfterExtra = nil
+	alone := hujson.Value{Value: &hujson.Object{Members: []hujson.ObjectMember{member}}}
+	packed := alone.Pack()
+	return string(f.root.Pack()), entry{name, string(packed[1 : len(packed)-1])}, nil
+}
+
+// cutFirstLine parts what stands before a member into a comment on the line of what is before it, and the rest.
+func cutFirstLine(extra string) (head, rest string) {
+	line, rest, ok := strings.Cut(extra, "\n")
+	if !ok || strings.TrimSpace(line) == "" {
+		return "", extra
+	}
+	return line, "\n" + rest
+}
+
+// joinLines puts a comment before what follows it.
+func joinLines(comment string, extra hujson.Extra) hujson.Extra {
+	if comment != "" && !bytes.Contains(extra, []byte{'\n'}) {
+		comment += "\n"
+	}
+	return hujson.Extra(comment + string(extra))
+}
+
+func (jsonEditor) put(text string, path []string, one entry) (string, error) {
+	f, err := openJSON(text)
+	if err != nil {
+		return "", err
+	}
+	object, err := f.object(path, true)
+	if err != nil {
+		return "", err
+	}
+	alone, err := hujson.Parse([]byte("{" + one.Text + "\n}"))
+	if err != nil {
+		return "", errLayout
+	}
+	members := alone.Value.(*hujson.Object).Members
+	if len(members) != 1 {
+		return "", errLayout
+	}
+	f.append(object, len(path)+1, members[0])
+	return string(f.root.Pack()), nil
+}
+
+func (jsonEditor) render(text string, path []string, name string, fields []field) entry {
+	f, err := openJSON(text)
+	if err != nil {
+		f = &jsonFile{unit: "  "}
+	}
+	member, colon := objectField(name, fields), ":"
+	var b bytes.Buffer
+	b.Write(member.value)
+	if f.unit != "" {
+		colon = ": "
+		b.Reset()
+		_ = json.Indent(&b, member.value, strings.Repeat(f.unit, len(path)+1), f.unit) // of fields of JSON: never fails
+	}
+	return entry{name, string(rawjson.AppendQuote(nil, name)) + colon + b.String()}
+}

@@ -1,0 +1,182 @@
+package clients
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/tidwall/gjson"
+)
+
+// yamlEditor edits the lines of entries in a mapping that is written in lines.
+type yamlEditor struct{}
+
+// yamlFile is a text as lines, with the mapping of servers.
+type yamlFile struct {
+	lines []string // with their line breaks
+	// key is the line of the mapping's key; -1: there is none.
+	key   int
+	names []string
+	from  []int // the line of each name
+	empty bool  // the mapping has no entries
+}
+
+func openYAML(text string, path []string) (*yamlFile, error) {
+	parsed, err := parser.ParseBytes([]byte(text), 0)
+	if err != nil {
+		return nil, errors.New("it is not YAML")
+	}
+	f := &yamlFile{lines: strings.SplitAfter(text, "\n"), key: -1}
+	if f.lines[len(f.lines)-1] == "" {
+		f.lines = f.lines[:len(f.lines)-1]
+	}
+	if len(parsed.Docs) > 1 {
+		return nil, errors.New("it holds several documents")
+	}
+	if len(parsed.Docs) == 0 || parsed.Docs[0].Body == nil {
+		return f, nil
+	}
+	if root, ok := parsed.Docs[0].Body.(*ast.MappingNode); ok && root.IsFlowStyle || !editable(parsed.Docs[0].Body) {
+		return nil, errLayout
+	}
+	for _, pair := range pairsOf(parsed.Docs[0].Body) {
+		if pair.Key.GetToken().Value != path[0] {
+			continue
+		}
+		f.key = pair.Key.GetToken().Position.Line - 1
+		if !editable(pair.Value) {
+			return nil, errLayout
+		}
+		for _, one := range pairsOf(pair.Value) {
+			f.names = append(f.names, one.Key.GetToken().Value)
+			f.from = append(f.from, one.Key.GetToken().Position.Line-1)
+		}
+		f.empty = len(f.names) == 0
+		if m, ok := pair.Value.(*ast.MappingNode); ok && m.IsFlowStyle && (!f.empty || m.End.Position.Line-1 > f.key) {
+			return nil, fmt.Errorf("line %d: write the entries of %s in lines of their own", f.key+1, path[0])
+		}
+	}
+	return f, nil
+}
+
+// editable reports whether a node is a mapping, or nothing: no tag, anchor or alias.
+func editable(node ast.Node) bool {
+	switch node.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.NullNode, *ast.CommentGroupNode:
+		return true
+	}
+	return false
+}
+
+func pairsOf(node ast.Node) []*ast.MappingValueNode {
+	switch node := node.(type) {
+	case *ast.MappingNode:
+		return node.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{node}
+	}
+	return nil
+}
+
+// indent is the number of blanks before a line; blank says that it holds nothing or a comment.
+func indent(line string) (n int, blank bool) {
+	rest := strings.TrimLeft(line, " ")
+	return len(line) - len(rest), strings.TrimSpace(rest) == "" || rest[0] == '#'
+}
+
+// end is the line after an entry: before the next line that is not indented deeper. A list may begin below its key.
+func (f *yamlFile) end(from int) int {
+	own, _ := indent(f.lines[from])
+	end := from + 1
+	for i := end; i < len(f.lines); i++ {
+		n, blank := indent(f.lines[i])
+		if blank && n <= own {
+			continue
+		}
+		if n < own || n == own && !strings.HasPrefix(f.lines[i][n:], "-") {
+			break
+		}
+		end = i + 1
+	}
+	return end
+}
+
+func (yamlEditor) take(text string, path []string, name string) (string, entry, error) {
+	f, err := openYAML(text, path)
+	if err != nil {
+		return "", entry{}, err
+	}
+	i := slices.Index(f.names, name)
+	if i < 0 {
+		return "", entry{}, fmt.Errorf("it has no %s", name)
+	}
+	from, end := f.from[i], f.end(f.from[i])
+	own, _ := indent(f.lines[from])
+	for from-1 > f.key { // comments right above it
+		n, blank := indent(f.lines[from-1])
+		if !blank || n != own || strings.TrimSpace(f.lines[from-1]) == "" {
+			break
+		}
+		from--
+	}
+	taken := strings.Join(f.lines[from:end], "")
+	f.lines = append(f.lines[:from:from], f.lines[end:]...)
+	return strings.Join(f.lines, ""), entry{name, strings.TrimRight(taken, "\n") + "\n"}, nil
+}
+
+func (yamlEditor) put(text string, path []string, one entry) (string, error) {
+	f, err := openYAML(text, path)
+	if err != nil {
+		return "", err
+	}
+	if n := len(f.lines); n > 0 && !strings.HasSuffix(f.lines[n-1], "\n") {
+		f.lines[n-1] += "\n"
+	}
+	at, depth := len(f.lines), 2
+	switch {
+	case f.key < 0:
+		f.lines = append(f.lines, path[0]+":\n")
+		at++
+	case f.empty:
+		key, _ := indent(f.lines[f.key])
+		name, rest, _ := strings.Cut(f.lines[f.key], ":")
+		for _, nothing := range []string{"{}", "null", "~"} {
+			if after, ok := strings.CutPrefix(strings.TrimLeft(rest, " "), nothing); ok {
+				rest = after
+			}
+		}
+		f.lines[f.key] = name + ":" + rest
+		at, depth = f.key+1, key+2
+	default:
+		last := f.from[len(f.from)-1]
+		at = f.end(last)
+		depth, _ = indent(f.lines[last])
+	}
+	return strings.Join(slices.Insert(f.lines, at, shifted(one.Text, depth)), ""), nil
+}
+
+// shifted is an entry with its first line at a depth.
+func shifted(text string, depth int) string {
+	own, _ := indent(text)
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if n, _ := indent(line); strings.TrimSpace(line) != "" && n >= own {
+			line = strings.Repeat(" ", depth) + line[own:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func (yamlEditor) render(_ string, _ []string, name string, fields []field) entry {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "  %s:\n", plainText(name))
+	for _, one := range fields {
+		fmt.Fprintf(&b, "    %s: %s\n", one.key, yamlValue(gjson.ParseBytes(one.value)))
+	}
+	return entry{name, b.String()}
+}

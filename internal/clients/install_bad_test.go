@@ -1,0 +1,286 @@
+package clients
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// home is a machine with an empty home, and a client on it.
+func home(t *testing.T, id string) *layout {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "home")
+	return &layout{machine: &machine{system: "linux", home: folder, getenv: noVariable}, client: Find(id)}
+}
+
+func (l *layout) in(name string) string { return filepath.Join(l.machine.home, name) }
+
+// refused plans an installation, and carries it out if it can be planned. Either must fail with a coded error that says want, and no
+// file may change.
+func (l *layout) refused(t *testing.T, want string) {
+	t.Helper()
+	before := l.files(t)
+	p, err := l.machine.install(l.client, l.in("onecall/onecall.yaml"), "/usr/local/bin/onecall", os.LookupEnv)
+	if err == nil {
+		err = p.Apply(t.Context())
+	}
+	if _, coded := fault.As(err); !coded || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	after := l.files(t)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s became %q", name, after[name])
+		}
+	}
+}
+
+func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ id, path, text, want string }{
+		"broken json":     {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: it is not JSON: mend it first"},
+		"broken toml":     {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: mend it first"},
+		"broken yaml":     {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: mend it first"},
+		"another shape":   {"cursor", ".cursor/mcp.json", `{"mcpServers": []}`, "mcpServers is not an object: mend it first"},
+		"not UTF-8":       {"cursor", ".cursor/mcp.json", "{\"a\": \"\xff\"}", "it is not UTF-8"},
+		"another onecall": {"cursor", ".cursor/mcp.json", `{"mcpServers": {"onecall": {"command": "else", "cwd": "${workspaceFolder}"}}}`, "has another server by the name onecall"},
+		"inline toml":     {"codex", ".codex/config.toml", "[mcp_servers]\nonecall = {command = \"onecall\"}\n", "write each as [mcp_servers.NAME]"},
+		"no folder":       {"cursor", "else", "", ".cursor is not there: start Cursor once"},
+		"a folder":        {"cursor", ".cursor/mcp.json/x", "", "mcp.json cannot be read: it is a folder"},
+		"two packages":    {"claude-desktop", "AppData/Local/Packages/Claude_a/x", "", "several installations"},
+		"configuration":   {"cursor", "onecall/onecall.yaml", "mcpServers: 5\n", "onecall.yaml does not load"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := home(t, test.id)
+			seed(t, l.in(test.path), test.text)
+			if test.id == "claude-desktop" {
+				l.machine.system = "windows"
+				seed(t, l.in("AppData/Local/Packages/Claude_b/x"), "")
+			}
+			if name == "configuration" {
+				seed(t, l.in(".cursor/mcp.json"), `{}`)
+			}
+			l.refused(t, test.want)
+		})
+	}
+}
+
+// TestInstallThroughLink: a link stays one, what it points to is written with its permissions, and what is beside the link is the
+// record.
+func TestInstallThroughLink(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("links need rights there")
+	}
+	l := home(t, "cursor")
+	link, target := l.in(".cursor/mcp.json"), l.in("dotfiles/mcp.json")
+	const before = `{"mcpServers": {"a": {"command": "a"}}}`
+	seed(t, target, before)
+	if err := errors.Join(os.Chmod(target, 0o640), os.Mkdir(filepath.Dir(link), 0o700), os.Symlink(target, link)); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, l.plan(t))
+	info, err := os.Stat(target)
+	if to, linked := os.Readlink(link); err != nil || linked != nil || to != target || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v, %v", err, linked, info.Mode())
+	}
+	if text := string(readText(t, target)); !strings.Contains(text, "onecall") || strings.Contains(text, `"a"`) {
+		t.Error(text)
+	}
+	apply(t, l.uninstall(t))
+	if text := string(readText(t, target)); text != before {
+		t.Error(text)
+	}
+
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.machine.install(l.client, l.in("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil || !strings.Contains(err.Error(), "is a link to a file that is not there") {
+		t.Error(err)
+	}
+}
+
+func TestInstallReadOnly(t *testing.T) {
+	t.Parallel()
+	l := home(t, "cursor")
+	path := l.in(".cursor/mcp.json")
+	seed(t, path, `{}`)
+	if err := os.Chmod(path, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	l.refused(t, "mcp.json is read-only: make it writable")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := l.plan(t)
+	if err := p.keep(); err != nil { // all that an installation does that is cut off at once
+		t.Fatal(err)
+	}
+	apply(t, l.plan(t))
+	apply(t, l.uninstall(t))
+	if text := string(readText(t, path)); text != `{}` {
+		t.Error(text)
+	}
+}
+
+// TestInstallMeanwhile: what is written while the user is asked is not overwritten.
+func TestInstallMeanwhile(t *testing.T) {
+	t.Parallel()
+	l := home(t, "cursor")
+	path := l.in(".cursor/mcp.json")
+	seed(t, path, `{}`)
+	p := l.plan(t)
+	seed(t, path, `{"new": 1}`)
+	if err := p.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "has changed in the meantime") {
+		t.Error(err)
+	}
+	if files := l.files(t); len(files) != 1 || files[".cursor/mcp.json"] != `{"new": 1}` {
+		t.Errorf("%q", files)
+	}
+}
+
+// TestInstallWithoutFile: a file that onecall made is removed with it.
+func TestInstallWithoutFile(t *testing.T) {
+	t.Parallel()
+	l := home(t, "windsurf")
+	seed(t, l.in(".codeium/windsurf/x"), "")
+	p := l.plan(t)
+	apply(t, p)
+	if text := string(readText(t, p.file)); !strings.Contains(text, "/usr/local/bin/onecall") {
+		t.Error(text)
+	}
+	apply(t, l.uninstall(t))
+	if _, err := os.Stat(p.file); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "was not installed in Windsurf by init --install") {
+		t.Error(err)
+	}
+}
+
+// TestInstallBesideServers: the configuration keeps what it has, and its comments. A server that it has already is not added, another
+// one by the same name gets a name of its own.
+func TestInstallBesideServers(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]string{
+		"onecall.yaml": "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n  other:\n    command: x\n  off: {command: off, disabled: true}\nsurface: flat\n",
+		"onecall.json": `{"mcpServers": {"same": {"command": "x", "args": ["a"]}, "other": {"command": "x"}, "off": {"command": "off", "disabled": true}}, "surface": "flat"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := home(t, "cursor")
+			seed(t, l.in(name), before)
+			seed(t, l.in(".cursor/mcp.json"), `{"mcpServers": {"same": {"args": ["a"], "command": "x"}, "other": {"command": "y", "env": {"A_TOKEN": "literal-secret"}}, "off": {"command": "off"}}}`)
+			p, err := l.machine.install(l.client, l.in(name), "/usr/local/bin/onecall", os.LookupEnv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := string(p.Report())
+			for _, want := range []string{"  same: moves: it is in onecall's configuration already\n", "  other: moves, as other-2: that name is taken\n", "  off: moves, as off-2"} {
+				if !strings.Contains(report, want) {
+					t.Errorf("the report lacks %q:\n%s", want, report)
+				}
+			}
+			if strings.Contains(report, "literal-secret") || strings.Contains(report, "# mine") {
+				t.Errorf("the report shows too much:\n%s", report)
+			}
+			apply(t, p)
+			text := readText(t, l.in(name))
+			c, faults := parseIn(nil, name, string(text))
+			if len(faults) > 0 || len(c.MCPServers) != 5 || *c.MCPServers[3].Config.Command != "y" {
+				t.Errorf("%v\n%s", faults, text)
+			}
+			if name == "onecall.yaml" && (!strings.HasPrefix(string(text), "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n") || !strings.HasSuffix(string(text), "surface: flat\n")) {
+				t.Errorf("%s", text)
+			}
+		})
+	}
+}
+
+// TestUninstallKeeps: what the user wrote since under the name of a server that moved stays.
+func TestUninstallKeeps(t *testing.T) {
+	t.Parallel()
+	l := home(t, "cursor")
+	path := l.in(".cursor/mcp.json")
+	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"a\"}, \"b\": {\"command\": \"b\"}}}")
+	apply(t, l.plan(t))
+	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"new\"}}}")
+	p := l.uninstall(t)
+	if report := string(p.Report()); !strings.Contains(report, "a is there again, and stays as it is") || !strings.Contains(report, "mcp.json.before-onecall too") {
+		t.Error(report)
+	}
+	apply(t, p)
+	if text := string(readText(t, path)); text != `{"mcpServers": {"a": {"command": "new"},"b": {"command": "b"}}}` {
+		t.Error(text)
+	}
+	if text := string(readText(t, path+".before-onecall")); !strings.Contains(text, `"a"`) {
+		t.Error(text)
+	}
+}
+
+// TestTarget: which of the files of Claude Desktop on Windows is written.
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	const classic, a, b = "AppData/Roaming/Claude/", "AppData/Local/Packages/Claude_a/", "AppData/Local/Packages/Claude_b/"
+	const inside, file = "LocalCache/Roaming/Claude/", "claude_desktop_config.json"
+	for name, test := range map[string]struct {
+		present []string
+		want    string
+	}{
+		"nothing": {nil, classic + file}, "classic": {[]string{classic + file}, classic + file}, "packaged": {[]string{a + inside + file}, a + inside + file},
+		"both": {[]string{classic + file, a + inside + file}, a + inside + file}, "fresh package": {[]string{a + "x"}, a + inside + file},
+		"classic, fresh package": {[]string{a + "x", classic + file}, classic + file}, "two": {[]string{a + inside + file, b + inside + file}, ""},
+		"two fresh": {[]string{a + "x", b + "x"}, ""}, "one of two": {[]string{a + "x", b + inside + file}, b + inside + file},
+	} {
+		l := home(t, "claude-desktop")
+		l.machine.system = "windows"
+		for _, path := range test.present {
+			seed(t, l.in(path), "{}")
+		}
+		got, err := l.machine.target(l.client)
+		if want := l.in(test.want); test.want != "" && got != want || (test.want == "") != (err != nil) {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// TestInstallByOwnCommand: what the client's own command changes beside its servers is not undone, and a command that fails or does
+// nothing leaves the file to onecall.
+func TestInstallByOwnCommand(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the client is a shell script")
+	}
+	const before = `{"mcpServers": {"a": {"command": "a"}}}`
+	for name, test := range map[string]struct{ script, want string }{
+		"adds":    {`echo '{"mcpServers": {"a": {"command": "a"}, "onecall": '"$5"'}}' > "$FILE"`, before},
+		"more":    {`echo '{"mcpServers": {"a": {"command": "a"}, "onecall": '"$5"'}, "starts": 1}' > "$FILE"`, `{"mcpServers": {"a": {"command": "a"}}, "starts": 1}` + "\n"},
+		"fails":   {`exit 1`, before},
+		"nothing": {`true`, before},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other: a script that is written while another process starts is busy
+			l := home(t, "claude-code")
+			path, program := l.in(".claude.json"), l.in("bin/claude")
+			seed(t, path, before)
+			seed(t, program, "#!/bin/sh\nshift\n"+strings.ReplaceAll(test.script, "$FILE", path)+"\n")
+			if err := os.Chmod(program, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			l.machine.program = func(string) (string, error) { return program, nil }
+			apply(t, l.plan(t))
+			if got := entriesOf(t, path, l.client); len(got) != 1 || !strings.Contains(got["onecall"], "/usr/local/bin/onecall") {
+				t.Errorf("%v", got)
+			}
+			apply(t, l.uninstall(t))
+			if got := string(readText(t, path)); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}

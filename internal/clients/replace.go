@@ -1,0 +1,63 @@
+package clients
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// replace gives a file of a client, or of nobody, a new text: whole or not at all, with the permissions that it has. Where it is a
+// link, what it points to is replaced.
+func replace(c *Client, file string, text []byte) error {
+	target, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		target, err = file, nil
+		if c != nil && !isFolder(filepath.Dir(file)) {
+			return noFolder(c, file)
+		}
+	}
+	mode := fs.FileMode(0o600)
+	if info, missing := os.Stat(target); missing == nil {
+		mode = info.Mode().Perm()
+	}
+	if err == nil {
+		err = writeFile(target, text, mode)
+	}
+	if err != nil {
+		return fault.New(fault.BadRequest, "%s cannot be written: %v", target, textfile.Cause(err))
+	}
+	return nil
+}
+
+func noFolder(c *Client, file string) error {
+	return fault.New(fault.BadRequest, "%s is not there: start %s once, so that it makes the folder; nothing was changed",
+		filepath.Dir(file), c.Title)
+}
+
+// writeFile writes a file whole or not at all.
+func writeFile(path string, text []byte, mode fs.FileMode) error {
+	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
+	defer os.Remove(temporary)
+	if err := writeSynced(temporary, text); err != nil {
+		return err
+	}
+	if err := os.Chmod(temporary, mode); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+// writeSynced writes a new file for the user's eyes only, down to the disk.
+func writeSynced(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Sync(), file.Close())
+}

@@ -1,0 +1,119 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// Uninstall plans to take onecall out of a client, and to put back what was there before. What else was changed in its file
+// meanwhile stays.
+func Uninstall(c *Client) (*Plan, error) {
+	m, err := thisMachine()
+	if err != nil {
+		return nil, err
+	}
+	return m.uninstall(c)
+}
+
+func (m *machine) uninstall(c *Client) (*Plan, error) {
+	p := &Plan{client: c}
+	p.apply = p.uninstall
+	if err := m.findRecord(p); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.before, err = readTarget(c, p.file); err != nil {
+		return nil, err
+	}
+	if p.before == nil {
+		return nil, fault.New(fault.BadRequest, "%s is not there any more: %s holds what was in it", p.file, p.backup())
+	}
+	if digest(p.before) == p.record.After {
+		return p, p.wholly()
+	}
+	return p, p.piecewise()
+}
+
+// findRecord finds the client's file in which onecall was installed.
+func (m *machine) findRecord(p *Plan) (err error) {
+	for _, place := range p.client.places {
+		for _, file := range m.paths(place) {
+			p.file = file
+			if p.record, err = readRecord(file); err != nil || p.record != nil {
+				return err
+			}
+		}
+	}
+	return fault.New(fault.BadRequest, "onecall was not installed in %s by init --install, so that what was there before is not known: "+
+		"take its entry out of %s by hand", p.client.Title, p.file)
+}
+
+func (p *Plan) backup() string {
+	if p.record.Backup == "" {
+		return recordPath(p.file)
+	}
+	return filepath.Join(filepath.Dir(p.file), filepath.Base(p.record.Backup))
+}
+
+// wholly puts the backup in the place of a file that is as onecall left it.
+func (p *Plan) wholly() (err error) {
+	p.taken, p.put = []entry{{Name: ownName}}, p.record.Taken
+	if p.record.Backup == "" {
+		return nil
+	}
+	if p.after, err = textfile.Read(p.backup(), maxClientFile); err != nil {
+		return fault.New(fault.BadRequest, "%s cannot be read: %v: nothing was changed", p.backup(), textfile.Cause(err))
+	}
+	return nil
+}
+
+// piecewise takes onecall out of a file that has changed since, and puts the entries back that are not there.
+func (p *Plan) piecewise() error {
+	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
+	if taken, err := d.take(ownName); err == nil {
+		p.taken = append(p.taken, taken)
+	}
+	for _, one := range p.record.Taken {
+		if _, there, err := d.without(d.text, one.Name); err == nil && there {
+			p.notes = append(p.notes, one.Name+" is there again, and stays as it is")
+			continue
+		}
+		if err := d.put(one); err != nil {
+			return fault.New(fault.BadRequest, "%s: %s cannot be put back: %v: %s holds what was there; nothing was changed",
+				p.file, one.Name, err, p.backup())
+		}
+		p.put = append(p.put, one)
+	}
+	p.after = d.bytes()
+	if p.record.Backup != "" {
+		p.notes = append(p.notes, fmt.Sprintf("%s has changed since: its other changes stay, and the backup %s too", p.file, p.backup()))
+	}
+	return nil
+}
+
+func (p *Plan) uninstall(context.Context) error {
+	if err := p.unchanged(); err != nil {
+		return err
+	}
+	if p.after == nil {
+		if err := os.Remove(p.file); err != nil {
+			return fault.New(fault.BadRequest, "%s cannot be removed: %v", p.file, textfile.Cause(err))
+		}
+	} else if err := replace(p.client, p.file, p.after); err != nil {
+		return err
+	}
+	if digest(p.before) == p.record.After && p.record.Backup != "" {
+		if err := os.Remove(p.backup()); err != nil {
+			p.notes = append(p.notes, p.backup()+" could not be removed")
+		}
+	}
+	if err := os.Remove(recordPath(p.file)); err != nil {
+		return fault.New(fault.BadRequest, "%s cannot be removed: %v: remove it by hand", recordPath(p.file), textfile.Cause(err))
+	}
+	return nil
+}

@@ -16,7 +16,7 @@ import (
 
 // TestDocuments runs what the README and the documents show. In each document a block
 //
-//	```json NAME       or yaml, or text
+//	```json NAME       or yaml, jsonl, go, text
 //
 // is a file of that name, and in a block
 //
@@ -26,18 +26,23 @@ import (
 // lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
 // its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm the packages of testdata/npm,
 // each other word a program; the rest of its document is skipped where one is missing. The service that documents call is
-// inventory, at $INVENTORY_URL. A block ```sh holds commands of the repository itself, which .ci/run runs.
+// inventory, at $INVENTORY_URL; those of the cookbook are playedServices. A block ```sh holds commands of the repository itself,
+// which .ci/run runs.
 //
 // A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
 // a document that does, the ports 8080, 8081, 9090, 9091 and 6379 stand for others, which are free.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	documents := []string{"../../README.md"}
+	for _, folder := range []string{"docs", "docs/cookbook"} {
+		pages, err := filepath.Glob("../../" + folder + "/*.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, pages...)
 	}
 	commands := 0
-	for _, document := range append(documents, "../../README.md") {
+	for _, document := range documents {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +77,7 @@ func TestShellBlocks(t *testing.T) {
 	}
 }
 
-var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|console)(?: (\\S+))?\n(.*?)^```$")
+var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|go|console)(?: (\\S+))?\n(.*?)^```$")
 
 func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 	for _, block := range blocks {
@@ -93,10 +98,10 @@ func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 	}
 }
 
-// linkPackages lets npx find the packages from npm in the folder above.
+// linkPackages lets npx find the packages from npm in the folder.
 func linkPackages(t *testing.T, folder string) {
 	t.Helper()
-	link := filepath.Join(filepath.Dir(folder), "node_modules")
+	link := filepath.Join(folder, "node_modules")
 	if err := os.Symlink(npmPackages(t), link); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}

@@ -136,8 +136,8 @@ func compileFault(source string, err error) *fault.Error {
 	switch {
 	case e.Message == `unexpected token Operator(":")`:
 		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
-	case e.Message == "unexpected token EOF" && strings.HasSuffix(source, ","):
-		f.Message += ` In YAML, " #" begins a comment: put the expression in quotes.`
+	case e.Message == "unexpected token EOF" && strings.Count(source, "(") > strings.Count(source, ")"):
+		f.Message += ` A parenthesis is not closed. In YAML, a comma in braces and " #" end a text: put the expression in quotes.`
 	case e.Message == "literal not terminated" && strings.Contains(source, "\n"):
 		f.Message += ` JSON has turned \n into a line break, which no text in quotes may hold: write \\n.`
 	case strings.HasPrefix(source[offset:], "=>") || strings.HasPrefix(source[max(offset-1, 0):], "=>"):

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"testing"
 )
 
-// TestDocuments runs what the README and the documents show. In each document a block
+// TestDocuments runs what the README and the documents show. In each document a block under a line that is a name in backticks,
 //
-//	```json NAME       or yaml, jsonl, go, text
+//	`NAME`
+//
+//	```json       or yaml, jsonl, go, text
 //
 // is a file of that name, and in a block
 //
@@ -77,14 +80,16 @@ func TestShellBlocks(t *testing.T) {
 	}
 }
 
-var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|go|console)(?: (\\S+))?\n(.*?)^```$")
+// blockPattern finds a file's name, the kind of a block, what a console needs, and the text. A name behind the kind, which GitHub does
+// not show, is taken too.
+var blockPattern = regexp.MustCompile("(?sm)(?:^`([^`\n]+)`\n\n)?^```(json|yaml|text|jsonl|go|console)(?: (\\S+))?\n(.*?)^```$")
 
 func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 	for _, block := range blocks {
-		kind, name, body := block[1], block[2], block[3]
-		switch {
+		name, kind, word, body := block[1], block[2], block[3], block[4]
+		switch name = cmp.Or(name, word); {
 		case kind == "console":
-			d.needs(t, name)
+			d.needs(t, word)
 			runConsole(t, d, body)
 		case name != "":
 			file := filepath.Join(d.folder, name)

@@ -119,13 +119,12 @@ func (g *guard) lookup(node *ast.Node, l *lookup) {
 
 // fail notes the first fault of a tree, at a node.
 func (g *guard) fail(at ast.Node, format string, args ...any) {
-	g.failNear(at, nil, format, args...)
+	g.failWith(at, fault.New(fault.BadExpression, format, args...))
 }
 
-func (g *guard) failNear(at ast.Node, nearest []string, format string, args ...any) {
+func (g *guard) failWith(at ast.Node, f *fault.Error) {
 	if g.failure == nil {
-		g.failure = atOffset(fault.New(fault.BadExpression, format, args...), g.source, byteOffset(g.source, at.Location().From))
-		g.failure.Nearest = nearest
+		g.failure = atOffset(f, g.source, byteOffset(g.source, at.Location().From))
 	}
 }
 
@@ -196,13 +195,19 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 	case callee.Value == "status":
 		g.status(node, n)
 	default:
-		nearest := fault.Nearest(callee.Value, append([]string{"status"}, builtin.Names...), 3)
-		hint := ""
-		if instead := idioms[callee.Value]; instead != "" {
-			hint = " Write " + instead + "."
-		}
-		g.failNear(n, nearest, "There is no function %s in expressions.%s", clip(callee.Value), hint)
+		g.failWith(n, noFunction(callee.Value))
 	}
+}
+
+// noFunction is the fault of a call of what expressions do not have.
+func noFunction(name string) *fault.Error {
+	hint := ""
+	if instead := idioms[name]; instead != "" {
+		hint = " Write " + instead + "."
+	}
+	f := fault.New(fault.BadExpression, "There is no function %s in expressions.%s", clip(name), hint)
+	f.Nearest = fault.Nearest(name, append([]string{"status"}, builtin.Names...), 3)
+	return f
 }
 
 // method refuses a method that no value has: only dates and durations have some, and theirs begin with a capital.

@@ -4,6 +4,7 @@ package refs
 var idioms = map[string]string{
 	"concat":      `concat(list, list)`,
 	"contains":    `x contains "a", or "a" in list`,
+	"countBy":     `map(toPairs(groupBy(list, .key)), ({key: #[0], count: len(#[1])}))`,
 	"endsWith":    `x endsWith "a"`,
 	"every":       `all(list, # > 1)`,
 	"filter":      `filter(list, # contains "a")`,
@@ -17,6 +18,7 @@ var idioms = map[string]string{
 	"length":      `len(x)`,
 	"lower":       `lower(x)`,
 	"map":         `map(list, .name)`,
+	"mapValues":   `fromPairs(map(toPairs(x), [#[0], len(#[1])]))`,
 	"match":       `x matches "^a"`,
 	"parse":       `fromJSON(x)`,
 	"replace":     `replace(x, "a", "b")`,

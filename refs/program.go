@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/parser/operator"
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -126,10 +129,15 @@ func compileFault(source string, err error) *fault.Error {
 		return fault.New(fault.BadExpression, "The expression does not compile: %s.", clip(line))
 	}
 	offset := byteOffset(source, e.From)
+	if name := predicateOf(source[:offset], e.Message); name != "" {
+		return atOffset(noFunction(name), source, offset)
+	}
 	f := fault.New(fault.BadExpression, "The expression does not compile: %s, at %q.", e.Message, excerpt(source, offset))
 	switch {
 	case e.Message == `unexpected token Operator(":")`:
 		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
+	case e.Message == "unexpected token EOF" && strings.Count(source, "(") > strings.Count(source, ")"):
+		f.Message += ` A parenthesis is not closed. In YAML, a comma in braces and " #" end a text: put the expression in quotes.`
 	case e.Message == "literal not terminated" && strings.Contains(source, "\n"):
 		f.Message += ` JSON has turned \n into a line break, which no text in quotes may hold: write \\n.`
 	case strings.HasPrefix(source[offset:], "=>") || strings.HasPrefix(source[max(offset-1, 0):], "=>"):
@@ -143,6 +151,36 @@ func compileFault(source string, err error) *fault.Error {
 	}
 	return atOffset(f, source, offset)
 }
+
+// predicateOf is the name of the unknown function around an element (# or .name), which parses as the predicate of a known
+// function only; "": the error is another. before is the source up to the element.
+func predicateOf(before, message string) string {
+	if message != `unexpected token Operator("#")` && message != `unexpected token Operator(".")` {
+		return ""
+	}
+	open := 0
+	for i := len(before) - 1; i >= 0; i-- {
+		switch before[i] {
+		case ')':
+			open--
+		case '(':
+			open++
+		}
+		if open <= 0 {
+			continue
+		}
+		name := before[strings.LastIndexFunc(before[:i], notInName)+1 : i]
+		_, known := builtin.Index[name]
+		_, unary := operator.Unary[name]
+		if _, binary := operator.Binary[name]; !known && !unary && !binary && name != "" && name != "status" {
+			return name
+		}
+		open = 0
+	}
+	return ""
+}
+
+func notInName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // excerpt is the source around a byte offset.
 func excerpt(source string, offset int) string {

@@ -17,8 +17,9 @@ import (
 
 // shownDocument is a document while its commands run.
 type shownDocument struct {
-	folder, service string
-	ports           map[string]string // that are used, by those that it shows; nil: these are used
+	folder      string
+	environment []string          // with the addresses of the services that it calls
+	ports       map[string]string // that are used, by those that it shows; nil: these are used
 }
 
 var (
@@ -32,7 +33,8 @@ var (
 // newShownDocument makes a document's folder, and ends with the test what its commands have left running.
 func newShownDocument(t *testing.T, text string) *shownDocument {
 	t.Helper()
-	d := &shownDocument{folder: filepath.Join(t.TempDir(), "here"), service: inventory(t)}
+	d := &shownDocument{folder: filepath.Join(t.TempDir(), "here")}
+	d.environment = append(servicesOf(t, text), "INVENTORY_URL="+inventory(t), "INVENTORY_TOKEN="+inventoryToken)
 	if err := os.Mkdir(d.folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +109,9 @@ func (d *shownDocument) run(t *testing.T, command string) string {
 	shell := exec.CommandContext(ctx, "bash", "-c", "trap 'jobs -p >>.jobs' EXIT\n"+d.withPorts(command))
 	shell.Dir = d.folder
 	home := filepath.Join(d.folder, ".home")
-	shell.Env = append(os.Environ(), asCommand+"=1", "GORACE="+noRaceDelay, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config",
-		"PATH="+d.programs()+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"INVENTORY_URL="+d.service, "INVENTORY_TOKEN="+inventoryToken, "DBUS_SESSION_BUS_ADDRESS=")
+	shell.Env = append(append(os.Environ(), d.environment...), asCommand+"=1", "GORACE="+noRaceDelay,
+		"HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config",
+		"PATH="+d.programs()+string(os.PathListSeparator)+os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=")
 	outputs := [2]*os.File{}
 	for i := range outputs {
 		file, err := os.CreateTemp(t.TempDir(), "output")

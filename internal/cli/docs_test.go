@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"testing"
 )
 
-// TestDocuments runs what the README and the documents show. In each document a block
+// TestDocuments runs what the README and the documents show. In each document a block under a line that is a name in backticks,
 //
-//	```json NAME       or yaml, or text
+//	`NAME`
+//
+//	```json       or yaml, jsonl, go, text
 //
 // is a file of that name, where ~ is the home folder, and in a block
 //
@@ -26,21 +29,23 @@ import (
 // lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
 // its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm the packages of testdata/npm,
 // each other word a program; the rest of its document is skipped where one is missing. The service that documents call is
-// inventory, at $INVENTORY_URL. The first block ```sh of the README holds commands of the repository itself,
-// which .ci/run runs; others show commands that a reader's own machine is needed for.
+// inventory, at $INVENTORY_URL; those of the cookbook are playedServices. The first block ```sh of the README holds commands of the
+// repository itself, which .ci/run runs; others show commands that a reader's own machine is needed for.
 //
 // A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
 // a document that does, the ports 8080, 8081, 9090, 9091 and 6379 stand for others, which are free.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	documents, err := filepath.Glob("../../docs/*.md")
-	ofClients, failed := filepath.Glob("../../docs/clients/*.md")
-	if err != nil || failed != nil {
-		t.Fatal(err, failed)
+	documents := []string{"../../README.md"}
+	for _, folder := range []string{"docs", "docs/clients", "docs/cookbook"} {
+		pages, err := filepath.Glob("../../" + folder + "/*.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, pages...)
 	}
-	documents = append(documents, ofClients...)
 	commands := 0
-	for _, document := range append(documents, "../../README.md") {
+	for _, document := range documents {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
@@ -75,14 +80,16 @@ func TestShellBlocks(t *testing.T) {
 	}
 }
 
-var blockPattern = regexp.MustCompile("(?sm)^```(json|yaml|text|jsonl|console)(?: (\\S+))?\n(.*?)^```$")
+// blockPattern finds a file's name, the kind of a block, what a console needs, and the text. A name behind the kind, which GitHub does
+// not show, is taken too.
+var blockPattern = regexp.MustCompile("(?sm)(?:^`([^`\n]+)`\n\n)?^```(json|yaml|text|jsonl|go|console)(?: (\\S+))?\n(.*?)^```$")
 
 func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 	for _, block := range blocks {
-		kind, name, body := block[1], block[2], block[3]
-		switch {
+		name, kind, word, body := block[1], block[2], block[3], block[4]
+		switch name = cmp.Or(name, word); {
 		case kind == "console":
-			d.needs(t, name)
+			d.needs(t, word)
 			runConsole(t, d, body)
 		case name != "":
 			file := filepath.Join(d.folder, strings.Replace(name, "~", ".home", 1))
@@ -96,10 +103,10 @@ func runDocument(t *testing.T, d *shownDocument, blocks [][]string) {
 	}
 }
 
-// linkPackages lets npx find the packages from npm in the folder above.
+// linkPackages lets npx find the packages from npm in the folder.
 func linkPackages(t *testing.T, folder string) {
 	t.Helper()
-	link := filepath.Join(filepath.Dir(folder), "node_modules")
+	link := filepath.Join(folder, "node_modules")
 	if err := os.Symlink(npmPackages(t), link); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}

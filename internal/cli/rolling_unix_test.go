@@ -209,7 +209,7 @@ func nginx(t *testing.T, ports [2]string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```text nginx.conf\n(.*?)```").FindSubmatch(text)
+	block := regexp.MustCompile("(?s)`nginx.conf`\n\n```text\n(.*?)```").FindSubmatch(text)
 	if block == nil {
 		t.Fatal("docs/operate.md shows no file for nginx")
 	}

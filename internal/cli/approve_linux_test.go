@@ -21,7 +21,7 @@ func TestInterruptedQuestion(t *testing.T) {
 	write(t, dir, "onecall.yaml", "approve: write\nfunctions: {expr.eval: {effect: write}}\n")
 	write(t, dir, "put.chain.json", quickChain)
 	status, shown := atTerminal(t, dir, "run put.chain.json", "\x03")
-	if status != "130" || !strings.Contains(shown, `"code": "approval_required"`) {
+	if status != "130" || !strings.Contains(shown, "approval_required: step 0: ") || !strings.Contains(shown, "\nApprove them: onecall approve run_") {
 		t.Fatalf("status %s: %s", status, shown)
 	}
 	waiting, err := command(t, dir, "runs", "--json", "--status", "waiting").Output()

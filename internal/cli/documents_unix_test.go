@@ -70,14 +70,15 @@ func TestDocumentByURL(t *testing.T) {
 	d, folder := awayService(t), t.TempDir()
 	d.config(t, folder)
 	chain := write(t, folder, "items.chain.json", `{"steps":[{"fn":"stock.item.list"}],"lite":true}`)
-	tools := func() gjson.Result {
+	tools := func(status string) gjson.Result {
+		t.Helper()
 		text, err := command(t, folder, "tools", "--json").Output()
-		if err != nil {
-			t.Fatal(err)
+		if got := exitCodeOf(err); got != status {
+			t.Fatalf("status %s, want %s: %v", got, status, err)
 		}
 		return gjson.ParseBytes(text)
 	}
-	source := tools().Get(`sources.#(name=="stock")`)
+	source := tools("5").Get(`sources.#(name=="stock")`)
 	if source.Get("state").Str != "retrying" || source.Get("functions").Int() != 0 || source.Get("error").Str == "" {
 		t.Errorf("while it is away: %s", source.Raw)
 	}
@@ -85,7 +86,7 @@ func TestDocumentByURL(t *testing.T) {
 		t.Errorf("while it is away: %s, %v", answer, err)
 	}
 	d.listen(t)
-	list := tools()
+	list := tools("0")
 	if source = list.Get(`sources.#(name=="stock")`); source.Get("state").Str != "ready" || source.Get("functions").Int() != 1 || source.Get("error").Exists() {
 		t.Errorf("%s", source.Raw)
 	}
@@ -98,7 +99,7 @@ func TestDocumentByURL(t *testing.T) {
 		}
 	}
 	d.noun.Store("")
-	source = tools().Get(`sources.#(name=="stock")`)
+	source = tools("5").Get(`sources.#(name=="stock")`)
 	if source.Get("state").Str != "retrying" || !strings.Contains(source.Get("error").Str, "404") {
 		t.Errorf("without its document: %s", source.Raw)
 	}

@@ -182,6 +182,8 @@ func (c *cli) whatNext(f *fault.Error, run string, places []string) string {
 	switch {
 	case f.Code == fault.ApprovalRequired:
 		return fmt.Sprintf("Approve them: onecall approve%s %s, then onecall resume%s %s", config, run, config, run)
+	case f.Code == fault.Denied:
+		return fmt.Sprintf("A resume asks again: onecall resume%s %s", config, run)
 	case f.Code == fault.ResumeConflict && len(places) > 0:
 		return fmt.Sprintf("Say what holds, then go on: onecall resume%s %s --assume %s=applied (or =not_sent)", config, run, places[0])
 	case f.Outcome == fault.SentUnknown:

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// guarded is an engine whose calls have to be approved, and what reached its store.
+// guarded is an engine whose calls need approval, and what reached its store.
 type guarded struct {
 	engine   *chain.Engine
 	journal  *journal.Journal
@@ -101,7 +101,7 @@ func FuzzApproval(f *testing.F) {
 	})
 }
 
-// drawnGuardedStep draws a step whose calls have to be approved.
+// drawnGuardedStep draws a step whose calls need approval.
 func drawnGuardedStep(t *rapid.T) string {
 	step := fmt.Sprintf(`"fn":%q`, rapid.SampledFrom([]string{"guarded.put", "guarded.set"}).Draw(t, "fn"))
 	k := rapid.SampledFrom([]string{"1", "2", "fail", "é"}).Draw(t, "k")

@@ -66,17 +66,17 @@ func (o *Options) mustApprove(f *steps.Spec) bool {
 	return false
 }
 
-// MustApprove reports whether calls of a function have to be approved: those that are made past the engine would not be.
+// MustApprove reports whether calls of a function need approval: those that are made past the engine would get none.
 func (e *Engine) MustApprove(f *steps.Spec) bool { return e.o.mustApprove(f) }
 
-// asks reports whether any call of the plan has to be approved.
+// asks reports whether any call of the plan needs approval.
 func (s *exchange) asks(p *plan) bool {
 	return slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
 		return step.inline != nil && s.asks(step.inline) || step.fn != nil && s.mustApprove(step)
 	})
 }
 
-// approved waits at a call that has to be approved, until somebody has approved it; a fault means that it may not be made.
+// approved waits at a call that needs approval, until somebody has approved it; a fault means that it may not be made.
 func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
 	if !r.mustApprove(p) {
 		return nil

@@ -35,7 +35,7 @@ type DryStep struct {
 	Function  string // "expr" for an expression; "" for an inline chain
 	Effect    steps.Effect
 	After     []int     // the steps that have to end before it starts
-	Approve   bool      // its calls have to be approved
+	Approve   bool      // its calls need approval
 	Undo      []byte    // {"fn","args"} that takes its call back; nil: nothing does
 	Signature string    // "": it has none
 	Chain     *DryChain // that it runs; nil: it calls a function, or computes

@@ -46,7 +46,7 @@ type run struct {
 
 	rehearsal  bool           // nothing is called
 	asking     sync.Mutex     // one approval is asked for at a time
-	stopped    atomic.Bool    // a call that has to be approved was not: no further step starts
+	stopped    atomic.Bool    // a call that needs approval was not: no further step starts
 	awaited    []ApprovalCall // the calls that wait for it
 	clock      clock
 	foreseeing sync.Once

@@ -45,7 +45,7 @@ type Options struct {
 	// Journal remembers what runs do, so that they can be resumed; nil: nothing is remembered. The engine does not close it.
 	Journal *journal.Journal
 
-	// Approve says which calls have to be approved where their functions do not say it: steps.ApproveNever, ApproveDestroy or
+	// Approve says which calls need approval where their functions do not say it: steps.ApproveNever, ApproveDestroy or
 	// ApproveWrite; "": never. Without a Journal none can be.
 	Approve string
 	// ApproveByPerson has calls approved by Caller.Approve and by Approve only, and not by a chain that is sent again.
@@ -121,7 +121,7 @@ type Caller struct {
 	// MaxTotalTokens bounds every answer but that of a fetch, as the server's budget does: it can only lower it, and is never
 	// below budget.Least. 0: the server's.
 	MaxTotalTokens int
-	// Approve asks somebody whether calls may be made that have to be approved; an error: nobody can be asked now. nil: nobody
+	// Approve asks somebody whether calls may be made that need approval; an error: nobody can be asked now. nil: nobody
 	// can be.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
 	// Decision has the request go on with the run that an earlier answer to it had a Question about; nil: it begins a run, or says

@@ -19,7 +19,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	asks := s.asks(p)
 	switch {
 	case s.o.Journal == nil && asks:
-		return fault.New(fault.Denied, "the chain has calls that have to be approved, and there is no journal to keep them in: the configuration says journal: {store: off}")
+		return fault.New(fault.Denied, "the chain has calls that need approval, and there is no journal to keep them in: the configuration says journal: {store: off}")
 	case s.o.Journal == nil && !p.recalls(), s.single != nil && p.steps[0].repeatable && !asks:
 		return nil
 	case s.o.Journal == nil:

@@ -65,7 +65,7 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	return hints
 }
 
-// verbatim reports whether a function's results are passed on as its source gave them: without budget, probe and lean form. A call that has to be approved is a run of the engine's.
+// verbatim reports whether a function's results are passed on as its source gave them: without budget, probe and lean form. A call that needs approval is a run of the engine's.
 func verbatim(o *Options, spec *steps.Spec) bool {
 	return !o.Processed && spec.Heavy != "always" && !o.Engine.MustApprove(spec)
 }

@@ -170,7 +170,7 @@ type Idempotency struct {
 	TTL      time.Duration // how long the service knows a key; 0: always
 }
 
-// What has to be approved.
+// The values of Spec.Approve: which calls need approval.
 const (
 	ApproveNever   = "never"
 	ApproveDestroy = "destroy"

@@ -14,7 +14,7 @@ type Call struct {
 	Args     []byte // as they are sent
 	Shown    []byte // as people may see them, kept if Values says so
 	Undoes   int    // the number of the event whose call it takes back; 0: none
-	Approval string // as what it was approved; "": it did not have to be
+	Approval string // as what it was approved; "": it needed no approval
 
 	// KeyFor is how long a service knows the idempotency key that the call has; below 0: for ever, 0: it has none.
 	KeyFor time.Duration
@@ -70,7 +70,7 @@ func (c *Call) Previous() *PastCall { return c.previous }
 // Ordinal is the call's place among the run's calls with equal arguments, from 0.
 func (c *Call) Ordinal() int { return c.ordinal }
 
-// Approved reports whether a call may be made that has to be approved, and that was not made since it was.
+// Approved reports whether a call may be made that needs approval, and that was not made since it was.
 func (r *Run) Approved(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,7 +67,7 @@ type Config struct {
 	Results Results `yaml:"results"`
 	// Where it is remembered what runs did, so that they can be resumed, approved and undone.
 	Journal Journal `yaml:"journal"`
-	// Calls that have to be approved before they are made: those that destroy, or all that write. A function can say otherwise.
+	// Calls that need approval before they are made: those that destroy, or all that write. A function can say otherwise.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
 	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or by
 	// onecall approve.

@@ -163,7 +163,7 @@ type Function struct {
 	TimeoutMs *int `yaml:"timeoutMs" validate:"min=1"`
 	// How long its answers may be given again; 0s is never.
 	CacheTTL *time.Duration `yaml:"cacheTtl" validate:"min=0"`
-	// Which of its calls have to be approved. Without it: as approve says.
+	// Which of its calls need approval. Without it: as approve says.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write"`
 	// The call that takes one of this function back, where a step says nothing else.
 	Undo *Undo `yaml:"undo"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -166,5 +167,47 @@ func TestSavedFaults(t *testing.T) {
 	}
 	if fn, faults := chain.Saved("x", []byte(`{"steps":[{"fn":"no.such","args":{"a":1}},{"fn":"other","args":{"b":"$0.c"}}]}`), &chain.Options{}); len(faults) > 0 || fn.Name != "chain.x" {
 		t.Errorf("%v", faults)
+	}
+}
+
+// changing gives one registry after the other.
+type changing struct{ atomic.Pointer[steps.Registry] }
+
+func (c *changing) Registry() *steps.Registry { return c.Load() }
+func (c *changing) Starting() <-chan struct{} { return nil }
+
+// TestSavedChangesWhileItRuns: a run goes on with the saved chain that it was compiled from; the next one has the new one.
+func TestSavedChangesWhileItRuns(t *testing.T) {
+	t.Parallel()
+	b, functions := &bin{items: map[string]string{}}, &changing{}
+	registry := func(key string) *steps.Registry {
+		list := append(b.functions(), steps.Function{Spec: steps.Spec{Name: "swap.now", Effect: steps.Read}})
+		fn, faults := chain.Saved("two", fmt.Appendf(nil, `{"steps":[{"fn":"swap.now"},{"fn":"bin.put","args":{"key":%q,"note":"$0"}}],"return":"$1.id"}`, key), &chain.Options{})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		list = append(list, *fn)
+		list[len(list)-2].Call = func(context.Context, []byte) ([]byte, error) {
+			functions.Store(nil)
+			return []byte("1"), nil
+		}
+		made, err := steps.NewRegistry(list, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.LinkChains(nil)
+	}
+	old, mended := registry("old"), registry("new")
+	functions.Store(old)
+	engine, err := chain.New(&chain.Options{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"id-old"`, `"id-new"`} {
+		a := engine.Run(context.Background(), []byte(`{"lite":true,"steps":[{"fn":"chain.two"}]}`), nil)
+		if string(a.JSON) != want || functions.Load() != nil {
+			t.Errorf("%s, want %s", a.JSON, want)
+		}
+		functions.Store(mended)
 	}
 }

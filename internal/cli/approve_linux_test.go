@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func atTerminal(t *testing.T, dir, args, keys string) (status, shown string) {
 	t.Helper()
 	own := command(t, dir)
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", own.Path+" "+args, filepath.Join(t.TempDir(), "typescript"))
-	cmd.Dir, cmd.Env = own.Dir, append(own.Env, "NO_COLOR=1")
+	cmd.Dir, cmd.Env = own.Dir, slices.Concat(own.Env, []string{"NO_COLOR=1"})
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

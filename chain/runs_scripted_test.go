@@ -20,6 +20,7 @@ import (
 type scripted struct {
 	t       *testing.T
 	engine  *chain.Engine
+	all     *steps.Registry
 	journal *journal.Journal
 	ends    func(function string, args gjson.Result) ([]byte, error) // changed only between runs
 
@@ -61,6 +62,7 @@ func newScripted(t *testing.T, d journal.Driver, ends func(function string, args
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.journal.Close() })
+	s.all = registry
 	if s.engine, err = chain.New(&chain.Options{Functions: registry, Journal: s.journal}); err != nil {
 		t.Fatal(err)
 	}

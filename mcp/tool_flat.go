@@ -146,7 +146,7 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	if c.reporter != nil {
 		c.reporter.attend(callbacks)
 	}
-	value, err := entry.Call(steps.WithCallbacks(ctx, callbacks), args)
+	value, err := c.now.Engine.Pass(steps.WithCallbacks(ctx, callbacks), entry, args, c.caller.ID)
 	f, _ := fault.As(err)
 	observed(&chain.Ended{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
 	if c.mayPass(raw, err) && giveVerbatim(c.ctx, raw, err) {

@@ -1,0 +1,46 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Pass calls one function of a caller for a front end that gives its result as it is: without plan, budget and answer. With a journal,
+// a call that is not safe to repeat is a run of one step. Its errors are those of steps.Entry.Call, and unavailable where the journal
+// cannot be written: then nothing was sent. A call that needs approval (MustApprove) must not be passed.
+func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, caller string) ([]byte, error) {
+	spec := entry.Spec()
+	if e.o.Journal == nil || spec.Repeatable() {
+		return entry.Call(ctx, args)
+	}
+	sent, f := entry.Accept(ctx, args)
+	if f != nil {
+		return nil, f
+	}
+	single := &Call{Function: spec.Name}
+	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Hash: func() string { return "" }, Text: []byte(single.text(sent)), Steps: 1,
+		Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
+	call := &journal.Call{Place: "0", Function: spec.Name, Effect: spec.Effect.String(), Guessed: !spec.EffectDeclared, Args: sent,
+		Shown: shownArguments(record, entry, sent)}
+	if key := spec.Idempotency; key != nil {
+		call.KeyFor = cmp.Or(key.TTL, -1)
+	}
+	record.Prepare(call)
+	if err := call.Begin(); err != nil {
+		return nil, unwritten(err, spec.Name+" was not called")
+	}
+	if key := call.IdempotencyKey(); key != "" {
+		ctx, sent = withIdempotencyKey(ctx, spec.Idempotency, key, sent)
+	}
+	raw, err := entry.Send(ctx, sent)
+	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}) // the caller is told the outcome itself
+	if err != nil {
+		_ = record.Settle(journal.Failed, fault.CodeOf(err)) // likewise
+	}
+	record.Answered(0, 0)
+	return raw, err
+}

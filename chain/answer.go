@@ -69,7 +69,7 @@ func (s *exchange) report(ctx context.Context, r *run) *Answer {
 			d.blame(f)
 		}
 	}
-	if d.err != nil && r.plan.onError == onErrorUndo && s.record != nil && len(r.awaited) == 0 {
+	if d.err != nil && d.err.Code != fault.ResumeConflict && r.plan.onError == onErrorUndo && s.record != nil && len(r.awaited) == 0 {
 		d.undo(ctx)
 	} else {
 		d.settle(journal.Failed)

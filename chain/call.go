@@ -184,13 +184,13 @@ func (r *run) attempts(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		s.args = args
 	}
 	wait := p.backoff
-	s.call = nil
+	s.call, s.recalled = nil, false
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
 		if writes {
 			outcome = fault.Combined(fault.Combined(outcome, outcomeOfCall(f)), s.unknownBefore())
 		}
-		if f == nil || attempt >= p.maxRetries || !mayPass(f.Code) || ctx.Err() != nil {
+		if f == nil || attempt >= p.maxRetries || !mayPass(f.Code) || s.recalled || ctx.Err() != nil {
 			return raw, f
 		}
 		if err := pause(ctx, wait); err != nil {
@@ -251,6 +251,7 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	sent, refused := p.fn.Accept(ctx, args)
 	if refused == nil && r.record != nil {
 		if raw, f, known := r.look(ctx, p, sent, scope, s); known {
+			s.recalled = true
 			return raw, f
 		}
 	}

@@ -59,7 +59,10 @@ func (s *exchange) carryOut(ctx context.Context, text []byte) *Answer {
 	if r != nil && r.fetch != nil {
 		return s.fetch(ctx, r.fetch, faults.list)
 	}
-	if s.said.undo && s.taken != nil {
+	if s.said.undo && (s.taken != nil || s.looked != nil) {
+		if f := s.mayUndo(); f != nil {
+			return s.failure(ctx, f)
+		}
 		return s.undoRun(ctx)
 	}
 	s.await(ctx, r)

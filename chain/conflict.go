@@ -124,7 +124,8 @@ func assume(record *journal.Run, said []byte) *fault.Error {
 	return nil
 }
 
-// assumeOne takes what is said of the calls at a place: of those of which nobody knows how they ended, or else of the others.
+// assumeOne takes what is said of the calls at a place: of those of which nobody knows how they ended, or else of those that were done, or else
+// of the others.
 func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
 	at := fault.Key("/assume", place)
 	e := journal.Event{Kind: journal.Assumed}
@@ -140,7 +141,7 @@ func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
 		f.Available = []string{string(fault.Applied), string(fault.NotSent)}
 		return f
 	}
-	var unknown, others []*journal.PastCall
+	var unknown, done, others []*journal.PastCall
 	var places []string
 	for _, c := range record.Past().Calls() {
 		switch {
@@ -149,13 +150,17 @@ func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
 			places = append(places, c.Place)
 		case c.Outcome == fault.SentUnknown:
 			unknown = append(unknown, c)
+		case c.Outcome == fault.Applied, c.Outcome == fault.Undone:
+			done = append(done, c)
 		default:
 			others = append(others, c)
 		}
 	}
-	calls := unknown
-	if len(calls) == 0 {
-		calls = others
+	calls := others
+	if len(unknown) > 0 {
+		calls = unknown
+	} else if len(done) > 0 {
+		calls = done
 	}
 	switch {
 	case len(calls) == 0:

@@ -80,6 +80,7 @@ type stepRun struct {
 	calls          int64
 	reused         int64         // calls that were taken from the journal
 	call           *journal.Call // the last one that the journal was told of; nil: none
+	recalled       bool          // its result or failure came from the journal, and not from a call that could be tried again
 	pending        bool          // in a rehearsal: it has calls that were not made yet
 	took           time.Duration
 	args           []byte // as resolved; only with trace full, and not for a forEach

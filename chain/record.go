@@ -227,7 +227,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		return r.doubted(p, s, was)
 	case was.Outcome == fault.Applied:
 		return r.reuse(p, s, was)
-	case was.Outcome == fault.SentUnknown && !was.Assumed:
+	case was.Outcome == fault.SentUnknown:
 		if !p.repeatable && !was.KeyHolds() {
 			return r.doubted(p, s, was)
 		}

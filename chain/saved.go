@@ -185,7 +185,7 @@ func (p *plan) savedAlone() string {
 
 // undoSaved takes back what a saved chain has written that has failed, if its onError says so.
 func (r *run) undoSaved(ctx context.Context, p *plannedStep, within *enclosing, f *fault.Error) *fault.Error {
-	if p.inline.onError != onErrorUndo || r.record == nil || r.rehearsal || r.stopped.Load() {
+	if p.inline.onError != onErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.stopped.Load() {
 		return f
 	}
 	return r.takeBack(ctx, placeOf(within.path())+".").told(f)

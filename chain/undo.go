@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -106,26 +105,27 @@ type takenBack struct {
 }
 
 // takeBack takes back all that the run has applied, the last first. It has a time of its own, and goes on when the caller has
-// left. One call that fails stops no other. Only calls whose place begins so are taken back; "": all.
+// left. One call that fails stops no other. place is as Run.Writes takes it.
 func (s *exchange) takeBack(ctx context.Context, place string) *takenBack {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.maxDuration)
 	defer cancel()
 	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Functions: s.view, Caller: s.owner})
-	calls := slices.DeleteFunc(s.record.Past().Calls(), func(c *journal.PastCall) bool {
-		return !strings.HasPrefix(c.Place, place) || !c.Writes() || c.Undoes != 0 || c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown
+	calls := slices.DeleteFunc(s.record.Writes(place), func(c journal.PastCall) bool {
+		return c.Undoes != 0 || c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown
 	})
-	slices.SortFunc(calls, func(a, b *journal.PastCall) int { return cmp.Compare(endOf(b), endOf(a)) })
+	slices.SortFunc(calls, func(a, b journal.PastCall) int { return cmp.Compare(endOf(&b), endOf(&a)) })
 	t := &takenBack{}
-	for _, c := range calls {
-		f := s.takeBackCall(ctx, c)
-		if c.Undone || c.Unsure {
-			s.writes.becomes(c.Place, c.Known())
+	for i := range calls {
+		f := s.takeBackCall(ctx, &calls[i])
+		now, place := s.record.Call(&calls[i])
+		if now.Undone || now.Unsure {
+			s.writes.becomes(cmp.Or(place, now.Place), now.Known())
 		}
 		if f == nil {
 			t.undone++
 			continue
 		}
-		t.left = append(t.left, c)
+		t.left = append(t.left, &now)
 		if t.first == nil {
 			t.first = f
 		}
@@ -134,8 +134,9 @@ func (s *exchange) takeBack(ctx context.Context, place string) *takenBack {
 }
 
 // undoSteps are the steps that would make the calls which take back: their functions may have to be waited for.
-func undoSteps(calls []*journal.PastCall) (list []step) {
-	for _, c := range calls {
+func undoSteps(calls []journal.PastCall) (list []step) {
+	for i := range calls {
+		c := &calls[i]
 		if fn := gjson.GetBytes(c.Undo, "fn").Str; fn != "" && !slices.ContainsFunc(list, func(s step) bool { return s.Fn == fn }) {
 			list = append(list, step{Fn: fn})
 		}
@@ -153,7 +154,7 @@ func (s *exchange) takeBackCall(ctx context.Context, c *journal.PastCall) *fault
 		return fault.New(fault.ResumeConflict, "whether %s was done at %s is not known", c.Function, c.Place)
 	}
 	if c.Undo == nil {
-		return fault.New(fault.NotSupported, "%s at %s has no undo: give it one in the step or in functions of the configuration", c.Function, c.Place)
+		return fault.New(fault.NotSupported, "%s at %s has no undo: a step, or functions of the configuration, gives it before the call is made", c.Function, c.Place)
 	}
 	text := gjson.ParseBytes(c.Undo)
 	if why := text.Get("error"); why.Exists() {
@@ -197,6 +198,17 @@ func writing(e *steps.Entry) string {
 	return e.Spec().Effect.String()
 }
 
+// mayUndo refuses what a request to undo a run cannot be.
+func (s *exchange) mayUndo() *fault.Error {
+	switch {
+	case s.override.ReadOnly:
+		return fault.New(fault.Denied, "this tool only reads: send the same to the tool chain").Under("/undo")
+	case s.looked != nil:
+		return fault.New(fault.BadRequest, "undo has no dry run: onecall runs shows what the run has written").Under("/dryRun")
+	}
+	return nil
+}
+
 // undoRun answers a request to undo an earlier run.
 func (s *exchange) undoRun(ctx context.Context) *Answer {
 	record := s.o.Journal.Resume(s.taken, nil)
@@ -204,7 +216,7 @@ func (s *exchange) undoRun(ctx context.Context) *Answer {
 		return s.failure(ctx, f)
 	}
 	s.record, s.taken = record, nil
-	s.await(ctx, &request{Steps: undoSteps(record.Past().Calls())})
+	s.await(ctx, &request{Steps: undoSteps(record.Writes(""))})
 	t := s.takeBack(ctx, "")
 	d := &draft{exchange: s, step: -1, index: -1, member: "result"}
 	w := &writer{b: []byte{'{'}}

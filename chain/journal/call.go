@@ -3,6 +3,8 @@ package journal
 import (
 	"strconv"
 	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // Call is one call of a function that a run makes, with all its attempts.
@@ -24,6 +26,7 @@ type Call struct {
 	ordinal  int
 	numbered bool // mac and ordinal are known of a read of a run that is not resumed
 	attempt  int
+	undone   int   // how often it was taken back before
 	n        int   // of the event that tells that it began
 	keyUntil int64 // counted from when it was sent first; 0: it was not
 	started  time.Time
@@ -44,7 +47,9 @@ func (r *Run) Prepare(c *Call) {
 	defer r.mu.Unlock()
 	c.ordinal = r.ordinal(c.mac)
 	if r.past != nil {
-		c.previous = r.past.call(c.mac, c.ordinal)
+		if c.previous = r.past.call(c.mac, c.ordinal); c.previous != nil {
+			c.undone = c.previous.undone
+		}
 	}
 }
 
@@ -82,7 +87,7 @@ func (c *Call) IdempotencyKey() string {
 	if c.KeyFor == 0 {
 		return ""
 	}
-	return c.run.j.idempotencyKey(c.run.row.ID, c.mac, c.ordinal)
+	return c.run.j.idempotencyKey(c.run.row.ID, c.mac, c.ordinal, c.undone)
 }
 
 // Begin tells that a call, or a further attempt at it, is about to be made. Of one that writes, it returns when that is
@@ -110,7 +115,7 @@ func (c *Call) Begin() error {
 		if c.keyUntil == 0 {
 			c.keyUntil = time.Now().Add(c.KeyFor).UnixMicro()
 		}
-		if p := c.previous; p != nil && p.KeyUntil > 0 {
+		if p := c.previous; p != nil && p.KeyUntil > 0 && p.Outcome != fault.Undone {
 			c.keyUntil = min(c.keyUntil, p.KeyUntil)
 		}
 		e.KeyUntil = c.keyUntil
@@ -189,7 +194,7 @@ func (c *Call) StoodIn() {
 func (c *Call) Take(reuse bool) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	c.run.taken[c.previous] = true
+	c.run.take(c.previous, c.Place)
 	if reuse {
 		c.run.row.Reused++
 	}

@@ -123,9 +123,11 @@ func newID(now time.Time) string {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// idempotencyKey names one call of a run to a service.
-func (j *Journal) idempotencyKey(run string, m mac, ordinal int) string {
+// idempotencyKey names one call of a run to a service. One that was taken back is another when it is made again: the service would answer as it
+// did, and do nothing.
+func (j *Journal) idempotencyKey(run string, m mac, ordinal, undone int) string {
 	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(ordinal))
+	binary.BigEndian.PutUint32(n[:], uint32(undone))
+	binary.BigEndian.PutUint32(n[4:], uint32(ordinal))
 	return "oc-" + hex.EncodeToString(j.MAC([]byte("idempotency key"), []byte(run), m[:], n[:]))
 }

@@ -45,6 +45,7 @@ type PastCall struct {
 	Assumed bool // Outcome, or Result, is what a caller said
 
 	earlier fault.Outcome // of the attempts before the last
+	undone  int           // how often it was taken back
 }
 
 // Read gives what a run of a caller has done so far; nil: of any caller. ErrNotFound: there is none. ErrUnreadable: it was written
@@ -207,6 +208,7 @@ func (p *Past) takenBack(c *PastCall) {
 	}
 	if undone.Unsure = c.Outcome == fault.SentUnknown; c.Outcome == fault.Applied {
 		undone.Undone, undone.Outcome = true, fault.Undone
+		undone.undone++
 	}
 }
 
@@ -238,7 +240,7 @@ func (p *Past) attempt(e *Event) *PastCall {
 	if earlier == fault.Undone { // it is as if it had never been
 		earlier = ""
 	}
-	*c = PastCall{Event: *e, Undo: c.Undo, earlier: earlier}
+	*c = PastCall{Event: *e, Undo: c.Undo, earlier: earlier, undone: c.undone}
 	if e.Effect != "" {
 		c.Outcome = fault.SentUnknown
 	}

@@ -60,9 +60,10 @@ type Run struct {
 	pending   int             // bytes of results in events
 	stored    int             // of all reads so far
 	ordinals  map[mac]int
-	taken     map[*PastCall]bool // that the resumed chain has made again
-	matched   int                // how many of the writes of past, from the first on, are known to be
-	written   bool               // there is a row of it
+	taken     map[*PastCall]string   // the calls that the chain has made, or taken as they were made, and where it has them now
+	within    map[string][]*PastCall // of these, the writes of each inline chain, by the beginning of their places
+	matched   int                    // how many of the writes of past, from the first on, are known to be
+	written   bool                   // there is a row of it
 	settled   bool
 	broken    error // why no more can be written
 }
@@ -87,7 +88,7 @@ func (j *Journal) Begin(s *Start) *Run {
 		row: Row{ID: newID(now), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.recalls = s.Recall; s.Index || s.Recall {
-		r.past, r.taken = newPast(r.row), map[*PastCall]bool{}
+		r.past, r.taken = newPast(r.row), map[*PastCall]string{}
 	}
 	r.add(Event{Kind: Sent, Chain: s.Text})
 	return r
@@ -129,7 +130,7 @@ func (r *Run) add(e Event) int {
 			learned.Result = nil
 		}
 		if c := r.past.follow(&learned); e.Kind == Began {
-			r.taken[c] = true
+			r.take(c, e.Place)
 		}
 	}
 	return e.N
@@ -142,7 +143,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 		s = &Start{Writes: true, Steps: row.Steps, Hash: func() string { return row.Hash }}
 	}
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, recalls: true, hash: sync.OnceValue(s.Hash), began: time.Now(), before: row.Took, past: past,
-		next: firstOf(row.Lease), functions: map[string]*Day{}, taken: map[*PastCall]bool{}, row: row, written: true}
+		next: firstOf(row.Lease), functions: map[string]*Day{}, taken: map[*PastCall]string{}, row: row, written: true}
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for _, f := range s.Functions {
 		if len(r.row.Functions) < maxFunctions && !slices.Contains(r.row.Functions, f) {
@@ -153,6 +154,55 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 		r.add(Event{Kind: Sent, Chain: s.Text})
 	}
 	return r
+}
+
+// take takes note that the chain has a call at a place. r.mu is held.
+func (r *Run) take(c *PastCall, place string) {
+	if c == nil || r.isTaken(c) {
+		return
+	}
+	r.taken[c] = place
+	if !c.Writes() || c.Undoes != 0 {
+		return
+	}
+	for i := range len(place) {
+		if place[i] != '.' {
+			continue
+		}
+		if r.within == nil {
+			r.within = map[string][]*PastCall{}
+		}
+		r.within[place[:i+1]] = append(r.within[place[:i+1]], c)
+	}
+}
+
+func (r *Run) isTaken(c *PastCall) bool {
+	_, taken := r.taken[c]
+	return taken
+}
+
+// Writes are the calls that write, as they stand: of the inline chain whose calls have places that begin so; "": all of the run, whether the chain
+// as it is now makes them or not.
+func (r *Run) Writes(begins string) []PastCall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.past.writes
+	if begins != "" {
+		list = r.within[begins]
+	}
+	calls := make([]PastCall, len(list))
+	for i, c := range list {
+		calls[i] = *c
+	}
+	return calls
+}
+
+// Call is a call as it stands by now, and where the chain has it; "": nowhere.
+func (r *Run) Call(c *PastCall) (now PastCall, place string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.past.call(mac(c.MAC), c.Ordinal)
+	return *known, r.taken[known]
 }
 
 // WroteAfter is Past.WroteAfter while the run goes on.
@@ -186,7 +236,7 @@ func (r *Run) Unreached() (list []*PastCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.past.writes {
-		if c.Undoes == 0 && !r.taken[c] && slices.Contains([]fault.Outcome{fault.Applied, fault.SentUnknown, fault.Undone}, c.Outcome) {
+		if c.Undoes == 0 && !r.isTaken(c) && slices.Contains([]fault.Outcome{fault.Applied, fault.SentUnknown, fault.Undone}, c.Outcome) {
 			list = append(list, c)
 		}
 	}
@@ -217,7 +267,7 @@ func (r *Run) matches(c *PastCall) bool {
 	if c.Undoes != 0 && c.Outcome == fault.Applied {
 		return true // no call of the chain: it has taken one back, which is made again
 	}
-	return c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown || c.Assumed || r.taken[c]
+	return c.Outcome != fault.Applied && c.Outcome != fault.SentUnknown || c.Assumed || r.isTaken(c)
 }
 
 // Rehearse gives a run that knows what this one knows, and writes nothing: by it a chain can be followed as far as its calls were
@@ -225,10 +275,10 @@ func (r *Run) matches(c *PastCall) bool {
 func (r *Run) Rehearse() *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	past, taken := r.past.copy(), map[*PastCall]bool{}
-	for c := range r.taken { // what this run has made is a call of its chain, whether the rehearsal comes as far or not
+	past, taken := r.past.copy(), map[*PastCall]string{}
+	for c, place := range r.taken { // what this run has made is a call of its chain, whether the rehearsal comes as far or not
 		if c != nil {
-			taken[past.call(mac(c.MAC), c.Ordinal)] = true
+			taken[past.call(mac(c.MAC), c.Ordinal)] = place
 		}
 	}
 	return &Run{j: r.j, canonical: r.canonical, began: r.began, past: past, row: r.row, broken: errRehearsal, taken: taken}

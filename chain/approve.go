@@ -169,17 +169,21 @@ func (r *run) whatWaits(ctx context.Context, p *plannedStep, c *journal.Call, un
 	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(stepsOf(a.Place), stepsOf(b.Place)) })
 	for i := range calls {
 		calls[i].Args = r.shown(calls[i].Function, calls[i].Args)
+		if undo := gjson.ParseBytes(calls[i].Undo); undo.Get("args").IsObject() {
+			function := undo.Get("fn").Str
+			calls[i].Undo = undoText(function, r.shown(function, []byte(undo.Get("args").Raw)))
+		}
 	}
 	return calls
 }
 
-// shown are arguments as people may see them: with digests in the place of secrets.
+// shown are arguments of a function as people may see them: with digests in the place of secrets.
 func (r *run) shown(function string, args []byte) []byte {
 	entry, err := r.view.Resolve(function)
-	if err != nil || entry.Spec().Redact == nil {
+	if err != nil {
 		return args
 	}
-	return entry.Spec().Redact(args, func(value []byte) []byte {
+	return entry.Redacted(args, func(value []byte) []byte {
 		w := &writer{b: []byte{'{'}}
 		w.text("secret", hex.EncodeToString(r.o.Journal.MAC([]byte("secret"), value)[:8]))
 		w.close('}')

@@ -162,3 +162,17 @@ func TestKeyAfterUndo(t *testing.T) {
 	again(false)
 	again(true)
 }
+
+// TestApprovalHidesSecrets: neither the arguments that wait nor those of their undo show a secret, whoever the function is of.
+func TestApprovalHidesSecrets(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	a := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put","args":{"k":"1","password":"hunter2"},"undo":{"fn":"store.put","args":{"password":"hunter2","was":"$result.id"}}}]}`)
+	call := a.Get("error.calls.0")
+	if strings.Contains(a.Raw, "hunter2") || call.Get("args.k").Str != "1" || call.Get("undo.args.was").Str != "$result.id" ||
+		call.Get("args.password.secret").Str == "" || call.Get("args.password.secret").Str != call.Get("undo.args.password.secret").Str {
+		t.Errorf("%s", a.Raw)
+	}
+	s.run("", `{"resume":%q,"approve":%q}`, a.Get("resume").Str, a.Get("approve").Str)
+	s.called(`guarded.put {"k":"1","password":"hunter2"}`)
+}

@@ -77,8 +77,22 @@ func (e *Entry) Shown(args []byte) []byte {
 	if e.spec.Redact != nil {
 		args = e.spec.Redact(args, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 	}
-	if e.scrubber != nil {
-		args = e.scrubber.JSON(args)
+	return e.scrubbed(args)
+}
+
+// Redacted gives the arguments of a call as a person may see them who did not send them: with what hide makes of each secret, a JSON value, in its
+// place. Of a function that does not say which are secret, those are that have the name of one.
+func (e *Entry) Redacted(args []byte, hide func(value []byte) []byte) []byte {
+	redact := e.spec.Redact
+	if redact == nil {
+		redact = secret.Redaction(e.spec.Input)
 	}
-	return args
+	return e.scrubbed(redact(args, hide))
+}
+
+func (e *Entry) scrubbed(text []byte) []byte {
+	if e.scrubber == nil {
+		return text
+	}
+	return e.scrubber.JSON(text)
 }

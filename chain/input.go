@@ -163,6 +163,10 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		}
 		w := fault.New(fault.UnknownField, "params does not declare %q", fault.ClipRunes(m.name, 60)).Under(fault.Key("/input", m.name))
 		w.Nearest = fault.Nearest(m.name, names, 1)
+		if slices.ContainsFunc(c.override.Set, func(s Setting) bool { return s.Key == m.name }) {
+			c.faults.add(w) // who sets a value means one that is there
+			continue
+		}
 		c.warn(w)
 	}
 }

@@ -452,7 +452,7 @@ func (r *Run) days(tokens, kept int, took time.Duration) []Day {
 	if r.row.Lease == 1 { // a resume, or an undo, is no other run
 		whole.Count, whole.Times = 1, Times{}
 		whole.Times.Count(took)
-		if r.row.Status != OK {
+		if r.row.Status != OK && r.row.Status != Waiting {
 			whole.Failures = 1
 		}
 	}

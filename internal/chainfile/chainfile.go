@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // linesSuffix ends the name of a file with a chain in each line.
@@ -61,9 +63,12 @@ func find(arg string, folders []string) (File, error) {
 	paths := []string{arg}
 	if !strings.ContainsAny(arg, `/\`) && arg != "" {
 		for _, folder := range folders {
-			if path := InFolder(folder, arg); path != "" {
+			if path := cmp.Or(InFolder(folder, arg), InFolder(folder, strings.TrimPrefix(arg, steps.ChainSource+"."))); path != "" {
 				paths = append(paths, path)
 			}
+		}
+		if _, err := os.Stat(arg); err != nil && len(paths) > 2 { // the arguments of one would be set in the other
+			return File{Path: arg}, fmt.Errorf("%s may be %s: name the file", textfile.Printable(arg), strings.Join(paths[1:], " or "))
 		}
 	}
 	folder := false

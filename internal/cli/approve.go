@@ -60,7 +60,10 @@ func newApproveCommand(c *cli) *cobra.Command {
 					told["approved"] = !deny
 				}
 				if !show && !deny {
-					c.note("onecall resume %s makes them", id)
+					c.note("onecall resume%s %s makes them", c.configFlag(), id)
+				}
+				if !show && c.asks() && c.outTerminal {
+					return nil // the question has shown them
 				}
 				return c.writeValue(told)
 			})

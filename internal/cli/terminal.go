@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -126,7 +127,7 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 		c.note("A large result is kept for results.ttl, five minutes unless it is set: run the chain again.")
 	}
 	if run := answer.Get("resume").Str; run != "" {
-		c.note("%s", c.whatNext(&own, run, texts(failed.Get("available"))))
+		c.note("%s", c.whatNext(&own, run, doubtful(&own, failed, answer.Get("writes").Array())))
 	}
 }
 
@@ -158,7 +159,7 @@ func (c *cli) showWrites(writes []gjson.Result) {
 		if outcome == string(fault.NotSent) || outcome == string(fault.Failed) {
 			continue // nothing was done
 		}
-		name := ""
+		name := "before, at " + one.Get("at").Str
 		if one.Get("step").Exists() {
 			name = stepName(one)
 		}
@@ -173,24 +174,56 @@ func (c *cli) showWrites(writes []gjson.Result) {
 	w.Flush()
 }
 
-// whatNext is the command that goes on with a run.
+// whatNext is the command that goes on with a run. places are those of the calls that something has to be said of.
 func (c *cli) whatNext(f *fault.Error, run string, places []string) string {
-	config := ""
-	if c.configPath != "" {
-		config = " --config " + c.configPath
-	}
-	switch {
-	case f.Code == fault.ApprovalRequired:
+	config := c.configFlag()
+	switch f.Code {
+	case fault.ApprovalRequired:
 		return fmt.Sprintf("Approve them: onecall approve%s %s, then onecall resume%s %s", config, run, config, run)
-	case f.Code == fault.Denied:
+	case fault.Denied:
 		return fmt.Sprintf("A resume asks again: onecall resume%s %s", config, run)
-	case f.Code == fault.ResumeConflict && len(places) > 0:
-		return fmt.Sprintf("Say what holds, then go on: onecall resume%s %s --assume %s=applied (or =not_sent)", config, run, places[0])
-	case f.Outcome == fault.SentUnknown:
-		return fmt.Sprintf("Find out whether it was done, then go on: onecall resume%s %s --assume PLACE=applied (or =not_sent)", config, run)
+	}
+	if len(places) > 0 {
+		var flags strings.Builder
+		for _, place := range places {
+			fmt.Fprintf(&flags, " --assume '%s=applied'", place)
+		}
+		return fmt.Sprintf("Find out what holds (or 'PLACE=not_sent'), and go on: onecall resume%s %s%s [FILE]", config, run, flags.String())
 	}
 	return fmt.Sprintf("Mend it and go on, nothing is done twice: onecall resume%s %s [FILE]", config, run)
 }
+
+// configFlag is the flag that names the configuration, for a command that is shown; "" where none is needed.
+func (c *cli) configFlag() string {
+	if c.configPath == "" {
+		return ""
+	}
+	return " --config " + c.configPath
+}
+
+// doubtful are the places of the calls that a resume has to be told of.
+func doubtful(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
+	if f.Code == fault.ResumeConflict {
+		return texts(failed.Get("available"))
+	}
+	var places []string
+	for _, one := range writes {
+		if one.Get("outcome").Str != string(fault.SentUnknown) || len(places) == maxPlaces {
+			continue
+		}
+		place := cmp.Or(one.Get("in").Str, one.Get("step").Raw)
+		if elements := one.Get("elements").Str; elements != "" {
+			place += "[" + elements + "]"
+		}
+		if !strings.ContainsAny(place, ",-") { // several have to be told one by one
+			places = append(places, place)
+		}
+	}
+	return places
+}
+
+// maxPlaces bounds the places of a shown command.
+const maxPlaces = 8
 
 func texts(list gjson.Result) (all []string) {
 	for _, one := range list.Array() {

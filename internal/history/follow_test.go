@@ -65,11 +65,9 @@ func TestFollowRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPast(t)
-		names := map[string]string{}
 		begin := func(name string) *journal.Run {
 			time.Sleep(time.Millisecond)
 			run := p.begin("alice", name)
-			names[run.ID()] = name
 			p.call(run, put, 0, applied)
 			return run
 		}
@@ -81,7 +79,7 @@ func TestFollowRuns(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			done <- history.FollowRuns(ctx, p.Journal, &journal.Filter{Limit: 2}, func(r *history.Run) error {
-				told = append(told, fmt.Sprintf("%s: %s", names[r.ID], r.Status))
+				told = append(told, fmt.Sprintf("%s: %s", r.Chain, r.Status))
 				return nil
 			})
 		}()

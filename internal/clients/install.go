@@ -260,12 +260,7 @@ func (p *Plan) starts(d *document) bool {
 
 // changeConfiguration adds the servers that move to the configuration.
 func (p *Plan) changeConfiguration() error {
-	var added []*found
-	for _, one := range p.moved {
-		if one.twin == nil {
-			added = append(added, one)
-		}
-	}
+	added := p.added()
 	switch {
 	case p.configOld == nil:
 		p.configNew = p.im.Document()

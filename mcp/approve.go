@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
@@ -115,15 +116,15 @@ func approver(ctx context.Context, session *sdk.ServerSession) func(context.Cont
 	}
 }
 
-// asked is the question; false: it would be too long.
+// asked is the question; false: it would be too long. What callers and upstreams have written cannot be taken for a line of its own.
 func asked(calls []chain.ApprovalCall) (string, bool) {
 	var b strings.Builder
 	b.WriteString("Approve these calls? Each is made once, exactly as it stands here.\n")
 	for i := range calls {
 		c := &calls[i]
-		b.WriteString("\n" + c.Function + " (" + c.Effect.String() + ", step " + c.Place + ") " + string(c.Args))
+		b.WriteString("\n" + c.Function + " (" + c.Effect.String() + ", step " + c.Place + ") " + string(rawjson.Visible(c.Args)))
 		if c.Undo != nil {
-			b.WriteString("\n  undo: " + string(c.Undo))
+			b.WriteString("\n  undo: " + string(rawjson.Visible(c.Undo)))
 		}
 		if b.Len() > maxAsked {
 			return "", false

@@ -32,11 +32,11 @@ func TestApprovalByElicitation(t *testing.T) {
 				}
 				s := serve(t, approving(t, steps.ApproveWrite))
 				session := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, o, version)
-				text, failed := mcptest.Ask(t, session, "chain", `{"steps":[{"fn":"shop.item.create","args":{"name":"tea"}}]}`)
+				text, failed := mcptest.Ask(t, session, "chain", "{\"steps\":[{\"fn\":\"shop.item.create\",\"args\":{\n\"name\":\"tea\u2028\"}}]}")
 				if code := gjson.Get(text, "error.code").Str; code != test.code || failed != (code != "") {
 					t.Fatalf("%s", text)
 				}
-				if question := asked.Load(); test.action != "" && (question == nil || !strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea"}`)) {
+				if question := asked.Load(); test.action != "" && (question == nil || !strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea\u2028"}`)) {
 					t.Errorf("it was asked %v", question)
 				}
 				if test.code == "approval_required" && (gjson.Get(text, "approve").Exists() || gjson.Get(text, "resume").Str == "") {
@@ -58,6 +58,24 @@ func approving(t *testing.T, what string) func(*Options) {
 	return func(o *Options) {
 		if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: j, Approve: what, ApproveByPerson: true, MaxTotalTokens: o.MaxTotalTokens}); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestApprovalIsSeenAsItIs: no argument and no undo reads as a line of the question's own, turns its text around or hides a part of it.
+func TestApprovalIsSeenAsItIs(t *testing.T) {
+	t.Parallel()
+	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
+	said := `{"a":"é日` + hidden + `  undo: {}"}`
+	call := chain.ApprovalCall{Place: "0", Function: "a.b", Effect: steps.Write, Args: []byte(said), Undo: []byte(said)}
+	text, ok := asked([]chain.ApprovalCall{call})
+	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
+		t.Fatalf("%t, %q", ok, text)
+	}
+	for _, line := range strings.Split(text, "\n")[2:] {
+		shown := line[strings.Index(line, `{"a"`):]
+		if !strings.Contains(shown, `é日\u0085`) || gjson.Get(shown, "a").Str != gjson.Get(said, "a").Str {
+			t.Errorf("%q is shown as %q", said, shown)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
@@ -112,7 +113,7 @@ func (s *streams) asks() bool { return s.inTerminal && s.errTerminal && !s.asJSO
 // confirmed shows calls, JSON each, and asks whether to do so with them.
 func (c *cli) confirmed(ctx context.Context, what string, calls []string) (bool, error) {
 	for _, call := range calls {
-		fmt.Fprintf(c.err, "%s\n", escaped([]byte(call)))
+		fmt.Fprintf(c.err, "%s\n", rawjson.Visible([]byte(call)))
 	}
 	return c.ask(ctx, fmt.Sprintf("%s %s? [y/N] ", what, counted(int64(len(calls)), "call")))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// connect puts onecall into a client, or takes it out, after showing what changes.
-func (c *cli) connect(ctx context.Context, f *initFlags, out bool) error {
+// connect puts onecall into a client, or takes it out, after showing what changes. given reports whether a flag is.
+func (c *cli) connect(ctx context.Context, f *initFlags, given func(flag string) bool) error {
 	switch {
 	case f.yes && f.dryRun:
 		return usage("--yes and --dry-run exclude each other")
@@ -20,10 +20,13 @@ func (c *cli) connect(ctx context.Context, f *initFlags, out bool) error {
 		return usage("--install and --uninstall exclude each other")
 	case len(f.from) > 0:
 		return usage("--from: --install and --uninstall read the client's own file")
-	case out:
+	case given("out"):
 		return usage("--out: with --install and --uninstall the configuration is named by --config")
 	}
 	plan, err := c.plan(f)
+	if err == nil && !given("config") { // a file that is named was chosen with its readers
+		err = plan.CheckReaders()
+	}
 	if err != nil {
 		return met{err}
 	}

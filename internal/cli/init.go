@@ -34,14 +34,14 @@ func newInitCommand(c *cli) *cobra.Command {
 			"shown as ***, and written as they are, to a file that only you can read. A server whose variables are not set is\n" +
 			"written as disabled.\n\n" +
 			"With --install, onecall is put into a client, in the place of the client's servers, which move to the configuration: that of\n" +
-			"--config, else the one that onecall uses here, else a new one in the user's configuration folder. With --uninstall,\n" +
-			"what was there before is put back.\n\n" +
+			"--config, else the one that onecall uses here, else a new one in the user's configuration folder. Secrets do not move to a\n" +
+			"configuration that others can read, unless --config names it. With --uninstall, what was there before is put back.\n\n" +
 			"Clients: " + strings.Join(clients.IDs(), ", ") + ".",
 		Example: "  onecall init --dry-run\n  onecall init --install claude-code\n  onecall init --uninstall claude-code",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.install != "" || f.uninstall != "" {
-				return c.connect(cmd.Context(), &f, cmd.Flags().Changed("out"))
+				return c.connect(cmd.Context(), &f, cmd.Flags().Changed)
 			}
 			return c.init(cmd.Context(), &f)
 		},

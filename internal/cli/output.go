@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -95,29 +95,12 @@ func (o *output) text(result []byte) error {
 // line writes JSON and a line break. At a terminal, control characters are escaped: outside of strings, JSON has none.
 func (o *output) line(text []byte) error {
 	if o.terminal {
-		text = escaped(text)
+		text = rawjson.Visible(text)
 	}
 	if _, err := o.w.Write(text); err != nil {
 		return o.failed(err)
 	}
 	return o.failed(o.w.WriteByte('\n'))
-}
-
-// escaped writes as \u escapes the characters of JSON that a terminal would obey, or not show.
-func escaped(text []byte) []byte {
-	var b bytes.Buffer
-	for _, c := range string(text) {
-		switch {
-		case c < 0x7f || unicode.IsGraphic(c):
-			b.WriteRune(c)
-		case c <= 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		default:
-			high, low := utf16.EncodeRune(c)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		}
-	}
-	return b.Bytes()
 }
 
 func (o *output) flush() error { return o.failed(o.w.Flush()) }

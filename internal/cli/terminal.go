@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -59,7 +60,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 			text = text[:end]
 		}
 	}
-	text = escaped(bytes.TrimRight(text, "\n"))
+	text = rawjson.Visible(bytes.TrimRight(text, "\n"))
 	if c.colors && !cut {
 		text = pretty.Color(text, nil)
 	}

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -128,14 +127,23 @@ func writable(file string) error {
 	return nil
 }
 
-// readConfiguration reads the servers that onecall has already. Their names are taken.
-func (p *Plan) readConfiguration() error {
+// configurationText is the text of the configuration; nil: there is none.
+func (p *Plan) configurationText() ([]byte, error) {
 	text, err := textfile.Read(p.config, config.MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return nil, nil
 	case err != nil:
-		return fault.New(fault.BadRequest, "%s cannot be read: %v", p.config, textfile.Cause(err))
+		return nil, fault.New(fault.BadRequest, "%s cannot be read: %v", p.config, textfile.Cause(err))
+	}
+	return text, nil
+}
+
+// readConfiguration reads the servers that onecall has already. Their names are taken.
+func (p *Plan) readConfiguration() error {
+	text, err := p.configurationText()
+	if text == nil || err != nil {
+		return err
 	}
 	if err := p.loads(text); err != nil {
 		return err
@@ -260,12 +268,7 @@ func (p *Plan) starts(d *document) bool {
 
 // changeConfiguration adds the servers that move to the configuration.
 func (p *Plan) changeConfiguration() error {
-	var added []*found
-	for _, one := range p.moved {
-		if one.twin == nil {
-			added = append(added, one)
-		}
-	}
+	added := p.added()
 	switch {
 	case p.configOld == nil:
 		p.configNew = p.im.Document()
@@ -320,89 +323,6 @@ func (m *machine) ownCommand(c *Client, fields []field) []string {
 // Nothing reports whether all is as it should be.
 func (p *Plan) Nothing() bool {
 	return p.im != nil && p.configNew == nil && len(p.taken)+len(p.put) == 0
-}
-
-// Apply carries the plan out. An error says what was not done; what was there can be put back at any point.
-func (p *Plan) Apply(ctx context.Context) error { return p.apply(ctx) }
-
-func (p *Plan) install(ctx context.Context) error {
-	if err := p.unchanged(); err != nil {
-		return err
-	}
-	if err := p.keep(); err != nil {
-		return err
-	}
-	if err := p.writeConfiguration(); err != nil {
-		return err
-	}
-	if len(p.put) > 0 && p.runOwnCommand(ctx) {
-		if err := p.recompute(); err != nil {
-			return err
-		}
-	}
-	if err := replace(p.client, p.file, p.after); err != nil {
-		return err
-	}
-	return p.done()
-}
-
-// unchanged refuses to write over what was written since the plan was made.
-func (p *Plan) unchanged() error {
-	now, err := readTarget(p.client, p.file)
-	if err == nil && !bytes.Equal(now, p.before) {
-		err = fault.New(fault.BadRequest, "%s has changed in the meantime: run this again; nothing was changed", p.file)
-	}
-	return err
-}
-
-func (p *Plan) writeConfiguration() (err error) {
-	if p.configNew == nil {
-		return nil
-	}
-	if p.configOld != nil {
-		return replace(nil, p.config, p.configNew)
-	}
-	if err = os.MkdirAll(filepath.Dir(p.config), 0o700); err == nil {
-		err = WriteNew(p.config, p.configNew)
-	}
-	if err != nil {
-		return fault.New(fault.BadRequest, "%s cannot be written: %v: nothing was changed", p.config, textfile.Cause(err))
-	}
-	return nil
-}
-
-// ownCommandTime bounds the client's own command: some start a program with a window.
-const ownCommandTime = time.Minute
-
-// runOwnCommand reports whether the client's own command succeeded. If not, the file is edited.
-func (p *Plan) runOwnCommand(ctx context.Context) bool {
-	if p.command == nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, ownCommandTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
-	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil {
-		p.notes = append(p.notes, filepath.Base(p.command[0])+" did not add onecall: its file was edited")
-		return false
-	}
-	return true
-}
-
-// recompute makes the client's file anew after its own command has changed it.
-func (p *Plan) recompute() error {
-	text, err := readTarget(p.client, p.file)
-	if err != nil {
-		return err
-	}
-	d := openDocument(formatOf(p.file), p.client.servers.path, text)
-	for _, one := range p.moved {
-		if _, err := d.take(one.original); err != nil {
-			return fault.New(fault.BadRequest, "%s: %s could not be moved: %v", p.file, one.original, err)
-		}
-	}
-	return p.addItself(d)
 }
 
 // Client is the client whose files change.

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -129,19 +130,83 @@ func TestInstallReadOnly(t *testing.T) {
 	}
 }
 
-// TestInstallMeanwhile: what is written while the user is asked is not overwritten.
+// TestInstallMeanwhile: what is written while the user is asked is not overwritten, and nothing else is written.
 func TestInstallMeanwhile(t *testing.T) {
 	t.Parallel()
-	l := home(t, "cursor")
-	path := l.in(".cursor/mcp.json")
-	seed(t, path, `{}`)
-	p := l.plan(t)
-	seed(t, path, `{"new": 1}`)
-	if err := p.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "has changed in the meantime") {
-		t.Error(err)
+	const client, configuration, server = ".cursor/mcp.json", "onecall/onecall.yaml", `{"mcpServers": {"a": {"command": "a"}}}`
+	for name, test := range map[string]struct{ before, changed, text string }{
+		"client":                {"surface: flat\n", client, `{"new": 1}`},
+		"configuration":         {"surface: flat\n", configuration, "surface: flat\naccess: {stdio: read_only}\n"},
+		"new configuration":     {"", configuration, "surface: flat\n"},
+		"empty configuration":   {"", configuration, ""},
+		"configuration removed": {"surface: flat\n", configuration, "remove"},
+		// Nothing would be added to it, and the server would be lost.
+		"known server gone": {"mcpServers: {a: {command: a}}\n", configuration, "surface: flat\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := home(t, "cursor")
+			seed(t, l.in(client), server)
+			if test.before != "" {
+				seed(t, l.in(configuration), test.before)
+			}
+			p := l.plan(t)
+			if test.text == "remove" {
+				if err := os.Remove(l.in(test.changed)); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				seed(t, l.in(test.changed), test.text)
+			}
+			before := l.files(t)
+			err := p.Apply(t.Context())
+			if want := filepath.Base(test.changed) + " has changed in the meantime: run this again; nothing was changed"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			} else if _, coded := fault.As(err); !coded {
+				t.Errorf("%v has no code", err)
+			}
+			if after := l.files(t); !maps.Equal(before, after) {
+				t.Errorf("%q became %q", before, after)
+			}
+		})
 	}
-	if files := l.files(t); len(files) != 1 || files[".cursor/mcp.json"] != `{"new": 1}` {
-		t.Errorf("%q", files)
+}
+
+// TestConfigurationBackup: each text of the configuration that an installation changes is kept beside it, once, and stays.
+func TestConfigurationBackup(t *testing.T) {
+	t.Parallel()
+	l := home(t, "cursor")
+	path, configuration := l.in(".cursor/mcp.json"), l.in("onecall/onecall.yaml")
+	seed(t, configuration, "surface: flat\n")
+	if err := os.Chmod(configuration, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	seed(t, path, `{"mcpServers": {"a": {"command": "a"}}}`)
+	if err := l.plan(t).keep(); err != nil { // an installation that is cut off at once
+		t.Fatal(err)
+	}
+	apply(t, l.plan(t))
+	between := string(readText(t, configuration))
+	seed(t, path, strings.Replace(string(readText(t, path)), `"onecall"`, `"b": {"command": "b"}, "onecall"`, 1))
+	apply(t, l.plan(t))
+	apply(t, l.plan(t)) // nothing changes
+	apply(t, l.uninstall(t))
+	files := l.files(t)
+	if got := files["onecall/onecall.yaml.before-onecall"]; got != "surface: flat\n" {
+		t.Errorf("the backup is %q", got)
+	}
+	if got := files["onecall/onecall.yaml.before-onecall-2"]; got != between || !strings.Contains(got, "command: a") {
+		t.Errorf("the second backup is %q", got)
+	}
+	if _, more := files["onecall/onecall.yaml.before-onecall-3"]; more {
+		t.Error("a text has two backups")
+	}
+	info, err := os.Stat(configuration + ".before-onecall")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup has mode %v", info.Mode())
 	}
 }
 

@@ -59,7 +59,11 @@ func (p *Plan) keep() error {
 		p.record.first, p.record.Taken = true, nil
 	case p.record == nil:
 		p.record = &record{first: true}
-		if err := p.writeBackup(); err != nil {
+		if p.before == nil {
+			break
+		}
+		var err error
+		if p.record.Backup, err = backUp(p.file, p.before); err != nil {
 			return err
 		}
 	}
@@ -73,21 +77,21 @@ func (p *Plan) keep() error {
 	return p.record.write(p.file)
 }
 
-func (p *Plan) writeBackup() error {
-	if p.before == nil {
-		return nil
-	}
-	backup := p.file + ".before-onecall"
-	err := WriteNew(backup, p.before)
-	for n := 2; errors.Is(err, fs.ErrExist); n++ { // of an earlier installation, kept as its file had changed
-		backup = fmt.Sprintf("%s.before-onecall-%d", p.file, n)
-		err = WriteNew(backup, p.before)
+// backUp writes a copy of a file beside it, and returns its name. A copy of the same text that is there already will do.
+func backUp(file string, text []byte) (string, error) {
+	backup := file + ".before-onecall"
+	err := WriteNew(backup, text)
+	for n := 2; errors.Is(err, fs.ErrExist); n++ { // of an earlier installation
+		if there, failed := os.ReadFile(backup); failed == nil && bytes.Equal(there, text) {
+			return filepath.Base(backup), nil
+		}
+		backup = fmt.Sprintf("%s.before-onecall-%d", file, n)
+		err = WriteNew(backup, text)
 	}
 	if err != nil {
-		return fault.New(fault.BadRequest, "the backup %s cannot be written: %v: nothing was changed", backup, textfile.Cause(err))
+		return "", fault.New(fault.BadRequest, "the backup %s cannot be written: %v: nothing was changed", backup, textfile.Cause(err))
 	}
-	p.record.Backup = filepath.Base(backup)
-	return nil
+	return filepath.Base(backup), nil
 }
 
 // unfinished reports whether an earlier installation was cut off before it changed the file: then this one is the first.

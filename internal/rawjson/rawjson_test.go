@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -161,6 +162,24 @@ func TestQuote(t *testing.T) {
 	if got := string(AppendQuote([]byte("x"), "<\n\xff>")); got != "x\"<\\n\ufffd>\"" {
 		t.Error(got)
 	}
+}
+
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	const text = "{\"a\":\"\\\"é\u00a0日👍\u0301\"}"
+	if got := string(Visible([]byte(text))); got != text {
+		t.Errorf("%q became %q", text, got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.String().Draw(t, "text")
+		got := Visible(AppendQuote(nil, want))
+		if back := Unquote(string(got)); back != Unquote(string(AppendQuote(nil, want))) {
+			t.Fatalf("%q is shown as %s, which is %q", want, got, back)
+		}
+		if i := bytes.IndexFunc(got, func(c rune) bool { return !unicode.IsGraphic(c) }); i >= 0 {
+			t.Fatalf("%q is shown as %q", want, got)
+		}
+	})
 }
 
 func TestScalars(t *testing.T) {

@@ -3,7 +3,10 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -88,4 +91,22 @@ func Marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Visible returns JSON of the same value for a person to read: what cannot be seen, or changes how other characters are shown, is written
+// as \u escapes. That is control characters from DEL on, line separators, marks of direction, and characters of no width except accents.
+func Visible(text []byte) []byte {
+	var b bytes.Buffer
+	for _, c := range string(text) {
+		switch {
+		case c < 0x7f || unicode.IsGraphic(c) && !unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+			b.WriteRune(c)
+		case c <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.Bytes()
 }

@@ -45,6 +45,10 @@ type Options struct {
 	// Journal remembers what runs do, so that they can be resumed; nil: nothing is remembered. The engine does not close it.
 	Journal *journal.Journal
 
+	// Scope names the environment that this engine's functions act on, where engines of several share a Journal: a run is resumed, undone
+	// or found by its key only by an engine of the scope that it began in. "" is a scope like any other.
+	Scope string
+
 	// Approve says which calls need approval where their functions do not say it: steps.ApproveNever, ApproveDestroy or
 	// ApproveWrite; "": never. Without a Journal none can be.
 	Approve string

@@ -34,7 +34,7 @@ func (s *exchange) remember(p *plan, r *request) *fault.Error {
 	if r.Key != nil {
 		key = *r.Key
 	}
-	start := &journal.Start{Caller: s.owner, Key: key, Chain: cmp.Or(r.Name, s.chain, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
+	start := &journal.Start{Caller: s.owner, Scope: s.o.Scope, Key: key, Chain: cmp.Or(r.Name, s.chain, p.savedAlone()), Hash: func() string { return p.hash(r) }, Text: s.effective(p, r), Steps: len(p.steps),
 		Functions: p.functionNames(), Writes: effect != steps.Read, Index: p.undoes(), Recall: asks, Canonical: canonical}
 	if s.taken == nil {
 		s.record = cmp.Or(s.o.Journal, s.own).Begin(start)

@@ -84,7 +84,7 @@ func (s *exchange) runOf(ctx context.Context, root gjson.Result) (id string, f *
 	if key.Type != gjson.String || key.Str == "" {
 		return "", nil // what is wrong with it is found where fields are decoded
 	}
-	id, err := s.o.Journal.Find(ctx, s.owner, key.Str)
+	id, err := s.o.Journal.Find(ctx, s.owner, s.o.Scope, key.Str)
 	if err != nil && !errors.Is(err, journal.ErrNotFound) {
 		return "", unwritten(err, "nothing was run").Under("/key")
 	}
@@ -104,13 +104,18 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 	past, err := take(ctx, id, owner)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
-		return nil, notResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
+		return nil, noSuchRun()
 	case errors.Is(err, journal.ErrBusy):
 		return nil, fault.New(fault.Busy, "this run goes on: ask again when it has ended")
 	case errors.Is(err, journal.ErrUnreadable):
 		return nil, fault.New(fault.Internal, "nothing was run: %v", err)
 	case err != nil:
 		return nil, unwritten(err, "nothing was run")
+	case past.Scope != s.o.Scope:
+		if !dry {
+			s.o.Journal.GiveBack(past)
+		}
+		return nil, s.elsewhere(past)
 	}
 	if s.taken = past; dry {
 		s.looked, s.taken = past, nil
@@ -124,6 +129,21 @@ func (s *exchange) take(ctx context.Context, id string, dry bool) (*journal.Past
 		return nil, notResumable("this run has ended well: nothing is left to do")
 	}
 	return past, nil
+}
+
+func noSuchRun() *fault.Error {
+	return notResumable("there is no such run of yours, or it is not kept any more: send the chain again without resume")
+}
+
+// elsewhere is the fault for a run of another scope: its calls went to functions that may have the names of these, and are others.
+func (s *exchange) elsewhere(past *journal.Past) *fault.Error {
+	switch {
+	case !s.override.Operator:
+		return noSuchRun()
+	case past.Scope == "":
+		return fault.New(fault.BadRequest, "nothing was run: this run was made without a configuration file; go on with it in a folder that has none")
+	}
+	return fault.New(fault.BadRequest, "nothing was run: this run was made with another configuration: add --config %s", past.Scope)
 }
 
 func notResumable(why string) *fault.Error {

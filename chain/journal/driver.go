@@ -60,8 +60,8 @@ const (
 // Row is what is known of a run without its events.
 type Row struct {
 	ID        string     `json:"id"`
-	Caller    string     `json:"caller"` // who may see it, beside admins
-	Key       string     `json:"key,omitzero"`
+	Caller    string     `json:"caller"`         // who may see it, beside admins
+	Key       string     `json:"key,omitzero"`   // with its scope, see CallersKey
 	Chain     string     `json:"chain,omitzero"` // its name
 	Hash      string     `json:"hash,omitzero"`  // of its plan
 	Functions []string   `json:"functions,omitzero"`

@@ -64,6 +64,7 @@ func (c *codec) event(e *Event) {
 	c.bytes(&e.Key)
 	c.int64(&e.KeyUntil)
 	c.int(&e.Undoes)
+	c.bytes(&e.Scope)
 	c.texts(&e.Approvals)
 	c.text((*string)(&e.Outcome))
 	c.text((*string)(&e.Code))

@@ -37,6 +37,7 @@ type Event struct {
 	Key       string   // its idempotency key
 	KeyUntil  int64    // until when the key protects from a repetition, in microseconds since 1970; 0: always
 	Undoes    int      // the number of the event with which the call ended that this one takes back; if it did not end, began
+	Scope     string   // of the first Sent: of the run, see Start
 	Approvals []string // of Waits, Approved and Denied: the calls, as Approval names them
 
 	Outcome fault.Outcome // of a call that writes

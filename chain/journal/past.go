@@ -14,6 +14,7 @@ import (
 // Past is what a run has done so far.
 type Past struct {
 	Row    Row
+	Scope  string  // that it began in, see Start; it never changes
 	Chain  []byte  // as it was sent, or made of it, last
 	Events []Event // in the order of their leases and numbers
 
@@ -91,9 +92,9 @@ func (j *Journal) GiveBack(p *Past) {
 	}
 }
 
-// Find is the id of the run of a caller with a key, unless it has expired.
-func (j *Journal) Find(ctx context.Context, caller, key string) (id string, err error) {
-	id, err = j.driver.Find(ctx, caller, key, "")
+// Find is the id of the run of a caller with a key in a scope, unless it has expired.
+func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id string, err error) {
+	id, err = j.driver.Find(ctx, caller, scopedKey(key, scope), "")
 	if err != nil {
 		return "", err
 	}
@@ -150,7 +151,7 @@ func (p *Past) follow(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.Chain, p.Waiting = e.Chain, nil
+		p.Chain, p.Scope, p.Waiting = e.Chain, cmp.Or(p.Scope, e.Scope), nil
 	case Began, Read:
 		if len(e.MAC) != macSize {
 			return nil

@@ -28,7 +28,8 @@ const maxFunctions = 100
 // Start is a run that begins, and what it needs to know.
 type Start struct {
 	Caller    string
-	Key       string        // the caller's own name for the run; "": none
+	Scope     string        // the environment that the run is of; runs of several may stand in one journal
+	Key       string        // the caller's own name for the run, in its scope; "": none
 	Chain     string        // its name
 	Hash      func() string // of the plan; it is called once, when it is written
 	Text      []byte        // the chain, JSON
@@ -85,12 +86,13 @@ func (j *Journal) Begin(s *Start) *Run {
 	}
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), began: now, next: 1, functions: map[string]*Day{},
 		events: make([]Event, 0, min(s.Steps, maxSpare)+1),
-		row: Row{ID: newID(now), Caller: s.Caller, Key: s.Key, Chain: s.Chain, Functions: functions,
+		row: Row{ID: newID(now), Caller: s.Caller, Key: scopedKey(s.Key, s.Scope), Chain: s.Chain, Functions: functions,
 			Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.recalls = s.Recall; s.Index || s.Recall {
 		r.past, r.taken = newPast(r.row), map[*PastCall]string{}
+		r.past.Scope = s.Scope
 	}
-	r.add(Event{Kind: Sent, Chain: s.Text})
+	r.add(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope})
 	return r
 }
 

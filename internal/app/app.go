@@ -210,6 +210,7 @@ func (a *App) start(c *config.File, serve bool) error {
 		Counter:         a.Counter,
 		Results:         a.results,
 		Journal:         remembers,
+		Scope:           a.scope(),
 		Approve:         config.Or(c.Approve, ""),
 		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
 		MaxTotalTokens:  a.maxTotalTokens,

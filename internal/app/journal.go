@@ -42,6 +42,23 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	return j, err
 }
 
+// scope is the configuration file that runs of this app are told apart by: all configurations of a user share one journal. It is "" without
+// a file, and on a server's journal, which is that of one environment, and whose replicas may have their files anywhere.
+func (a *App) scope() string {
+	if where := config.Or(a.config.Journal.Store, "sqlite"); a.config.Path == "" || where != "sqlite" && where != "memory" {
+		return ""
+	}
+	path, err := filepath.Abs(a.config.Path)
+	if err != nil {
+		return a.config.Path
+	}
+	// A file that is itself a link may lead elsewhere when its content changes, as that of a ConfigMap does.
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(folder, filepath.Base(path))
+	}
+	return path
+}
+
 // ShowsValues reports whether arguments and results of runs may be shown.
 func (a *App) ShowsValues() bool { return config.Or(a.config.Journal.Values, false) }
 

@@ -30,7 +30,7 @@ type Run struct {
 }
 
 func runOf(r *journal.Row) Run {
-	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.Key, Caller: r.Caller, Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
+	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
 		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Tokens: r.Tokens, Kept: r.Kept, Functions: r.Functions}
 }
 

@@ -1,0 +1,121 @@
+package chain_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+// inScope is an engine of another scope over the same functions and the same journal.
+func (s *scripted) inScope(scope string) *scripted {
+	s.t.Helper()
+	engine, err := chain.New(&chain.Options{Functions: s.all, Journal: s.journal, Scope: scope})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &scripted{t: s.t, engine: engine, all: s.all, journal: s.journal}
+}
+
+// TestScopes: of a run of another scope nothing is resumed, undone, looked at or decided. Its caller is told that there is none, and an
+// operator where it is. It can be gone on with in its own scope afterwards.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	operator := &chain.Caller{Override: chain.Override{Operator: true}}
+	const request = `{"steps":[{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},{"fn":"guarded.put"}]}`
+	for _, test := range []struct{ own, other, told string }{
+		{"/staging", "/prod", "add --config /staging"},
+		{"/staging", "", "add --config /staging"},
+		{"", "/prod", "made without a configuration file"},
+	} {
+		t.Run(fmt.Sprintf("%q and %q", test.own, test.other), func(t *testing.T) {
+			t.Parallel()
+			s := newScripted(t, nil, nil)
+			own, other := s.inScope(test.own), s.inScope(test.other)
+			first := own.engine.Run(t.Context(), []byte(request), nil)
+			if first.Question == nil {
+				t.Fatalf("%s", first.JSON)
+			}
+			s.called(`store.put {"k":"1"}`)
+			run := first.Question.Run
+			unknown := other.run(fault.TokenExpired, `{"resume":%q}`, strings.Repeat("a", len(run))).Get("error.message").Str
+			for _, more := range []string{``, `,"undo":true`, `,"dryRun":true`, `,"approve":"oca_x"`, `,"steps":[{"fn":"store.put"}]`} {
+				if a := other.run(fault.TokenExpired, `{"resume":%q%s}`, run, more); a.Get("error.message").Str != unknown {
+					t.Errorf("%s: %s", more, a.Raw)
+				}
+				if a := other.runAs(operator, fault.BadRequest, `{"resume":%q%s}`, run, more); !strings.Contains(a.Get("error.message").Str, test.told) {
+					t.Errorf("%s: %s", more, a.Raw)
+				}
+			}
+			other.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, fault.TokenExpired, `%s`, request)
+			s.called()
+			s.ended(run, journal.Waiting, "0 store.put applied")
+			own.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, "", `%s`, request)
+			s.called(`guarded.put {}`)
+			own.runAs(operator, fault.NotSupported, `{"resume":%q,"undo":true}`, run)
+			s.called(`store.remove {"id":"x"}`)
+		})
+	}
+}
+
+// TestScopeOfApproval: an operator approves a run of any scope, as it sends nothing; the run goes on in its own.
+func TestScopeOfApproval(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	own := s.inScope("/staging")
+	run := own.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
+	if _, err := chain.Approve(t.Context(), s.journal, run, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.inScope("/prod").run(fault.TokenExpired, `{"resume":%q}`, run)
+	s.called()
+	own.run("", `{"resume":%q}`, run)
+	s.called(`guarded.put {}`)
+}
+
+// TestKeysOfScopes: a key means another run in each scope, whatever its text, and is shown as it was sent.
+func TestKeysOfScopes(t *testing.T) {
+	t.Parallel()
+	s := newScripted(t, nil, nil)
+	staging, prod, none := s.inScope("/staging"), s.inScope("/prod"), s.inScope("")
+	put := func(in *scripted, key, status string) {
+		t.Helper()
+		if a := in.run("", `{"key":%s,"steps":[{"fn":"store.put"}]}`, quoted(key)); a.Get("steps.0.status").Str != status {
+			t.Errorf("%q: %s", key, a.Raw)
+		}
+	}
+	all := []*scripted{staging, prod, none}
+	for _, in := range all {
+		put(in, "seed", "ok")
+	}
+	s.called(`store.put {}`, `store.put {}`, `store.put {}`)
+	rows, err := s.journal.List(t.Context(), &journal.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows { // as they are stored, the keys of others are keys like any
+		if rows[i].Key != "seed" {
+			put(none, rows[i].Key, "ok")
+		}
+	}
+	s.called(`store.put {}`, `store.put {}`)
+	for _, in := range all {
+		put(in, "seed", "reused")
+	}
+	s.called()
+	runs, err := history.Runs(t.Context(), s.journal, &journal.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[int]int{} // runs, by how many marks of a scope their keys are shown with
+	for i := range runs {
+		shown[strings.Count(runs[i].Key, "\x1f")]++
+	}
+	if shown[0] != 3 || shown[1] != 2 {
+		t.Errorf("%v", shown)
+	}
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestScope: runs are told apart by the configuration file, by whichever way it is reached, and not by what a link in its place leads
+// to; on a server's journal they are not.
+func TestScope(t *testing.T) {
+	t.Parallel()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"first", "second"} {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, name), "onecall.yaml", "{}")
+	}
+	if err := os.Symlink("first", filepath.Join(folder, "way")); err != nil {
+		t.Skip(err)
+	}
+	mounted := filepath.Join(folder, "mounted.yaml")
+	at := func(path, store string) string {
+		a := appOf(t, `{}`, serving{})
+		a.config.Path = path
+		if store != "" {
+			a.config.Journal.Store = &store
+		}
+		return a.scope()
+	}
+	for _, content := range []string{"first", "second"} {
+		_ = os.Remove(mounted)
+		if err := os.Symlink(filepath.Join(content, "onecall.yaml"), mounted); err != nil {
+			t.Fatal(err)
+		}
+		if got := at(mounted, ""); got != mounted {
+			t.Errorf("with the content of %s it is %s", content, got)
+		}
+	}
+	for _, test := range []struct{ path, store, want string }{
+		{filepath.Join(folder, "first", "onecall.yaml"), "", filepath.Join(folder, "first", "onecall.yaml")},
+		{filepath.Join(folder, "way", "onecall.yaml"), "sqlite", filepath.Join(folder, "first", "onecall.yaml")},
+		{filepath.Join(folder, "second", "..", "way", "onecall.yaml"), "memory", filepath.Join(folder, "first", "onecall.yaml")},
+		{filepath.Join(folder, "first", "onecall.yaml"), "postgres://db/runs", ""},
+		{"", "", ""},
+	} {
+		if got := at(test.path, test.store); got != test.want {
+			t.Errorf("%s with %q: %q, not %q", test.path, test.store, got, test.want)
+		}
+	}
+}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/textfile"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // linesSuffix ends the name of a file with a chain in each line.
@@ -56,6 +55,9 @@ func Find(args, folders []string) ([]File, error) {
 	return files, nil
 }
 
+// savedPrefix begins the names of the functions that saved chains are.
+const savedPrefix = "chain."
+
 func find(arg string, folders []string) (File, error) {
 	if arg == stdinName {
 		return File{Name: arg}, nil
@@ -63,7 +65,7 @@ func find(arg string, folders []string) (File, error) {
 	paths := []string{arg}
 	if !strings.ContainsAny(arg, `/\`) && arg != "" {
 		for _, folder := range folders {
-			if path := cmp.Or(InFolder(folder, arg), InFolder(folder, strings.TrimPrefix(arg, steps.ChainSource+"."))); path != "" {
+			if path := cmp.Or(InFolder(folder, arg), InFolder(folder, strings.TrimPrefix(arg, savedPrefix))); path != "" {
 				paths = append(paths, path)
 			}
 		}

@@ -2,6 +2,8 @@ package clients
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -16,7 +18,12 @@ import (
 // eyes only.
 func (p *Plan) CheckReaders() error {
 	info, err := os.Stat(p.config)
-	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 { // permission bits have no meaning on Windows
+	switch {
+	case errors.Is(err, fs.ErrNotExist), runtime.GOOS == "windows": // where permission bits have no meaning
+		return nil
+	case err != nil:
+		return fault.New(fault.BadRequest, "%s cannot be looked at: %v; nothing was changed", p.config, err)
+	case info.Mode().Perm()&0o077 == 0:
 		return nil
 	}
 	if !slices.ContainsFunc(p.added(), p.im.mayHoldSecrets) {

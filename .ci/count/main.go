@@ -44,7 +44,7 @@ func main() {
 }
 
 // support are packages that only tests import.
-var support = regexp.MustCompile(`(^|/)(e2e|storetest|stepstest|redistest|mcptest|journaltest)(/|$)`)
+var support = regexp.MustCompile(`(^|/)(e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 

@@ -265,6 +265,10 @@ func (s *suite) compare(t *testing.T, upstream string, bare *checks, surface str
 	for round := range longRounds() {
 		ours := s.run(t, served.url)
 		failed := lost(bare, ours)
+		if b.surprised(s.name, failed) { // the suites wait for no more than a moment, which a busy machine may not have: what fails twice has failed
+			again := s.run(t, served.url)
+			maps.DeleteFunc(failed, func(place string, _ []string) bool { return lost(bare, again)[place] == nil })
+		}
 		for _, place := range slices.Sorted(maps.Keys(failed)) {
 			said := strings.Join(failed[place], "\n\t")
 			switch one, _ := b.find(s.name, place); {
@@ -281,6 +285,16 @@ func (s *suite) compare(t *testing.T, upstream string, bare *checks, surface str
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.suites++
+}
+
+// surprised reports whether something has failed that nothing excuses.
+func (b *baseline) surprised(suite string, failed map[string][]string) bool {
+	for place := range failed {
+		if one, _ := b.find(suite, place); one == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // fitting reports whether all sayings fit an expression.

@@ -50,7 +50,7 @@ func waitsMAC(j *journal.Journal, use string, past *journal.Past) []byte {
 var errUndecided = errors.New("nobody has decided")
 
 // takeDecided takes up the run that a decision is about, and has it decide when the run comes to its question again: that is of
-// the same calls, or they are asked about anew.
+// the same calls, or they are asked about again.
 func (s *exchange) takeDecided(ctx context.Context) (chain []byte, f *fault.Error) {
 	d := s.decision
 	if s.o.Journal == nil {

@@ -38,12 +38,8 @@ func newResumeCommand(c *cli) *cobra.Command {
 			fields = append(fields, argument{"input", override.Input})
 			override.Input = nil // it is a field as those of FILE, and set over nothing
 		}
-		if len(assume) > 0 {
-			said, err := assumed(assume)
-			if err != nil {
-				return err
-			}
-			fields = append(fields, argument{"assume", said})
+		if fields, err = withAssumed(fields, assume); err != nil {
+			return err
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
 			return c.goOn(cmd.Context(), a, args, fields, override, f.out)
@@ -54,6 +50,18 @@ func newResumeCommand(c *cli) *cobra.Command {
 
 func assumeFlag(cmd *cobra.Command, list *[]string) {
 	cmd.Flags().StringArrayVar(list, "assume", nil, "what holds of a call that wrote, `PLACE=applied|not_sent|JSON`: JSON is its result")
+}
+
+// withAssumed adds the field assume to those of a request, if the flags say something.
+func withAssumed(fields []argument, list []string) ([]argument, error) {
+	if len(list) == 0 {
+		return fields, nil
+	}
+	said, err := assumed(list)
+	if err != nil {
+		return nil, err
+	}
+	return append(fields, argument{"assume", said}), nil
 }
 
 // assumed makes the field assume of what the flags say.
@@ -136,12 +144,8 @@ func newUndoCommand(c *cli) *cobra.Command {
 		}
 		override.Operator = true
 		fields := []argument{{"undo", json.RawMessage("true")}}
-		if len(assume) > 0 {
-			said, err := assumed(assume)
-			if err != nil {
-				return err
-			}
-			fields = append(fields, argument{"assume", said})
+		if fields, err = withAssumed(fields, assume); err != nil {
+			return err
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
 			return c.goOn(cmd.Context(), a, args, fields, override, "")

@@ -202,7 +202,7 @@ func (c *cli) configFlag() string {
 	return " --config " + c.configPath
 }
 
-// doubtful are the places of the calls that a resume has to be told of.
+// doubtful are the places of the calls that a resume needs to be told of.
 func doubtful(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
 	if f.Code == fault.ResumeConflict {
 		return texts(failed.Get("available"))

@@ -95,7 +95,7 @@ func (p *Plan) runOwnCommand(ctx context.Context) bool {
 	return true
 }
 
-// recompute makes the client's file anew after its own command has changed it.
+// recompute makes the client's file again after its own command has changed it.
 func (p *Plan) recompute() error {
 	text, err := readTarget(p.client, p.file)
 	if err != nil {

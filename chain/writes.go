@@ -4,8 +4,6 @@ import (
 	"errors"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -260,74 +258,6 @@ func (n *enclosing) path() []int {
 		return nil
 	}
 	return append(n.outer.path(), n.step, n.index)
-}
-
-// split writes a path of steps and their elements around its innermost element; of is that of the last step, -1 if it has
-// no forEach.
-func split(path []int, of interval) (prefix string, elements interval, suffix string) {
-	at := len(path) - 1
-	for at > 0 && path[at] < 0 {
-		at -= 2
-	}
-	switch {
-	case at < 0:
-		return placeOf(path), of, ""
-	case at < len(path)-1:
-		of, suffix = interval{path[at], path[at]}, "."+placeOf(path[at+1:])
-	}
-	return placeOf(append(slices.Clone(path[:at]), -1)), of, suffix
-}
-
-// placeOf writes a path as 3[7].1; an element below 0 is left out.
-func placeOf(path []int) string {
-	var text []byte
-	for i := 0; i < len(path); i += 2 {
-		if i > 0 {
-			text = append(text, '.')
-		}
-		text = strconv.AppendInt(text, int64(path[i]), 10)
-		if path[i+1] >= 0 {
-			text = append(strconv.AppendInt(append(text, '['), int64(path[i+1]), 10), ']')
-		}
-	}
-	return string(text)
-}
-
-// stepsOf reads a place as placeOf writes it.
-func stepsOf(place string) (path []int) {
-	for part := range strings.SplitSeq(place, ".") {
-		number, element, each := strings.Cut(strings.TrimSuffix(part, "]"), "[")
-		step, _ := strconv.Atoi(number)
-		index := -1
-		if each {
-			index, _ = strconv.Atoi(element)
-		}
-		path = append(path, step, index)
-	}
-	return path
-}
-
-// rangesOf writes elements as 0-41,43.
-func rangesOf(list []interval) string {
-	var text []byte
-	for i, s := range list {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(s.first), 10)
-		if s.last > s.first {
-			text = strconv.AppendInt(append(text, '-'), int64(s.last), 10)
-		}
-	}
-	return string(text)
-}
-
-// sizeOf is the number of elements.
-func sizeOf(list []interval) (n int) {
-	for _, s := range list {
-		n += s.last - s.first + 1
-	}
-	return n
 }
 
 // written is what the answer can say of writes.

@@ -54,7 +54,7 @@ func TestEditRefuses(t *testing.T) {
 		{"x.json", `{"s": {"gone": 1}`, "not JSON"}, {"x.json", `[1]`, "not an object"}, {"x.json", `{"s": [1]}`, "s is not an object"}, {"x.json", "{\"s\": {\"gone\": \"\xff\"}}", "not UTF-8"},
 		{"x.toml", "[s\n", "not TOML"}, {"x.toml", "[s]\ngone = {a = 1}\n", "[s.NAME]"}, {"x.toml", "s.gone.a = 1\n", "[s.NAME]"}, {"x.toml", "s = {gone = {a = 1}}\n", "[s.NAME]"},
 		{"x.yaml", "s: [\n", "not YAML"}, {"x.yaml", "s: {gone: {a: 1}}\n", "line 1: write the entries of s"}, {"x.yaml", "s:\n  gone: &a {x: 1}\nz: *a\n", "line 3 has an alias"},
-		{"x.yaml", "s:\n  gone: 1\n---\nb: 1\n", "documents"},
+		{"x.yaml", "s:\n  gone: 1\n---\nb: 1\n", "documents"}, {"x.yaml", "s:\r\r  gone: 1\n", "cannot be changed alone"},
 		{"x.yaml", "a: &a [1]\nb: &b [*a, *a]\ns: {gone: *b}\n", "has an alias"}, {"x.yaml", "s: " + strings.Repeat("[", 200_000), "too deep"},
 		{"x.yaml", "s: |\n" + strings.Repeat("  text\n", 200_000), "more than 1048576 bytes"}, {"x.toml", "s = " + strings.Repeat("[", 200_000), "too deep"},
 		{"x.json", strings.Repeat("[", 200_000), "not JSON"},

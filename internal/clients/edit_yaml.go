@@ -47,13 +47,18 @@ func openYAML(text string, path []string) (*yamlFile, error) {
 		if pair.Key.GetToken().Value != path[0] {
 			continue
 		}
-		f.key = pair.Key.GetToken().Position.Line - 1
-		if !editable(pair.Value) {
+		key, known := f.line(pair.Key)
+		if !known || !editable(pair.Value) {
 			return nil, errLayout
 		}
+		f.key = key
 		for _, one := range pairsOf(pair.Value) {
+			from, known := f.line(one.Key)
+			if !known {
+				return nil, errLayout
+			}
 			f.names = append(f.names, one.Key.GetToken().Value)
-			f.from = append(f.from, one.Key.GetToken().Position.Line-1)
+			f.from = append(f.from, from)
 		}
 		f.empty = len(f.names) == 0
 		if m, ok := pair.Value.(*ast.MappingNode); ok && m.IsFlowStyle && (!f.empty || m.End.Position.Line-1 > f.key) {
@@ -61,6 +66,12 @@ func openYAML(text string, path []string) (*yamlFile, error) {
 		}
 	}
 	return f, nil
+}
+
+// line is the line of a key. It is not known if the parser ends lines where we do not: at a carriage return alone.
+func (f *yamlFile) line(key ast.MapKeyNode) (n int, known bool) {
+	n = key.GetToken().Position.Line - 1
+	return n, n >= 0 && n < len(f.lines)
 }
 
 // editable reports whether a node is a mapping, or nothing: no tag, anchor or alias.

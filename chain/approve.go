@@ -93,6 +93,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		}
 		return nil
 	}
+	defer clockOf(ctx).pause()() // the time until somebody has answered, this question or one before it, is nobody's
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	if r.record.Approved(name) { // an element of the same step has asked for all
@@ -109,7 +110,7 @@ func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	if r.ask == nil {
 		return r.stopForApproval(p, calls)
 	}
-	yes, err := r.asked(calls)
+	yes, err := r.ask(r.parent, calls)
 	switch {
 	case err != nil:
 		return r.stopForApproval(p, calls)
@@ -121,13 +122,6 @@ func (r *run) approved(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	r.record.Tell(journal.Event{Kind: journal.Approved, Approvals: names(calls)})
 	s.call.Approval = name
 	return nil
-}
-
-// asked asks whoever is there; the time until the answer is not the chain's.
-func (r *run) asked(calls []ApprovalCall) (bool, error) {
-	r.clock.pause()
-	defer r.clock.goOn()
-	return r.ask(r.parent, calls)
 }
 
 // approvalName names exactly this call: any change of a byte gives another name.

@@ -232,7 +232,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 	own := ctx
 	if p.timeout > 0 {
 		var cancel context.CancelFunc
-		own, cancel = context.WithTimeout(ctx, p.timeout)
+		own, cancel = r.within(ctx, p.timeout, timedOut(p))
 		defer cancel()
 	}
 	if p.inline != nil {
@@ -287,6 +287,10 @@ func inArguments(p *plannedStep, f *fault.Error) string {
 	return p.at
 }
 
+func timedOut(p *plannedStep) *fault.Error {
+	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
+}
+
 // explain says of a call that was cut off whose time was up: the step's, the chain's, or the client's patience.
 func (r *run) explain(ctx, own context.Context, p *plannedStep, f *fault.Error) *fault.Error {
 	if f == nil || own.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
@@ -295,7 +299,7 @@ func (r *run) explain(ctx, own context.Context, p *plannedStep, f *fault.Error) 
 	if errors.Is(f, fault.ErrWaiting) && ctx.Err() == nil {
 		return f
 	}
-	said := fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
+	said := timedOut(p)
 	if ctx.Err() != nil {
 		said = r.interrupted(p)
 	}

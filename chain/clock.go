@@ -8,38 +8,58 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// clock ends a chain's context when its time is up. It stands still while somebody is asked.
+// clock ends a context when its time is up: the chain's, or that of a step with an inline chain. It stands still while somebody is asked.
 type clock struct {
-	mu     sync.Mutex
-	timer  *time.Timer
-	left   time.Duration
-	since  time.Time
-	pauses int
+	outer *clock // of the chain that this step stands in; nil: this is the outermost chain's
+	mu    sync.Mutex
+	timer *time.Timer
+	left  time.Duration
+	since time.Time
+	holds int // how many questions it stands still for
 }
 
-// start gives a context that ends when the time is up, because of spent.
-func (c *clock) start(ctx context.Context, most time.Duration, spent *fault.Error) (context.Context, context.CancelFunc) {
+type clockKey struct{}
+
+func clockOf(ctx context.Context) *clock {
+	c, _ := ctx.Value(clockKey{}).(*clock)
+	return c
+}
+
+// within gives a context that ends after most, because of spent. If the chain may ask somebody, the time until the answer does not count.
+func (s *exchange) within(ctx context.Context, most time.Duration, spent *fault.Error) (context.Context, context.CancelFunc) {
+	if s.ask == nil || s.record == nil {
+		return context.WithTimeout(ctx, most)
+	}
 	own, cancel := context.WithCancelCause(ctx)
-	c.left, c.since = most, time.Now()
+	c := &clock{outer: clockOf(ctx), left: most, since: time.Now()}
 	c.timer = time.AfterFunc(most, func() { cancel(spent) })
-	return own, func() {
+	return context.WithValue(own, clockKey{}, c), func() {
 		c.timer.Stop()
 		cancel(nil)
 	}
 }
 
-func (c *clock) pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pauses++; c.pauses == 1 && c.timer.Stop() {
-		c.left -= time.Since(c.since)
+// pause has this clock and those around it stand still, until the function that it gives is called.
+func (c *clock) pause() (goOn func()) {
+	for one := c; one != nil; one = one.outer {
+		one.hold(1)
+	}
+	return func() {
+		for one := c; one != nil; one = one.outer {
+			one.hold(-1)
+		}
 	}
 }
 
-func (c *clock) goOn() {
+func (c *clock) hold(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pauses--; c.pauses == 0 {
+	was := c.holds
+	c.holds += by
+	switch {
+	case was == 0 && c.timer.Stop():
+		c.left -= time.Since(c.since)
+	case c.holds == 0:
 		c.since = time.Now()
 		c.timer.Reset(max(c.left, 0))
 	}

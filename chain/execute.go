@@ -48,7 +48,6 @@ type run struct {
 	asking     sync.Mutex     // one approval is asked for at a time
 	stopped    atomic.Bool    // a call that needs approval was not: no further step starts
 	awaited    []ApprovalCall // the calls that wait for it
-	clock      clock
 	foreseeing sync.Once
 	foreseen   []*journal.PastCall // that the chain, as far as it can be foreseen, does not make
 	doubts     []*journal.PastCall // of which nobody knows whether they were done; asking guards them
@@ -100,12 +99,7 @@ func (s *exchange) execute(ctx context.Context, p *plan) *run {
 	if s.observation != nil {
 		s.observation.run = r
 	}
-	cancel := context.CancelFunc(nil)
-	if s.ask != nil && s.record != nil {
-		ctx, cancel = r.clock.start(ctx, s.maxDuration, r.timeUsedUp(""))
-	} else {
-		ctx, cancel = context.WithTimeout(ctx, s.maxDuration)
-	}
+	ctx, cancel := s.within(ctx, s.maxDuration, r.timeUsedUp(""))
 	defer cancel()
 	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.owner, Cached: func() { r.cached.Add(1) }}
 	if r.results != nil {

@@ -2,8 +2,11 @@ package chain_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -67,6 +70,31 @@ func TestRefusalIsOfAll(t *testing.T) {
 	if asked != 1 || len(elements) == 0 || a.Get("approve").Exists() {
 		t.Errorf("asked %d times: %s", asked, a.Raw)
 	}
+}
+
+// TestAnswerTakesItsTime: nobody's time runs while somebody is asked, neither the chain's nor that of the steps which the question
+// stands in. What is said to have taken too long is.
+func TestAnswerTakesItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScripted(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
+			time.Sleep(time.Duration(args.Get("k").Int()) * time.Millisecond)
+			return []byte(`{"id":"x"}`), nil
+		})
+		who := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
+			time.Sleep(time.Hour)
+			return true, nil
+		}}
+		step := func(ms int) string {
+			return fmt.Sprintf(`{"timeoutMs":100,"chain":{"steps":[{"timeoutMs":90,"chain":{"steps":[{"fn":"guarded.put","args":{"k":"%d"}}]}}]}}`, ms)
+		}
+		s.runAs(who, "", `{"budget":{"maxDurationMs":1000},"steps":[%s,%s]}`, step(20), step(21))
+		s.called(`guarded.put {"k":"20"}`, `guarded.put {"k":"21"}`)
+		late := s.runAs(who, fault.Timeout, `{"steps":[%s]}`, step(95))
+		if got := late.Get("error.message").Str; !strings.Contains(got, "within 90ms") {
+			t.Errorf("%s", late.Raw)
+		}
+	})
 }
 
 // waits is a run that waits for approval of its second call.

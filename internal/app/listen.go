@@ -42,12 +42,16 @@ type stdio struct {
 
 func (l stdio) serve(ctx context.Context, s *server, server *mcp.Server, a *App) error {
 	// The client is the user of this machine, to whom the command line's results are bound as well.
-	caller := &steps.Caller{Rights: steps.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}}
+	caller := &steps.Caller{Rights: a.stdioRights()}
 	close(s.open)
 	if err := server.ServeStdio(ctx, l.in, l.out, caller); err != nil {
 		return Failure{err}
 	}
 	return nil
+}
+
+func (a *App) stdioRights() steps.Rights {
+	return steps.Rights{Tier: config.TierOf(a.config.Access.Stdio, steps.TierReadWrite)}
 }
 
 func (stdio) Close() error { return nil }

@@ -30,6 +30,9 @@ type Options struct {
 	NoSources      bool   // it calls none, and no source needs to start
 	List           bool   // it shows the functions, and what their sources lack
 	Surface        string // in the place of the configuration's; "": that one
+
+	// Observe is told of each call that was made, as steps.Registry.Observe says; nil: nobody is.
+	Observe func(ctx context.Context, spec *steps.Spec, args, result []byte, err error)
 }
 
 // Reporter shows a person what happens.

@@ -321,18 +321,23 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 		r = a.process.telemetry.Wrap(r)
 	}
 	r = a.learn(r)
-	switch {
-	case a.cassette != nil:
+	if a.cassette != nil {
 		a.cassette.Unknown, a.cassette.Secrets = a.recorded, a.config.Secrets
 		replayed, err := a.cassette.Registry(r)
 		if err != nil {
 			return nil, err
 		}
-		return a.ladder.Wrap(replayed), nil
-	case a.process.recording != nil:
-		return a.ladder.Wrap(a.process.caches.wrap(a.cache, r)).Observe(a.recorder().Observe), nil
+		r = a.ladder.Wrap(replayed)
+	} else {
+		r = a.ladder.Wrap(a.process.caches.wrap(a.cache, r))
 	}
-	return a.ladder.Wrap(a.process.caches.wrap(a.cache, r)), nil
+	if a.process.recording != nil {
+		r = r.Observe(a.recorder().Observe)
+	}
+	if a.process.Observe != nil {
+		r = r.Observe(a.process.Observe)
+	}
+	return r, nil
 }
 
 // recorder records what the configuration's functions are called with and answer, without its secrets.

@@ -37,6 +37,12 @@ func (a *App) surface(c *config.File, before *App) (faults []*fault.Error) {
 	return append(faults, a.access(c, before)...)
 }
 
+// Listing is the result of tools/list as a client over stdio reads it on a surface.
+func (a *App) Listing(surface mcp.Surface) ([]byte, error) {
+	return mcp.Listing(&mcp.Options{Engine: a.Engine, Catalog: a.Catalog, Counter: a.Counter, Scrubber: a.scrubber, Dispatch: a.dispatch,
+		Hoist: a.config.Hoist, ReadTool: config.Or(a.config.ReadTool, false)}, a.stdioRights(), surface)
+}
+
 // surfaceOf is the configured one. Its word is checked when it is read.
 func surfaceOf(c *config.Config) mcp.Surface {
 	surface, err := mcp.ParseSurface(config.Or(c.Surface, mcp.SurfaceChain.String()))

@@ -40,8 +40,10 @@ func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
 		return appendString(dst, c.token()), nil
 	case 't', 'f', 'n':
 		return append(dst, c.token()...), nil
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return appendNumber(dst, c.token())
 	}
-	return appendNumber(dst, c.token())
+	return nil, fmt.Errorf("%q at byte %d begins no value of compact JSON", c.in[c.at], c.at)
 }
 
 // token takes the bytes of the string, number or word that begins here.

@@ -54,6 +54,16 @@ func TestEqualValues(t *testing.T) {
 	}
 }
 
+// TestCanonicalOfOther: what begins no value of compact JSON is an error, wherever it stands; nothing goes on forever.
+func TestCanonicalOfOther(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{" 1", "[ 1]", "[1, 2]", `{"a": 1}`, "x", "[x]"} {
+		if got, err := AppendCanonical(nil, []byte(text)); err == nil {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
 // TestCanonicalAgainstModel compares with decoding by encoding/json, numbers as exact fractions.
 func TestCanonicalAgainstModel(t *testing.T) {
 	t.Parallel()

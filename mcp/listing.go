@@ -8,9 +8,8 @@ import (
 
 // Listing is a tool as clients read it in a list of tools.
 type Listing struct {
-	Name        string
-	Description string
-	JSON        json.RawMessage // the whole tool; it must not be changed
+	Name string
+	JSON json.RawMessage // the whole tool; it must not be changed
 }
 
 // List is the list of tools that callers with these rights read on the server's surface, by name, of the sources that are there now.
@@ -19,7 +18,7 @@ func (s *Server) List(r steps.Rights) []Listing {
 	f.refresh()
 	var list []Listing
 	for _, t := range f.offerOf(nil).tools {
-		list = append(list, Listing{t.Name, t.Description, t.listed})
+		list = append(list, Listing{t.Name, t.listed})
 	}
 	return list
 }

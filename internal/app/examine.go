@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -186,7 +187,7 @@ func (e *examination) commands() {
 }
 
 func (e *examination) command(source string, o *mcpsource.Options) {
-	desktop, here := mcpsource.FindProgram(o, mcpsource.DesktopPath()), mcpsource.FindProgram(o, shellPath())
+	desktop, here := mcpsource.FindProgram(o, mcpsource.DesktopPath()), mcpsource.FindProgram(o, os.Getenv("PATH"))
 	switch {
 	case desktop.Path == "" && here.Path == "":
 		e.add(CheckCommand, source, StatusFail, o.Command+" is not found", "install it, or write its whole path as command")

@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
@@ -15,8 +14,6 @@ const (
 	maxListedTools  = 128    // VS Code, in one request
 	maxListedTokens = 10_000 // which a model reads at each turn
 )
-
-func shellPath() string { return os.Getenv("PATH") }
 
 // tools looks at the list of tools that a client over stdio gets.
 func (e *examination) tools() {

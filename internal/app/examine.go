@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/login"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
@@ -59,7 +60,7 @@ func Examine(ctx context.Context, o *Options) []Finding {
 	own.Reporter, own.List = warnings, true
 	p := newProcess(&own, serving{})
 	a, err := p.open(nil)
-	e := &examination{App: a}
+	e := &examination{App: a, refused: map[string]bool{}}
 	e.configuration(err)
 	e.commands()
 	if err == nil {
@@ -100,6 +101,7 @@ const maxMessage = 500
 type examination struct {
 	*App
 	findings []Finding
+	refused  map[string]bool // sources that did not let onecall in
 }
 
 func (e *examination) add(check Check, subject string, status Status, message, remedy string) {
@@ -170,6 +172,7 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	case info.Error.Code == fault.Unavailable:
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, more)
 	default: // the message says what to do
+		e.refused[info.Name] = info.Error.Code == fault.Denied
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, "")
 	}
 }
@@ -201,35 +204,43 @@ func (e *examination) command(source string, o *mcpsource.Options) {
 	}
 }
 
-// logins looks at the logins to servers behind HTTP: that one is missing is only wrong if its server does not work without.
+// logins looks at the logins to servers behind HTTP: that there is none is only wrong if its server asks for one.
 func (e *examination) logins(ctx context.Context) {
 	accounts, err := accountsOf(e.config, "")
 	if err != nil {
 		return // a fault of the configuration, which is reported
 	}
 	for i := range accounts {
-		name := accounts[i].Name
 		state, err := accounts[i].State(ctx)
-		again := "onecall auth login " + name
-		works := slices.ContainsFunc(e.findings, func(f Finding) bool {
-			return f.Check == CheckSource && f.Subject == config.SourceName(name) && f.Status == StatusOK
-		})
-		switch {
-		case err != nil:
-			e.add(CheckLogin, name, StatusFail, "it cannot be read: "+fault.Message(err), again)
-		case state.LoggedIn && state.Renews:
-			e.add(CheckLogin, name, StatusOK, "logged in, and renews itself", "")
-		case state.LoggedIn && state.Expires.IsZero():
-			e.add(CheckLogin, name, StatusOK, "logged in", "")
-		case state.LoggedIn:
-			e.add(CheckLogin, name, StatusOK, "logged in until "+state.Expires.UTC().Format(time.RFC3339), "")
-		case works:
-			e.add(CheckLogin, name, StatusOK, "none, and the server works without", "")
-		case !state.Expires.IsZero():
-			e.add(CheckLogin, name, StatusFail, "it ended on "+state.Expires.UTC().Format(time.RFC3339), again)
-		default:
-			e.add(CheckLogin, name, StatusWarn, "none", again+", if the server asks for one")
-		}
+		e.login(config.SourceName(accounts[i].Name), &state, err)
+	}
+}
+
+func (e *examination) login(source string, state *login.State, err error) {
+	again := "onecall auth login " + source
+	until := state.Expires.UTC().Format(time.RFC3339)
+	works := slices.ContainsFunc(e.findings, func(f Finding) bool {
+		return f.Check == CheckSource && f.Subject == source && f.Status != StatusFail
+	})
+	switch {
+	case err != nil:
+		e.add(CheckLogin, source, StatusFail, "it cannot be read: "+fault.Message(err), again)
+	case state.LoggedIn && e.refused[source]:
+		e.add(CheckLogin, source, StatusFail, "there is one, and the server does not accept it", again)
+	case state.LoggedIn && state.Renews:
+		e.add(CheckLogin, source, StatusOK, "logged in, and renews itself", "")
+	case state.LoggedIn && state.Expires.IsZero():
+		e.add(CheckLogin, source, StatusOK, "logged in", "")
+	case state.LoggedIn:
+		e.add(CheckLogin, source, StatusOK, "logged in until "+until, "")
+	case works:
+		e.add(CheckLogin, source, StatusOK, "none, and the server works without", "")
+	case !state.Expires.IsZero():
+		e.add(CheckLogin, source, StatusFail, "it ended on "+until, again)
+	case e.refused[source]:
+		e.add(CheckLogin, source, StatusFail, "none, and the server asks for one", again)
+	default:
+		e.add(CheckLogin, source, StatusWarn, "none", again+", if the server asks for one")
 	}
 }
 

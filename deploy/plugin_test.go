@@ -94,6 +94,30 @@ func TestClaudePlugin(t *testing.T) {
 	}
 }
 
+// TestPluginHook: Claude Code asks onecall hook before each call of the plugin's own tools, by the name that it gives them.
+func TestPluginHook(t *testing.T) {
+	t.Parallel()
+	file := readObject(t, "plugin/hooks/hooks.json")
+	only(t, "hooks.json", file, []string{"hooks"}, []string{"description"})
+	before := file["hooks"].(map[string]any)["PreToolUse"].([]any)[0].(map[string]any)
+	matcher := regexp.MustCompile("^(?:" + before["matcher"].(string) + ")$")
+	manifest := readObject(t, "plugin/.claude-plugin/plugin.json")
+	for server, entry := range manifest["mcpServers"].(map[string]any) {
+		for _, tool := range []string{"chain", "chain_read", "items"} {
+			if name := "mcp__plugin_" + manifest["name"].(string) + "_" + server + "__" + tool; !matcher.MatchString(name) {
+				t.Errorf("the hook is not asked before %s", name)
+			}
+		}
+		command := before["hooks"].([]any)[0].(map[string]any)["command"]
+		if started := entry.(map[string]any)["command"]; command != started.(string)+" hook" {
+			t.Errorf("the hook is %v, and the server is started by %v", command, started)
+		}
+	}
+	if matcher.MatchString("mcp__github__chain") {
+		t.Error("the hook is asked before tools of other servers")
+	}
+}
+
 func encoded(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -20,7 +20,7 @@ import (
 func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
-	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
+	shown := &sdk.Tool{Name: name, Description: schema.BoundDescription(legacy + spec.Description), InputSchema: rootObject(spec.Input)}
 	if spec.Heavy == "always" {
 		shown.InputSchema = withFetch(rootObject(spec.Input))
 	}

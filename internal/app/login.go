@@ -31,6 +31,11 @@ func Accounts(path string, redactor *Redactor, named string) ([]Account, error) 
 		return nil, config.Refused(faults)
 	}
 	redactor.learn(config.Secrets)
+	return accountsOf(config, named)
+}
+
+// accountsOf returns those of a configuration that was read.
+func accountsOf(config *config.File, named string) ([]Account, error) {
 	var all []Account
 	var names []string
 	for i := range config.MCPServers {

@@ -69,21 +69,39 @@ func (s *server) look(ctx context.Context) error {
 		slices.Sort(starting)
 		lacking = append(lacking, fault.Clip("sources are starting: "+strings.Join(starting, ", "), 500))
 	}
-	if a.results != nil {
-		if _, _, err := a.results.Value(ctx, "", noResult); err != nil && fault.CodeOf(err) != fault.TokenExpired {
-			lacking = append(lacking, "the result store cannot be reached")
-		}
+	if a.checkResults(ctx) != nil {
+		lacking = append(lacking, "the result store cannot be reached")
 	}
 	if a.process.recording != nil && a.process.recording.recorder.Failing() != nil {
 		lacking = append(lacking, "the recording cannot be written")
 	}
-	if a.Journal != nil && a.Journal.Check(ctx) != nil {
+	if a.checkJournal(ctx) != nil {
 		lacking = append(lacking, "the journal cannot be written, and calls that write are refused")
 	}
 	if len(lacking) > 0 {
 		return fault.New(fault.Unavailable, "not ready: %s", strings.Join(lacking, "; "))
 	}
 	return nil
+}
+
+// checkResults reports why the store of results cannot be used now.
+func (a *App) checkResults(ctx context.Context) error {
+	if a.results == nil {
+		return nil
+	}
+	_, _, err := a.results.Value(ctx, "", noResult)
+	if fault.CodeOf(err) == fault.TokenExpired {
+		return nil
+	}
+	return err
+}
+
+// checkJournal reports why the journal cannot be written now.
+func (a *App) checkJournal(ctx context.Context) error {
+	if a.Journal == nil {
+		return nil
+	}
+	return a.Journal.Check(ctx)
 }
 
 // noResult is the token of nothing, by which a store reports whether it answers.

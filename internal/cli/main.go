@@ -148,7 +148,7 @@ func newRoot(s *streams) *cobra.Command {
 		"configuration `file` (default: $"+configVariable+", else onecall.yaml or onecall.json here, else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c), newBenchCommand(c),
-		newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
+		newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newDoctorCommand(c), newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	explain(root)
 	return root
 }

@@ -26,6 +26,8 @@ var examples = map[string]string{
 	"new":     "onecall new release",
 	"save":    "onecall save run_… release --param 0.tag=tag",
 	"init":    "onecall init --dry-run",
+	"doctor":  "onecall doctor\nonecall doctor --config ~/.config/onecall/onecall.yaml",
+	"hook":    "onecall hook --config ~/.config/onecall/onecall.yaml < call.json",
 	"schema":  "onecall schema chain > chain.schema.json",
 	"login":   "onecall auth login github",
 	"logout":  "onecall auth logout github",

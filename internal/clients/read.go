@@ -164,7 +164,7 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			one.skip = skip
 			continue
 		case isOnecall(gjson.ParseBytes(objectField("", fields).value)):
-			one.skip, one.itself = "it is onecall itself", true
+			one.skip, one.itself, one.fields = "it is onecall itself", true, fields
 			continue
 		}
 		im.fields(one, fields)

@@ -74,11 +74,7 @@ func (d *decoder) checkAccess(c *Access) {
 	for i := range c.Tokens {
 		token, at := &c.Tokens[i], fault.Index("/access/tokens", i)
 		d.needs(at, token)
-		_, faults := steps.Patterns(token.Functions)
-		for _, f := range faults {
-			f = f.Under(at + "/functions")
-			d.add(d.places[f.At], f.At, f)
-		}
+		d.checkPatterns(at+"/functions", token.Functions)
 	}
 	if c.JWT != nil {
 		d.needs("/access/jwt", c.JWT)
@@ -90,6 +86,15 @@ func (d *decoder) checkAccess(c *Access) {
 	}
 	if c.HTTP != nil && c.ByToken() {
 		d.note("/access/http", "it is not used: with tokens or jwt nobody comes in over HTTP without a token")
+	}
+}
+
+// checkPatterns refuses patterns that no function's name can fit, and an empty list.
+func (d *decoder) checkPatterns(at string, list []string) {
+	_, faults := steps.Patterns(list)
+	for _, f := range faults {
+		f = f.Under(at)
+		d.add(d.places[f.At], f.At, f)
 	}
 }
 

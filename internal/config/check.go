@@ -72,6 +72,9 @@ func (d *decoder) check(c *Config) {
 	d.checkSurface(c)
 	d.checkAccess(&c.Access)
 	d.checkSources(c)
+	d.checkPatterns("/hook/allow", c.Hook.Allow)
+	d.checkPatterns("/hook/ask", c.Hook.Ask)
+	d.checkPatterns("/hook/deny", c.Hook.Deny)
 	if len(c.FS.Write) > 0 {
 		d.at("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
 	}

@@ -72,6 +72,8 @@ type Config struct {
 	// Who approves them. caller: whoever sends the chain, by sending it once more; person: a person, at the client, on the terminal or by
 	// onecall approve.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
+	// What onecall hook says to a host that asks it before each call of a tool.
+	Hook Hook `yaml:"hook"`
 	// Sessions of clients.
 	Session Session `yaml:"session"`
 	// How tokens are counted.
@@ -159,6 +161,17 @@ type Journal struct {
 	// With PostgreSQL, the secret that arguments and results are encrypted under, of 32 bytes at least, the same for all replicas. By ${VAR}
 	// only.
 	Key *string `yaml:"key" expand:"credential"`
+}
+
+// Hook is what a host does with calls, by the names of the functions in them, or patterns with *. deny wins over ask, and ask over allow; what
+// is in no list is asked about.
+type Hook struct {
+	// Functions that are called without a question.
+	Allow []string `yaml:"allow"`
+	// Functions that the host asks its user about.
+	Ask []string `yaml:"ask"`
+	// Functions that are not called.
+	Deny []string `yaml:"deny"`
 }
 
 // Session bounds a session.

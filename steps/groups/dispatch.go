@@ -54,7 +54,7 @@ var (
 	ownTools   = []string{"chain", "chain_read", "search", "info"}
 )
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,52}$`) // at most maxToolName
 
 // New reads a configuration; nil is the zero Config. It gives all faults at once, each bad_request At a JSON Pointer:
 // /groups/NAME, /groups/NAME/resources/N or /hoist/N. Refused are an empty name, names of onecall's own tools,
@@ -126,7 +126,7 @@ func (g *Group) tool() string {
 func (d *Dispatch) Renamed() (warnings []*fault.Error) {
 	for i := range d.groups {
 		if g := &d.groups[i]; g.tool() != g.Name {
-			f := fault.New(fault.BadRequest, "the tool of the group %s is %s: a tool's name is 1 to 64 of the characters A-Z a-z 0-9 _ -",
+			f := fault.New(fault.BadRequest, "the tool of the group %s is %s: a tool's name is 1 to 52 of the characters A-Z a-z 0-9 _ -",
 				fault.Quote(g.Name), g.tool())
 			warnings = append(warnings, f.Under(fault.Key("/groups", g.Name)))
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -128,8 +129,12 @@ func (d *Dispatcher) Description(limit int, count func([]byte) int) string {
 	if d.about == "" {
 		return text
 	}
-	return strings.TrimSuffix(d.about, ".") + ". " + text
+	about := fault.Clip(strings.TrimSuffix(d.about, "."), maxDescription-len(text)-len("…. "))
+	return about + ". " + text
 }
+
+// maxDescription bounds a description in bytes: clients cut what is longer, and with it how help is got.
+const maxDescription = 2048
 
 // maxParts is how many parts of a resource a description shows.
 const maxParts = 3

@@ -81,7 +81,7 @@ func (n *namer) names() map[string]string {
 		var left, won []string
 		for _, full := range open {
 			name := candidate(full)
-			if len(name) > maxToolName || !toolName.MatchString(name) || n.taken[name] || asked[name] > 1 {
+			if !toolName.MatchString(name) || n.taken[name] || asked[name] > 1 {
 				left = append(left, full)
 				continue
 			}

@@ -51,18 +51,26 @@ func environ(env map[string]string, lookup func(string) (string, bool), all []st
 	return pairs
 }
 
-// command makes the command of the options. Its program is looked up where the server itself would look.
+// command makes the command of the options. Its program is looked up where the server itself would look. Behind the folders of
+// onecall's own PATH the server finds the user's programs, and those beside its own: many a command is a script for one of them.
 func command(o *Options) *exec.Cmd {
 	cmd := exec.Command(o.Command, o.Args...)
-	if path, ok := o.Env["PATH"]; ok && filepath.Base(o.Command) == o.Command {
-		for _, dir := range filepath.SplitList(path) {
-			if found, err := exec.LookPath(filepath.Join(dir, o.Command)); err == nil && filepath.IsAbs(found) {
-				cmd.Path, cmd.Err = found, nil
-				break
-			}
-		}
+	path, own := o.Env["PATH"]
+	if !own {
+		path = completePath(os.Getenv("PATH"), runtime.GOOS, os.Getenv("HOME"))
+	}
+	if filepath.IsAbs(o.Command) {
+		path = withFolder(path, filepath.Dir(o.Command))
+	}
+	if found := lookUp(o.Command, path, ""); found != "" && filepath.Base(o.Command) == o.Command {
+		cmd.Path, cmd.Err = found, nil
 	}
 	cmd.Dir = o.Dir
-	cmd.Env = environ(o.Env, os.LookupEnv, os.Environ())
+	cmd.Env = environ(o.Env, func(name string) (string, bool) {
+		if name == "PATH" {
+			return path, path != ""
+		}
+		return os.LookupEnv(name)
+	}, os.Environ())
 	return cmd
 }

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/clients"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+)
+
+// diagnosis is what doctor --json answers.
+type diagnosis struct {
+	OK       bool          `json:"ok"` // nothing fails
+	Findings []app.Finding `json:"findings"`
+}
+
+func newDoctorCommand(c *cli) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at all that a setup needs, and say what to do about what is wrong",
+		Long: "Look at the configuration, the programs of servers, each source (which is started), logins, the list of tools, the journal,\n" +
+			"the store of results, and the entries of MCP clients. A line for each: ok, warn or fail, and what to do. Nothing is changed.\n" +
+			"The exit status is 4 if something in a configuration fails, onecall's or a client's, and 5 if a source or a store cannot be reached.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
+	return cmd
+}
+
+func (c *cli) doctor(ctx context.Context, asJSON bool) error {
+	if c.errTerminal {
+		c.note("starting the sources, each within its own time…")
+	}
+	d := diagnosis{Findings: slices.Concat(app.Examine(ctx, c.options(app.Options{})), c.clientFindings())}
+	status := exitOK
+	for _, f := range d.Findings {
+		if f.Status == app.StatusFail && status != exitConfiguration {
+			status = exitOf(f.Check)
+		}
+	}
+	d.OK = status == exitOK
+	var err error
+	if asJSON {
+		err = c.writeValue(d)
+	} else {
+		err = c.writeText([]byte(d.text()))
+	}
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return answered(exitInterrupted)
+	case status != exitOK:
+		return answered(status)
+	}
+	return nil
+}
+
+// exitOf is the exit status for a failure.
+func exitOf(check app.Check) int {
+	switch check {
+	case app.CheckSource, app.CheckLogin, app.CheckJournal, app.CheckResults:
+		return fault.Unavailable.Exit()
+	}
+	return exitConfiguration
+}
+
+// text is a line for each finding, and one that sums them up.
+func (d *diagnosis) text() string {
+	var b strings.Builder
+	counts := map[app.Status]int{}
+	for _, f := range d.Findings {
+		counts[f.Status]++
+		line := fmt.Sprintf("%-4s  %s", f.Status, f.Check)
+		if f.Subject != "" {
+			line += " " + f.Subject
+		}
+		line += ": " + f.Message
+		if f.Remedy != "" {
+			line += " → " + f.Remedy
+		}
+		b.WriteString(textfile.Printable(strings.ReplaceAll(line, "\n", " ")) + "\n")
+	}
+	fmt.Fprintf(&b, "%d ok, %d warnings, %d failures\n", counts[app.StatusOK], counts[app.StatusWarn], counts[app.StatusFail])
+	return b.String()
+}
+
+// clientFindings are about the files of clients.
+func (c *cli) clientFindings() (list []app.Finding) {
+	add := func(subject string, status app.Status, remedy, format string, args ...any) {
+		list = append(list, app.Finding{Check: app.CheckClient, Subject: subject, Status: status,
+			Message: c.redactor.Text(fmt.Sprintf(format, args...)), Remedy: remedy})
+	}
+	files, err := clients.Inspect()
+	if err != nil {
+		add("", app.StatusWarn, "", "%s", fault.Message(err))
+		return list
+	}
+	started := false
+	for _, file := range files {
+		subject, install := file.Client.Title+", "+file.File, "onecall init --install "+file.Client.ID
+		beside := install
+		if file.Project {
+			install, beside = "correct it there", "onecall init copies them into a configuration; take them out there then"
+		}
+		if file.Problem != "" {
+			add(subject, app.StatusWarn, "mend it", "it cannot be read: %s", file.Problem)
+			continue
+		}
+		for _, start := range file.Starts {
+			started = true
+			status, message, remedy := c.examineStart(start, install)
+			add(subject, status, remedy, "%s", message)
+		}
+		if len(file.Starts) > 0 && len(file.Beside) > 0 {
+			add(subject, app.StatusWarn, beside, "servers beside onecall, not behind it: %s", fault.Clip(strings.Join(file.Beside, ", "), 300))
+		}
+	}
+	if !started {
+		add("", app.StatusWarn, "onecall init --install CLIENT", "none that is known starts onecall")
+	}
+	return list
+}
+
+// examineStart looks at an entry that starts onecall; install is how another one is written.
+func (c *cli) examineStart(s clients.Start, install string) (status app.Status, message, remedy string) {
+	command, err := exec.LookPath(s.Command)
+	switch {
+	case err != nil:
+		return app.StatusFail, fmt.Sprintf("its entry %s starts %s, which is not found", s.Name, s.Command), install
+	case !filepath.IsAbs(s.Command):
+		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s, which a program that is started from a desktop may not find: it is %s here",
+			s.Name, s.Command, command), install
+	case s.Configuration == "":
+		return app.StatusOK, "it starts onecall with the configuration that is found where it is started", ""
+	}
+	info, err := os.Stat(s.Configuration)
+	if err != nil || info.IsDir() {
+		return app.StatusFail, fmt.Sprintf("its entry %s names the configuration %s, which is not there", s.Name, s.Configuration), install
+	}
+	here, _ := config.Find(c.configPath) // what is wrong with it is reported
+	if examined, err := os.Stat(here); err != nil || !os.SameFile(info, examined) {
+		return app.StatusWarn, "it starts onecall with another configuration", "onecall doctor --config " + s.Configuration + " looks at that one"
+	}
+	return app.StatusOK, "it starts onecall with this configuration", ""
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/app"
+)
+
+// TestDoctorLogins: a login that is missing, one that the server does not accept, and one that is not needed.
+func TestDoctorLogins(t *testing.T) {
+	// Not parallel: the login is kept in the folders of this environment. Without a bus there is no keyring: a file.
+	folder := t.TempDir()
+	for name, value := range map[string]string{"HOME": folder, "AppData": folder, "XDG_CONFIG_HOME": filepath.Join(folder, ".config"),
+		"XDG_STATE_HOME": filepath.Join(folder, ".state"), "XDG_CACHE_HOME": filepath.Join(folder, ".cache"), "XDG_RUNTIME_DIR": folder,
+		"DBUS_SESSION_BUS_ADDRESS": "unix:path=" + filepath.Join(folder, "none"), "CLIENT_SECRET": "the-client-secret"} {
+		t.Setenv(name, value)
+	}
+	t.Chdir(folder)
+	server := newLoginServer(t)
+	config := filepath.Join(folder, "onecall.yaml")
+	text := fmt.Sprintf("mcpServers:\n  my server: {url: %q, oauth: {clientId: me, clientSecret: '${CLIENT_SECRET}'}, startTimeoutMs: 20000}\n", server.URL+"/mcp")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (status int, out string) {
+		var stdout bytes.Buffer
+		s := &streams{in: strings.NewReader(""), out: &stdout, err: &opened{}, errWidth: func() int { return defaultWidth }}
+		root := newRoot(s)
+		root.SetArgs(append(args, "--config", config))
+		status = s.exitStatus(root.ExecuteContext(t.Context()))
+		return status, stdout.String()
+	}
+	login := func() (f app.Finding) {
+		status, out := run("doctor", "--json")
+		var d diagnosis
+		if err := json.Unmarshal([]byte(out), &d); err != nil || status != 5 || d.OK || strings.Contains(out, "the-client-secret") {
+			t.Fatalf("%d, %v: %s", status, err, out)
+		}
+		for _, one := range d.Findings {
+			if one.Check == app.CheckLogin {
+				f = one
+			}
+		}
+		return f
+	}
+	const again = "onecall auth login my_server"
+	if f := login(); f.Status != app.StatusFail || f.Message != "none, and the server asks for one" || f.Remedy != again {
+		t.Errorf("before the login: %+v", f)
+	}
+	if status, out := run("auth", "login", "my_server", "--no-browser"); status != exitOK {
+		t.Fatalf("login: %d, %s", status, out)
+	}
+	if f := login(); f.Status != app.StatusFail || f.Message != "there is one, and the server does not accept it" || f.Remedy != again {
+		t.Errorf("with a login that is not accepted: %+v", f)
+	}
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/hook"
+)
+
+func newHookCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "hook",
+		Short: "Tell a host that asks before each call of a tool what it does with a chain",
+		Long: "The rules of a host such as Claude Code see the tool chain, and not the functions in it. As its PreToolUse hook this command\n" +
+			"reads a call on stdin, and answers allow, ask or deny by the lists under hook in the configuration: the strongest that one of\n" +
+			"the functions in the chain has, however deep it stands. Without such lists, and for a call of no function, it answers nothing,\n" +
+			"and the host's own rules hold. What cannot be read is denied.",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return c.hook() },
+	}
+}
+
+// exitBlocks is the exit status of a hook that blocks a call. Any other but 0 lets it pass, whatever was answered.
+const exitBlocks = 2
+
+// hookAnswer is what a PreToolUse hook of Claude Code answers.
+type hookAnswer struct {
+	Output hookOutput `json:"hookSpecificOutput"`
+}
+
+type hookOutput struct {
+	Event    string        `json:"hookEventName"`
+	Decision hook.Decision `json:"permissionDecision"`
+	Reason   string        `json:"permissionDecisionReason"`
+}
+
+// maxHookInput bounds a call, in bytes.
+const maxHookInput = 64 << 20
+
+func (c *cli) hook() error {
+	verdict := c.judge()
+	if verdict.Decision == "" {
+		return nil
+	}
+	if err := c.writeValue(hookAnswer{hookOutput{"PreToolUse", verdict.Decision, "onecall: " + verdict.Reason}}); err != nil {
+		return answered(exitBlocks)
+	}
+	return nil
+}
+
+func (c *cli) judge() hook.Verdict {
+	cfg, faults := config.Load(c.configPath)
+	unread := slices.ContainsFunc(faults, func(f *fault.Error) bool { // what is wrong elsewhere is no rule's
+		return cfg.Unread || f.At == "" || f.At == "/hook" || strings.HasPrefix(f.At, "/hook/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
+	})
+	if unread {
+		return hook.Verdict{Decision: hook.Deny, Reason: "the rules of " + cfg.Path + " cannot be read: " + fault.Message(faults[0])}
+	}
+	rules := rulesOf(&cfg.Config)
+	if rules.None() {
+		return hook.Verdict{}
+	}
+	call, err := io.ReadAll(io.LimitReader(c.in, maxHookInput+1))
+	if err != nil || len(call) > maxHookInput {
+		return hook.Verdict{Decision: hook.Deny, Reason: "the call cannot be read, or is too large"}
+	}
+	return rules.Judge(call)
+}
+
+// rulesOf are the rules of a configuration, with the names that functions have in it.
+func rulesOf(c *config.Config) *hook.Rules {
+	r := &hook.Rules{Allow: c.Hook.Allow, Ask: c.Hook.Ask, Deny: c.Hook.Deny, Sources: slices.Clone(config.Embedded)}
+	for _, server := range c.MCPServers {
+		r.Sources = append(r.Sources, server.Source())
+	}
+	for _, service := range c.OpenAPI {
+		r.Sources = append(r.Sources, service.Source())
+	}
+	for i := range c.Functions {
+		if name := c.Functions[i].Config.Rename; name != nil {
+			r.Names = append(r.Names, *name)
+		}
+	}
+	return r
+}

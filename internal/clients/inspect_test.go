@@ -1,0 +1,64 @@
+package clients
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestInspect: in the layout of each client its servers are seen beside nothing, and onecall once it is installed.
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	layouts(t, func(t *testing.T, l *layout) {
+		of := func() (seen []Seen) {
+			for _, one := range l.machine.inspect() {
+				if one.Client == l.client && !one.Project {
+					seen = append(seen, one)
+				}
+			}
+			return seen
+		}
+		beside := 0
+		for _, one := range of() {
+			if beside += len(one.Beside); one.Problem != "" || len(one.Starts) > 0 {
+				t.Errorf("before: %+v", one)
+			}
+		}
+		if empty := l.machine.system == "windows" && l.client.ID != "claude-desktop"; (beside == 0) != empty {
+			t.Errorf("%d servers are seen", beside)
+		}
+		configuration := filepath.Join(l.machine.home, "onecall.yaml")
+		plan, err := l.machine.install(l.client, configuration, "/usr/local/bin/onecall", func(string) (string, bool) { return "value", true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Apply(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := Start{Name: "onecall", Command: "/usr/local/bin/onecall", Configuration: configuration}
+		after := of()
+		i := slices.IndexFunc(after, func(s Seen) bool { return slices.Contains(s.Starts, want) })
+		if i < 0 || after[i].Problem != "" || after[i].File != plan.file {
+			t.Fatalf("after: %+v", after)
+		}
+		if left := len(after[i].Beside); beside > 0 && left >= beside {
+			t.Errorf("%d servers are beside onecall, as before", left)
+		}
+	})
+}
+
+// TestInspectBroken: a file that cannot be read is reported with why, and hides no other.
+func TestInspectBroken(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	m := &machine{system: "linux", home: home, project: home, getenv: noVariable}
+	seed(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers":`)
+	seed(t, filepath.Join(home, ".codex", "config.toml"), "[mcp_servers.onecall]\nurl = \"http://127.0.0.1:8080/mcp\"\n[mcp_servers.db]\ncommand = \"db\"\n")
+	seen := m.inspect()
+	if len(seen) != 2 || seen[0].Problem == "" || seen[0].Client.ID != "cursor" {
+		t.Fatalf("%+v", seen)
+	}
+	if codex := seen[1]; codex.Problem != "" || len(codex.Starts) != 0 || !slices.Equal(codex.Beside, []string{"db"}) {
+		t.Errorf("%+v", codex)
+	}
+}

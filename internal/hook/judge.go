@@ -1,0 +1,146 @@
+package hook
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Verdict is the judgment of one call, with why.
+type Verdict struct {
+	Decision Decision
+	Reason   string
+}
+
+// maxReasons is how many functions a reason tells of.
+const maxReasons = 5
+
+// Judge judges what a host is about to call, as it gives it to a hook: an object with tool_name and tool_input. What cannot be read is
+// denied.
+func (r *Rules) Judge(call []byte) Verdict {
+	var fields map[string]json.RawMessage
+	var name string
+	if json.Unmarshal(call, &fields) != nil || json.Unmarshal(fields["tool_name"], &name) != nil || name == "" {
+		return Verdict{Deny, "the hook got no call that it can read"}
+	}
+	tool, ours := toolOf(name)
+	input := fields["tool_input"]
+	switch {
+	case !ours:
+		return Verdict{}
+	case tool == "chain", tool == "chain_read":
+		return r.chain(input)
+	case tool == "search", tool == "info":
+		return Verdict{}
+	}
+	return r.tool(tool, input)
+}
+
+// own are the tools that every surface has.
+var own = []string{"chain_read", "chain", "search", "info"}
+
+// toolOf is a tool's name without the server's, which stands before it: mcp__onecall__chain. ours is false for a tool of no MCP server.
+func toolOf(name string) (tool string, ours bool) {
+	rest, ours := strings.CutPrefix(name, "mcp__")
+	for _, tool := range own {
+		if ours && strings.HasSuffix(rest, "__"+tool) { // the server's name may hold __ too
+			return tool, true
+		}
+	}
+	_, tool, _ = strings.Cut(rest, "__")
+	return tool, ours
+}
+
+// chain judges a chain by all functions that it names: the strongest decision holds.
+func (r *Rules) chain(text []byte) Verdict {
+	mentioned, faults := chain.Mentions(text)
+	if len(faults) > 0 {
+		return Verdict{Deny, fmt.Sprintf("the chain cannot be read: %s (%s)", fault.Clip(faults[0].Message, 300), faults[0].At)}
+	}
+	var v Verdict
+	var reasons []string
+	add := func(decision Decision, why string) {
+		if decision.stronger(v.Decision) {
+			v.Decision, reasons = decision, nil
+		}
+		if decision == v.Decision {
+			reasons = append(reasons, why)
+		}
+	}
+	for _, m := range mentioned.Functions {
+		decision, why := r.function(m.Function)
+		add(decision, fmt.Sprintf("step %s names %s: %s", stepOf(m.At), fault.Clip(m.Function, 100), why))
+	}
+	if mentioned.Resumes {
+		if decision, _ := r.unknown(); decision != Allow {
+			add(Ask, "it goes on with an earlier run, whose functions it need not name")
+		} else {
+			add(Allow, "all is allowed")
+		}
+	}
+	if more := len(reasons) - maxReasons; more > 0 {
+		reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d more", more))
+	}
+	v.Reason = strings.Join(reasons, "; ")
+	return v
+}
+
+// stepOf names a step by its place: 2 of /steps/2/fn, and 2.0 of /steps/2/chain/steps/0/undo/fn.
+func stepOf(at string) string {
+	var numbers []string
+	for at != "" {
+		_, rest, _ := strings.Cut(at[1:], "/") // steps, or replace
+		number, rest, _ := strings.Cut(rest, "/")
+		numbers = append(numbers, strings.NewReplacer("~1", "/", "~0", "~").Replace(number))
+		var inline bool
+		if at, inline = strings.CutPrefix("/"+rest, "/chain"); !inline {
+			break
+		}
+	}
+	return strings.Join(numbers, ".")
+}
+
+// unknown judges a function of which nothing is known.
+func (r *Rules) unknown() (Decision, string) {
+	if !r.guards() && first(r.Allow, "any.name", func(p, _ string) bool { return strings.Trim(p, "*") == "" }) != "" {
+		return Allow, "all is allowed"
+	}
+	return Ask, "which function it calls is not known"
+}
+
+// tool judges a tool of another surface: a function's own, which the host's rules can name, or a dispatcher, behind which functions are.
+func (r *Rules) tool(name string, input []byte) Verdict {
+	root := gjson.ParseBytes(input)
+	if !json.Valid(input) || !root.IsObject() {
+		return Verdict{Deny, "the arguments of " + name + " cannot be read"}
+	}
+	texts := []string{name}
+	resource, action := root.Get("resource").String(), root.Get("action").String()
+	dispatches := action != ""
+	if dispatches {
+		texts = append(texts, resource+"."+action, action+"_"+resource)
+	}
+	for _, text := range texts {
+		if p := first(r.Deny, text, endFits); p != "" {
+			return Verdict{Deny, fmt.Sprintf("%s: the rule %s denies it", text, p)}
+		}
+	}
+	for _, text := range texts {
+		if p := first(r.Ask, text, endFits); p != "" {
+			return Verdict{Ask, fmt.Sprintf("%s: the rule %s asks", text, p)}
+		}
+	}
+	switch p := first(append(append([]string{}, r.Deny...), r.Ask...), "", ofAnyName); {
+	case dispatches && action != "help":
+		decision, why := r.unknown()
+		return Verdict{decision, fmt.Sprintf("%s %s %s: %s", name, resource, action, why)}
+	case p != "":
+		return Verdict{Ask, fmt.Sprintf("%s may be a function of %s", name, p)}
+	}
+	return Verdict{}
+}

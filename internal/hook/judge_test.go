@@ -1,0 +1,177 @@
+package hook
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+var sources = []string{"fs", "http", "expr", "text", "chain", "github", "my-notes"}
+
+func rules(allow, ask, deny string) *Rules {
+	return &Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources, Names: []string{"deploy"}}
+}
+
+// callOf is a call as Claude Code gives it to a hook.
+func callOf(t testing.TB, tool, input string) []byte {
+	t.Helper()
+	call, err := json.Marshal(map[string]any{
+		"session_id": "s", "cwd": "/here", "permission_mode": "default", "hook_event_name": "PreToolUse",
+		"tool_name": tool, "tool_input": json.RawMessage(input),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return call
+}
+
+// TestFunctions: the strongest rule holds, and no spelling of a name gets around it.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	r := rules("fs.* github.get_* deploy chain.report", "github.*", "github.delete_* my-notes.w?pe")
+	for name, want := range map[string]Decision{
+		"fs.cat": Allow, "github.get_issue": Ask, "github.list": Ask, "github.delete_repo": Deny,
+		"github.deleteRepo": Deny, "GitHub.delete-repo": Deny, "my_notes.wipe": Deny, "MYNOTES.WIPE": Deny,
+		"delete_repo": Deny, "repo": Deny, "other.delete": Deny, "githubdelete_repo": Deny, "": Deny,
+		"FS.cat": Ask, "http.get": Ask, "deploy": Allow, "Deploy": Deny, "chain.report": Allow, "chain.other": Ask,
+	} {
+		if got, why := r.function(name); got != want || why == "" {
+			t.Errorf("%q: %s (%s), want %s", name, got, why, want)
+		}
+	}
+	all := rules("*", "", "github.delete_*")
+	for name, want := range map[string]Decision{"fs.cat": Allow, "github.x": Allow, "cat": Deny, "chain.report": Ask} {
+		if got, why := all.function(name); got != want {
+			t.Errorf("with all allowed, %q: %s (%s), want %s", name, got, why, want)
+		}
+	}
+	if got, _ := rules("*", "", "").function("cat"); got != Allow {
+		t.Errorf("where nothing is guarded, a short name is %s", got)
+	}
+}
+
+// TestNested: a function is found wherever a chain may call it.
+func TestNested(t *testing.T) {
+	t.Parallel()
+	const harmless, harm = `{"fn":"fs.cat"}`, `{"fn":"github.delete_repo","args":{"name":"x"}}`
+	r := rules("*", "", "github.delete_*")
+	for name, chain := range map[string]string{
+		"a step":              `{"steps":[` + harmless + `,` + harm + `]}`,
+		"forEach":             `{"steps":[{"fn":"github.delete_repo","forEach":"[1,2]","orElse":null}]}`,
+		"an undo":             `{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}`,
+		"an inline chain":     `{"steps":[{"chain":{"steps":[{"chain":{"steps":[` + harmless + `,` + harm + `]}}]}}]}`,
+		"an undo in it":       `{"steps":[{"chain":{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}}]}`,
+		"a replaced step":     `{"resume":"run_1","replace":{"0":` + harm + `}}`,
+		"steps of a resumed":  `{"resume":"run_1","steps":[` + harm + `]}`,
+		"an escaped key":      `{"st\u0065ps":[{"f\u006e":"github.delete_repo"}]}`,
+		"an escaped name":     `{"steps":[{"fn":"github.\u0064elete_repo"}]}`,
+		"a dry run":           `{"dryRun":true,"steps":[` + harm + `]}`,
+		"a hoisted field":     `{"site":"x","steps":[` + harm + `]}`,
+		"past the usual step": `{"steps":[` + strings.Repeat(harmless+",", 3000) + harm + `]}`,
+		"beside a token":      `{"continuation_token":"oc1_x","steps":[` + harm + `]}`,
+	} {
+		for _, tool := range []string{"mcp__onecall__chain", "mcp__onecall__chain_read", "mcp__plugin_onecall_onecall__chain", "mcp__my__onecall__chain"} {
+			v := r.Judge(callOf(t, tool, chain))
+			if v.Decision != Deny || !strings.Contains(v.Reason, "github.delete_repo: the rule github.delete_* denies it") {
+				t.Errorf("%s by %s: %+v", name, tool, v)
+			}
+		}
+	}
+	v := r.Judge(callOf(t, "mcp__onecall__chain", `{"steps":[`+harmless+`,{"chain":{"steps":[`+harmless+`,{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}}]}`))
+	if want := "step 1.1 names github.delete_repo: the rule github.delete_* denies it"; v.Reason != want {
+		t.Errorf("%s", v.Reason)
+	}
+}
+
+// TestChains: what a chain comes to, and what is not a chain.
+func TestChains(t *testing.T) {
+	t.Parallel()
+	r := rules("fs.* expr.*", "github.*", "github.delete_*")
+	for _, one := range []struct {
+		name, tool, input string
+		want              Decision
+	}{
+		{"all allowed", "chain", `{"steps":[{"fn":"fs.cat"},{"expr":"$0.size"}]}`, Allow},
+		{"one asks", "chain", `{"steps":[{"fn":"fs.cat"},{"fn":"github.get"}]}`, Ask},
+		{"one is denied", "chain", `{"steps":[{"fn":"github.get"},{"fn":"github.delete_x"}]}`, Deny},
+		{"no function", "chain", `{"steps":[{"expr":"1+1"}]}`, ""},
+		{"a fetch", "chain", `{"continuation_token":"oc1_x","mode":"full"}`, ""},
+		{"an earlier run", "chain", `{"resume":"run_1"}`, Ask},
+		{"an earlier run's undo", "chain", `{"resume":"run_1","undo":true}`, Ask},
+		{"an earlier run by its key", "chain", `{"key":"k"}`, Ask},
+		{"a key", "chain", `{"key":"k","steps":[{"fn":"fs.cat"}]}`, Allow},
+		{"a search", "search", `{"query":"delete"}`, ""},
+		{"info", "info", `{}`, ""},
+		{"no steps", "chain", `{}`, Deny},
+		{"null", "chain", `null`, Deny},
+		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, Deny},
+		{"a step by its function's name", "chain", `{"steps":[{"github.delete_x":{}}]}`, Deny},
+		{"a number for a name", "chain", `{"steps":[{"fn":1}]}`, Deny},
+		{"a key twice", "chain", `{"steps":[{"fn":"fs.cat","fn":"fs.cat"}]}`, Deny},
+		{"a flat tool that is denied", "github_delete_repo", `{}`, Deny},
+		{"a flat tool by its server's name", "delete_repo", `{}`, Deny},
+		{"a flat tool that may be of the source", "create_issue", `{}`, Ask},
+		{"a dispatcher", "repos", `{"resource":"repo","action":"list"}`, Ask},
+		{"a dispatcher's action and resource as a function's name", "repos", `{"resource":"repo","action":"delete"}`, Deny},
+		{"a dispatcher whose action is denied", "repos", `{"resource":"x","action":"delete"}`, Deny},
+		{"a dispatcher's help", "repos", `{"action":"help"}`, Ask},
+		{"a tool without arguments that can be read", "repos", `[]`, Deny},
+	} {
+		if v := r.Judge(callOf(t, "mcp__onecall__"+one.tool, one.input)); v.Decision != one.want {
+			t.Errorf("%s: %+v, want %q", one.name, v, one.want)
+		}
+	}
+	if v := r.Judge(callOf(t, "Bash", `{"command":"ls"}`)); v.Decision != "" {
+		t.Errorf("another host's tool: %+v", v)
+	}
+	free := rules("*", "", "")
+	for _, input := range []string{`{"resume":"run_1"}`, `{"steps":[{"fn":"chain.report"}]}`} {
+		if v := free.Judge(callOf(t, "mcp__onecall__chain", input)); v.Decision != Allow {
+			t.Errorf("where all is allowed, %s: %+v", input, v)
+		}
+	}
+	if v := free.Judge(callOf(t, "mcp__onecall__repos", `{"action":"delete"}`)); v.Decision != Allow {
+		t.Errorf("where all is allowed, a dispatcher: %+v", v)
+	}
+	for _, unread := range []string{``, `{`, `[]`, `null`, `{"tool_name":1}`, `{"tool_input":{}}`} {
+		if v := free.Judge([]byte(unread)); v.Decision != Deny {
+			t.Errorf("%s: %+v", unread, v)
+		}
+	}
+}
+
+// FuzzJudge: a chain that names what is denied is never let through, wherever in its text it does, and nothing panics.
+func FuzzJudge(f *testing.F) {
+	for _, seed := range []string{
+		`{"steps":[{"fn":"fs.cat"}]}`, `{"steps":[{"chain":{"steps":[{"fn":"github.delete_repo"}]}}]}`, `{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}`,
+		`{"resume":"r","replace":{"a":{"fn":"github.delete_repo"}}}`, `{"continuation_token":"oc1_x"}`, `{"steps":[{"fn":"GitHub.DELETE-repo"}]}`, `{`, `null`,
+		`{"action":"delete","resource":"repo"}`,
+	} {
+		f.Add("mcp__onecall__chain", seed)
+	}
+	r := rules("*", "", "github.delete_repo")
+	f.Fuzz(func(t *testing.T, tool, input string) {
+		r.Judge([]byte(input))
+		if !json.Valid([]byte(input)) {
+			return
+		}
+		v := r.Judge(callOf(t, tool, input))
+		if (v.Decision == Ask || v.Decision == Deny) && v.Reason == "" {
+			t.Errorf("%s without a reason", v.Decision)
+		}
+		if tool != "mcp__onecall__chain" {
+			return
+		}
+		var chain map[string]json.RawMessage
+		var steps []map[string]json.RawMessage
+		if json.Unmarshal([]byte(input), &chain) != nil || json.Unmarshal(chain["steps"], &steps) != nil {
+			return
+		}
+		for _, step := range steps {
+			var name string
+			if json.Unmarshal(step["fn"], &name) == nil && fits("github.delete_repo", name) && v.Decision != Deny {
+				t.Errorf("%s: %+v", input, v)
+			}
+		}
+	})
+}

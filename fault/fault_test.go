@@ -32,6 +32,9 @@ func TestTable(t *testing.T) {
 		}
 		return true
 	})
+	if len(advices) != len(Codes()) {
+		t.Errorf("%d codes have causes and a remedy, and there are %d", len(advices), len(Codes()))
+	}
 	if !slices.Equal(constants, Codes()) {
 		t.Errorf("the constants are %v, Codes gives %v", constants, Codes())
 	}
@@ -39,12 +42,15 @@ func TestTable(t *testing.T) {
 		if c.Exit() < 1 || c.HTTP() < 400 || c.HTTP() > 599 || c.Help() == "" {
 			t.Errorf("%s: exit %d, HTTP %d, %q", c, c.Exit(), c.HTTP(), c.Help())
 		}
+		if len(c.Causes()) == 0 || c.Remedy() == "" {
+			t.Errorf("%s has the causes %q and the remedy %q", c, c.Causes(), c.Remedy())
+		}
 	}
 }
 
 func TestUnknownCode(t *testing.T) {
 	t.Parallel()
-	if c := Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help() != "" || OutcomeOf(New(c, "x")) != Failed {
+	if c := Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help()+c.Remedy() != "" || c.Causes() != nil || OutcomeOf(New(c, "x")) != Failed {
 		t.Errorf("an unknown code gives %d, %d, %t", c.Exit(), c.HTTP(), c.Retryable())
 	}
 }

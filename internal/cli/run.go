@@ -106,7 +106,8 @@ func newRunCommand(c *cli) *cobra.Command {
 	c.helpOfChains(cmd)
 	f.chainFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
-	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once")
+	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once (default: one for each processor)")
+	flags.Lookup("jobs").DefValue = "0" // the same help on each machine
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {

@@ -1,6 +1,6 @@
 // Command gen writes what is known of the fields of a chain and of a configuration, of the tools' arguments and of the error codes wherever it is
 // needed: JSON Schemas, the input schemas and the manual of the tools, a list for packages below chain, and the reference in docs. The source is the
-// structs that the decoders read, with their tags and comments, the table of codes, and that of clients.
+// structs that the decoders read, with their tags and comments, the table of codes, that of clients, and the tree of commands.
 package main
 
 import (
@@ -70,6 +70,7 @@ func generate(root string) (map[string][]byte, error) {
 	files["docs/reference/tools.md"] = schemaReference("The arguments of search and info",
 		"Generated from the types that are decoded. Those of `chain` are in [chain.md](chain.md), what is answered is in [wire.md](../wire.md).", ofTools)
 	files["docs/reference/codes.md"] = codesReference()
+	files["docs/reference/commands.md"] = commandsReference()
 	pages, err := clientPages(root)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func arguments(mcp source) members {
 	}}}
 }
 
-// codesReference is the page of the error codes.
+// codesReference is the page of the error codes: all of them in a table, then each with its causes and its remedy.
 func codesReference() []byte {
 	var b strings.Builder
 	b.WriteString("# The error codes\n\nGenerated from the one table of codes. A released code is not renamed. *Exit* is the status of the command line, *HTTP* that of an answer " +
@@ -28,7 +28,17 @@ func codesReference() []byte {
 		if code.Retryable() {
 			again = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s` | %d | %d | %s | %s |\n", code, code.Exit(), code.HTTP(), again, code.Help())
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %d | %s | %s |\n", code, code, code.Exit(), code.HTTP(), again, code.Help())
+	}
+	b.WriteString("\n## Causes and remedies\n\nThe message of an error names the cause at hand. These are the usual ones, the most frequent first.\n")
+	for _, code := range fault.Codes() {
+		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n", code, capital(code.Help()))
+		for _, cause := range code.Causes() {
+			fmt.Fprintf(&b, "- %s\n", cause)
+		}
+		fmt.Fprintf(&b, "\n**What to do.** %s\n", code.Remedy())
 	}
 	return []byte(b.String())
 }
+
+func capital(sentence string) string { return strings.ToUpper(sentence[:1]) + sentence[1:] }

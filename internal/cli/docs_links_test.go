@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestLinks checks the links of all Markdown files of the repository: the file or folder is there, and so is the heading, in GitHub's
+// spelling. Each page of docs can be reached from the README. A page is named by a link, not by its path in backticks.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	pages := markdownPages(t)
+	if len(pages) < 50 {
+		t.Fatalf("%d pages: were they found?", len(pages))
+	}
+	for name, page := range pages {
+		for _, problem := range page.problems(pages, name) {
+			t.Errorf("%s: %s", name, problem)
+		}
+	}
+	reached := map[string]bool{}
+	reach(pages, "README.md", reached)
+	for name := range pages {
+		if strings.HasPrefix(name, "docs/") && !reached[name] {
+			t.Errorf("%s: no link leads here from the README", name)
+		}
+	}
+}
+
+// markdownPage is what a link can lead to, and what it leads from. text has no fenced code.
+type markdownPage struct {
+	text     string
+	headings []string
+}
+
+const repositoryRoot = "../.."
+
+func markdownPages(t *testing.T) map[string]*markdownPage {
+	t.Helper()
+	pages := map[string]*markdownPage{}
+	err := fs.WalkDir(os.DirFS(repositoryRoot), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "node_modules", "dist", "build"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if path.Ext(name) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(repositoryRoot, name))
+		pages[name] = newMarkdownPage(string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+func newMarkdownPage(text string) *markdownPage {
+	page := &markdownPage{text: fencedCode.ReplaceAllString(text, "")}
+	seen := map[string]int{}
+	for _, heading := range markdownHeading.FindAllStringSubmatch(page.text, -1) {
+		slug := headingSlug(heading[1])
+		if n := seen[slug]; n > 0 {
+			page.headings = append(page.headings, fmt.Sprintf("%s-%d", slug, n))
+		} else {
+			page.headings = append(page.headings, slug)
+		}
+		seen[slug]++
+	}
+	return page
+}
+
+var (
+	fencedCode      = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeSpan        = regexp.MustCompile("`[^`\n]+`")
+	markdownHeading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	markdownLink    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	pageInBackticks = regexp.MustCompile("`(?:docs|decisions|reference|clients|cookbook)/[a-z/-]+\\.md`")
+)
+
+// headingSlug is the anchor that GitHub gives a heading.
+func headingSlug(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(heading, "$1"))
+}
+
+// links are the page's links within the repository: where they lead, and to which heading.
+func (p *markdownPage) links(from string) (targets [][2]string) {
+	for _, link := range markdownLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(p.text, ""), -1) {
+		to, err := url.Parse(link[1])
+		if err != nil || to.Scheme != "" {
+			continue
+		}
+		target := from
+		if to.Path != "" {
+			target = path.Join(path.Dir(from), to.Path)
+		}
+		targets = append(targets, [2]string{target, to.Fragment})
+	}
+	return targets
+}
+
+func (p *markdownPage) problems(pages map[string]*markdownPage, name string) (problems []string) {
+	for _, link := range p.links(name) {
+		target, heading := link[0], link[1]
+		if _, err := os.Stat(filepath.Join(repositoryRoot, target)); err != nil {
+			problems = append(problems, "a link leads to "+target+", which is not there")
+		} else if heading != "" && (pages[target] == nil || !slices.Contains(pages[target].headings, heading)) {
+			problems = append(problems, "a link leads to #"+heading+" of "+target+", which has no such heading")
+		}
+	}
+	for _, mention := range pageInBackticks.FindAllString(p.text, -1) {
+		problems = append(problems, mention+" is no link")
+	}
+	return problems
+}
+
+// reach notes down the pages that links lead to.
+func reach(pages map[string]*markdownPage, name string, reached map[string]bool) {
+	if pages[name] == nil || reached[name] {
+		return
+	}
+	reached[name] = true
+	for _, link := range pages[name].links(name) {
+		reach(pages, link[0], reached)
+		reach(pages, path.Join(link[0], "README.md"), reached)
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onecall-mcp/onecall/internal/cli"
+)
+
+// commandsReference is the page of all commands, as --help shows them. It is one page, where cobra's own generator writes a file for
+// each command: people look for a flag without knowing the command.
+func commandsReference() []byte {
+	root := cli.Commands()
+	// $ONECALL_CONFIG is this machine's.
+	root.PersistentFlags().Lookup("config").DefValue = ""
+	var b strings.Builder
+	b.WriteString("# The commands\n\nGenerated from what `--help` shows. [The command line](../command-line.md) explains them, with examples. Every command also takes:\n\n" +
+		"```text\n" + root.PersistentFlags().FlagUsages() + "```\n\n| command | |\n|---|---|\n")
+	all := commands(root)
+	for _, c := range all {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short)
+	}
+	for _, c := range all {
+		writeCommand(&b, c)
+	}
+	return []byte(b.String())
+}
+
+// commands are those that do something, in the order of their names.
+func commands(under *cobra.Command) (all []*cobra.Command) {
+	for _, c := range under.Commands() {
+		if c.Runnable() && c.IsAvailableCommand() && !c.HasSubCommands() {
+			all = append(all, c)
+		}
+		all = append(all, commands(c)...)
+	}
+	return all
+}
+
+func writeCommand(b *strings.Builder, c *cobra.Command) {
+	about := c.Long
+	if about == "" {
+		about = c.Short + "."
+	}
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```text\n%s\n", c.CommandPath(), inProse(about), c.UseLine())
+	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+		b.WriteString("\n" + flags.FlagUsages())
+	}
+	b.WriteString("```\n")
+	if c.Example != "" {
+		fmt.Fprintf(b, "\nExamples:\n\n```text\n%s\n```\n", c.Example)
+	}
+}
+
+// inProse keeps what is no Markdown as it is.
+func inProse(text string) string {
+	return strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(text)
+}

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
 )
 
 func readObject(t *testing.T, file string) map[string]any {
@@ -115,6 +118,35 @@ func TestPluginHook(t *testing.T) {
 	}
 	if matcher.MatchString("mcp__github__chain") {
 		t.Error("the hook is asked before tools of other servers")
+	}
+}
+
+// TestPluginSkill holds the skill to the form of Agent Skills: a front matter of the fields that a host knows, a name that is its folder's, and a
+// description of at most 1,024 characters.
+func TestPluginSkill(t *testing.T) {
+	t.Parallel()
+	skills, err := filepath.Glob("plugin/skills/*/SKILL.md")
+	if err != nil || len(skills) != 1 {
+		t.Fatalf("the skills are %v, %v", skills, err)
+	}
+	text, err := os.ReadFile(skills[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, body, found := strings.Cut(strings.TrimPrefix(string(text), "---\n"), "\n---\n")
+	if !found || len(strings.TrimSpace(body)) == 0 {
+		t.Fatal("the skill has no front matter, or nothing behind it")
+	}
+	fields := map[string]any{}
+	if err := yaml.Unmarshal([]byte(front), &fields); err != nil {
+		t.Fatal(err)
+	}
+	only(t, "SKILL.md", fields, []string{"name", "description"}, []string{"license", "compatibility", "metadata", "allowed-tools"})
+	if name := fields["name"]; name != filepath.Base(filepath.Dir(skills[0])) {
+		t.Errorf("the skill %v is in %s", name, skills[0])
+	}
+	if n := utf8.RuneCountInString(fields["description"].(string)); n > 1024 {
+		t.Errorf("the description has %d characters", n)
 	}
 }
 

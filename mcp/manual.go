@@ -42,18 +42,8 @@ func (f *toolset) manualOf(name string, schema bool) json.RawMessage {
 	if schema {
 		return chain.ChainSchema()
 	}
-	manual = raw.With(manual, "references", marshal(referencesManual))
 	if hoist := f.server.o().Hoist; len(hoist) > 0 {
 		manual = raw.With(manual, "hoisted", marshal(strings.Join(hoist, ", ")+": accepted beside steps, as in common"))
 	}
 	return manual
-}
-
-// referencesManual is what the manual of chain, which search answers with names ["chain"], says of references. Lossless is
-// chain.ChainSchema.
-var referencesManual = []string{
-	`"$0.items[0].id" value; "$0.items[-1]" last; "$0.items[*].id" array; "$0.items[*].tags[**]" flattened`,
-	`"$0.a?.b" null where missing; "$0.limit ?? 10" default; "$0[\"odd.key\"]" quoted key`,
-	`"text ${$0.name}" inside text; "$$5" is the text $5`,
-	`expressions (expr, when, select, forEach, repeat): expr-lang: $0.total > 3, filter($0.items, .size > 10), map, sum, len, sortBy`,
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	_ "embed"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -13,10 +14,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// instructions tell a client's model what this server is for.
-const instructions = "One tool instead of many: find functions with `search`, then do the whole job in one `chain` call, whose steps " +
-	"hand results on by reference ($0.path), so that only the final result comes back. Prefer one chain over several calls; " +
-	"ask for only what you need with `return`. A failed chain names the step, the place and the remedy: correct it and send it again."
+// instructions tell a client's model what this server is for: internal/gen writes them from docs/agents.md.
+//
+//go:embed instructions.txt
+var instructions string
 
 // ownTool is a tool that every surface has. What it takes is in tools.json.
 type ownTool struct {

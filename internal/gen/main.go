@@ -39,10 +39,17 @@ func generate(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{}
+	guide, err := readGuide(root)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{
+		"mcp/instructions.txt":                  []byte(guide.instructions),
+		"deploy/plugin/skills/onecall/SKILL.md": guide.skillFile(),
+	}
 	for name, content := range map[string]any{
 		"chain/chain.schema.json": chainSchema(chain),
-		"mcp/tools.json":          tools(chain, mcp),
+		"mcp/tools.json":          tools(chain, mcp, guide),
 
 		"internal/config/config.schema.json": configSchema(config),
 	} {
@@ -76,5 +83,9 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	maps.Copy(files, pages)
-	return files, nil
+	if files["AGENTS.md"], err = agentsFile(root); err != nil {
+		return nil, err
+	}
+	files["llms.txt"], err = llms(root, files)
+	return files, err
 }

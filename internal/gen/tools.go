@@ -42,7 +42,7 @@ func (m members) MarshalJSON() ([]byte, error) {
 
 // tools is what onecall's own tools take: their input schemas, of which each word is paid for by every session of every
 // client, and their manuals.
-func tools(chain, mcp source) members {
+func tools(chain, mcp source, g *guide) members {
 	fetch := chain.object("fetchRequest")
 	listed := &object{fields: append(chain.object("request").fields, fetch.fields...)}
 	tool := func(input members, manual any) members {
@@ -56,6 +56,7 @@ func tools(chain, mcp source) members {
 		{"chain", tool(shown(chain, listed), members{
 			{"chain", manual(chain, listed)},
 			{"step", manual(chain, chain.object("step"))},
+			{"references", g.references},
 		})},
 		{"search", arguments("searchArguments")},
 		{"info", arguments("infoArguments")},

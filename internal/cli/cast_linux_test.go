@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/gen/cast"
+)
+
+var update = flag.Bool("update", false, "write the terminal cast again")
+
+// castChain fails at its last step, when the card is charged already.
+const castChain = `{"steps": [
+  {"id": "order", "fn": "shop.order.get", "args": {"id": 1042}},
+  {"id": "paid", "fn": "shop.charge.create", "args": {"card": "$order.card", "cents": "$order.cents"}},
+  {"id": "sent", "fn": "shop.parcel.create", "args": {"carrier": "dlh", "to": "$order.address"}}],
+ "return": {"charge": "$paid.id", "tracking": "$sent.tracking"}}
+`
+
+const castColumns = 105
+
+// castService is the document of the service that the chain calls.
+const castService = `{"openapi": "3.0.3", "info": {"title": "Shop", "version": "1"}, "paths": {
+  "/order/{id}": {"get": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}],
+    "responses": {"200": {"description": "", "content": {"application/json": {"schema": {"type": "object",
+      "properties": {"card": {"type": "string"}, "cents": {"type": "integer"}, "address": {"type": "string"}}}}}}}}},
+  "/charge": {"post": {"requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object", "required": ["card", "cents"],
+    "properties": {"card": {"type": "string"}, "cents": {"type": "integer"}}}}}},
+    "responses": {"201": {"description": "", "content": {"application/json": {"schema": {"type": "object", "properties": {"id": {"type": "string"}}}}}}}}},
+  "/parcel": {"post": {"requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object", "required": ["carrier", "to"],
+    "properties": {"carrier": {"type": "string"}, "to": {"type": "string"}}}}}},
+    "responses": {"201": {"description": "", "content": {"application/json": {"schema": {"type": "object", "properties": {"tracking": {"type": "string"}}}}}}}}}}}`
+
+// TestCast: the terminal cast of the README is what the commands print: a chain fails when the card is charged, is corrected and goes on, and
+// the card is charged once. With -update it is written again.
+func TestCast(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("needs the script command for a terminal")
+	}
+	var charges atomic.Int64
+	url := castServer(t, &charges)
+	dir := t.TempDir()
+	write(t, dir, "ship.json", castChain)
+	write(t, dir, "shop.json", castService)
+	write(t, dir, "onecall.yaml", fmt.Sprintf("openapi:\n  shop: {spec: shop.json, baseUrl: %q}\n", url))
+	masked := strings.NewReplacer(url, "https://shop.example", strings.TrimPrefix(url, "http://"), "shop.example")
+	c := cast.New("A chain fails half-way, is corrected and resumed: the card is charged once", castColumns)
+	show := func(command string) (shown string) {
+		shown = terminalOutput(t, dir, command)
+		id := runInOutput.FindString(shown)
+		c.Command(runInOutput.ReplaceAllString(command, castRun), castTimes.ReplaceAllString(runInOutput.ReplaceAllString(masked.Replace(shown), castRun), "3 ms  "))
+		return id
+	}
+	show("cat ship.json")
+	c.Command("# The carrier dlh does not exist. The card is charged before anybody knows.", "")
+	run := show("onecall run ship.json")
+	if run == "" {
+		t.Fatal("the first run names no run")
+	}
+	show("sed -i s/dlh/dhl/ ship.json")
+	show("onecall resume " + run + " ship.json --trace summary")
+	c.Command("# The card was charged once.", "")
+	if n := charges.Load(); n != 1 {
+		t.Errorf("%d charges", n)
+	}
+	file, got := "../../docs/images/resume.svg", c.SVG()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || string(got) != string(want) {
+		t.Errorf("the commands print other than %s shows (%v): go test -run TestCast ./internal/cli -update\n%s", file, err, c.Text())
+	}
+}
+
+// castRun stands for the run, whose id is another each time; castTimes are times of steps.
+const castRun = "run_q7fm2zk3vdx6ahy4tn5wcbeup2"
+
+var castTimes = regexp.MustCompile(`[0-9]+ ms +`)
+
+// castServer is the shop. It knows no carrier dlh.
+func castServer(t *testing.T, charges *atomic.Int64) (url string) {
+	mux := http.NewServeMux()
+	answer := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			fmt.Fprint(w, text)
+		}
+	}
+	mux.Handle("GET /order/1042", answer(http.StatusOK, `{"card":"card_8","cents":4900,"address":"Berlin"}`))
+	mux.HandleFunc("POST /charge", func(w http.ResponseWriter, r *http.Request) {
+		charges.Add(1)
+		answer(http.StatusCreated, `{"id":"charge_17"}`)(w, r)
+	})
+	mux.HandleFunc("POST /parcel", func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err != nil || strings.Contains(string(body), "dlh") {
+			answer(http.StatusBadRequest, `{"message":"no carrier dlh, there are dhl and ups"}`)(w, r)
+			return
+		}
+		answer(http.StatusCreated, `{"tracking":"JD0146"}`)(w, r)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// terminalOutput is what a command prints at a terminal of castColumns.
+func terminalOutput(t *testing.T, dir, line string) string {
+	t.Helper()
+	programs := filepath.Join(dir, "bin")
+	own := command(t, dir)
+	if err := os.Mkdir(programs, 0o755); err == nil {
+		if err := os.Symlink(own.Path, filepath.Join(programs, "onecall")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "script", "-qec", fmt.Sprintf("stty cols %d; %s", castColumns, line), filepath.Join(t.TempDir(), "typescript"))
+	cmd.Dir, cmd.Env = dir, slices.Concat(own.Env, []string{"TERM=xterm-256color", "NO_COLOR=", "PATH=" + programs + ":" + cmp.Or(os.Getenv("PATH"), "/bin")})
+	shown, err := cmd.Output()
+	if err != nil && exitCodeOf(err) != "1" {
+		t.Fatalf("%s: %v\n%s", line, err, shown)
+	}
+	return strings.ReplaceAll(string(shown), "\r\n", "\n")
+}

@@ -1,0 +1,171 @@
+// Package cast draws what commands print at a terminal as an animated SVG that needs no script: the lines of a command appear one after another, once,
+// and stay. It follows the reader's light or dark theme.
+package cast
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+)
+
+// Cast is a terminal session under way.
+type Cast struct {
+	title   string
+	columns int
+	clock   float64 // seconds
+	lines   []line
+}
+
+// line is a line of the terminal, with the time at which each of its parts appears.
+type line []span
+
+type span struct {
+	text, class string
+	at          float64
+}
+
+// New begins a cast; title is what it shows, in words.
+func New(title string, columns int) *Cast { return &Cast{title: title, columns: columns, clock: 0.5} }
+
+// How long things take, in seconds.
+const (
+	perKey     = 0.04
+	beforeRun  = 0.5
+	perLine    = 0.05
+	toRead     = 0.6 // a line that was printed
+	atMostRead = 4.0
+)
+
+// Command types a command and shows what it prints, which may have colors (SGR sequences).
+func (c *Cast) Command(command, prints string) {
+	typed := line{{"$ ", "prompt", c.clock}}
+	const chunk = 3
+	for keys := []rune(command); len(keys) > 0; {
+		n := min(chunk, len(keys))
+		typed = append(typed, span{string(keys[:n]), "", c.clock})
+		keys, c.clock = keys[n:], c.clock+chunk*perKey
+	}
+	c.lines = append(c.lines, typed)
+	c.clock += beforeRun
+	reading, class := 0.0, ""
+	for text := range strings.Lines(prints) {
+		text = strings.TrimRight(text, "\r\n")
+		parts := split(text[strings.LastIndexByte(text, '\r')+1:], &class) // what stood before was written over
+		for i := range parts {
+			parts[i].at = c.clock
+		}
+		c.lines = append(c.lines, wrap(parts, c.columns)...)
+		c.clock += perLine
+		reading += toRead
+	}
+	c.clock += min(reading, atMostRead)
+}
+
+// Sequences of a terminal: those that set colors end in m, others are left out.
+var (
+	sequence = regexp.MustCompile(`\x1b\[([0-9;?]*)([A-Za-z])`)
+	classes  = map[string]string{"1": "b", "2": "dim", "31": "red", "32": "green", "33": "yellow", "34": "blue", "35": "magenta", "36": "cyan",
+		"90": "dim", "91": "red", "92": "green", "93": "yellow", "94": "blue", "95": "magenta", "96": "cyan"}
+)
+
+// split cuts a line where its color changes. class is the color so far.
+func split(text string, class *string) (parts []span) {
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, span{text: text, class: *class})
+		}
+	}
+	for {
+		at := sequence.FindStringSubmatchIndex(text)
+		if at == nil {
+			add(text)
+			return parts
+		}
+		add(text[:at[0]])
+		if text[at[4]:at[5]] == "m" {
+			for code := range strings.SplitSeq(text[at[2]:at[3]], ";") {
+				switch name := classes[code]; {
+				case name != "":
+					*class = strings.TrimSpace(*class + " " + name)
+				default:
+					*class = ""
+				}
+			}
+		}
+		text = text[at[1]:]
+	}
+}
+
+// wrap breaks a line where a terminal of so many columns does. Each character is taken for one column.
+func wrap(whole line, columns int) (lines []line) {
+	var now line
+	room := columns
+	for _, part := range whole {
+		for rest := []rune(part.text); len(rest) > 0; {
+			if room == 0 {
+				lines, now, room = append(lines, now), nil, columns
+			}
+			n := min(len(rest), room)
+			now = append(now, span{string(rest[:n]), part.class, part.at})
+			rest, room = rest[n:], room-n
+		}
+	}
+	return append(lines, now)
+}
+
+// Text is what is shown, without colors.
+func (c *Cast) Text() string {
+	var b strings.Builder
+	for _, l := range c.lines {
+		for _, s := range l {
+			b.WriteString(s.text)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// The measures of the drawing.
+const (
+	charWidth  = 8.0
+	lineHeight = 19.0
+	margin     = 16.0
+	bar        = 30.0
+)
+
+// SVG draws the cast.
+func (c *Cast) SVG() []byte {
+	var b bytes.Buffer
+	width, height := 2*margin+charWidth*float64(c.columns), bar+2*margin+lineHeight*float64(len(c.lines))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">
+<style>
+text{font:13.3px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;fill:#1f2328;white-space:pre}
+.screen{fill:#f6f8fa;stroke:#d1d9e0}.dot{fill:#d1d9e0}.prompt,.green{fill:#1a7f37}.red{fill:#cf222e}.yellow{fill:#9a6700}.blue{fill:#0969da}.magenta{fill:#8250df}.cyan{fill:#1b7c83}.dim{fill:#59636e}.b{font-weight:600}
+@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.screen{fill:#0d1117;stroke:#3d444d}.dot{fill:#3d444d}.prompt,.green{fill:#3fb950}.red{fill:#ff7b72}.yellow{fill:#d29922}.blue{fill:#58a6ff}.magenta{fill:#bc8cff}.cyan{fill:#39c5cf}.dim{fill:#9198a1}}
+@keyframes show{from{fill-opacity:0}to{fill-opacity:0}}
+@media(prefers-reduced-motion:no-preference){tspan{animation:show calc(var(--t)*1s)}}
+</style>
+<rect class="screen" x=".5" y=".5" width="%.0f" height="%.0f" rx="8"/>
+`, width, height, html.EscapeString(c.title), width-1, height-1)
+	for i := range 3 {
+		fmt.Fprintf(&b, "<circle class=\"dot\" cx=\"%d\" cy=\"16\" r=\"5\"/>\n", 18+16*i)
+	}
+	for i, l := range c.lines {
+		if len(l) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" xml:space="preserve">`, margin, bar+margin+lineHeight*float64(i)+10)
+		for _, s := range l {
+			class := ""
+			if s.class != "" {
+				class = fmt.Sprintf(` class="%s"`, s.class)
+			}
+			fmt.Fprintf(&b, `<tspan%s style="--t:%.2f">%s</tspan>`, class, s.at, html.EscapeString(s.text))
+		}
+		b.WriteString("</text>\n")
+	}
+	b.WriteString("</svg>\n")
+	return b.Bytes()
+}

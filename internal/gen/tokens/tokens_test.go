@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/budget"
+)
+
+// TestNoDifference holds the files to what agents read.
+func TestNoDifference(t *testing.T) {
+	t.Parallel()
+	const root = "../../.."
+	files, err := generate(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s is not what is generated: run go generate ./...", name)
+		}
+	}
+}
+
+// TestSkillSize bounds what an agent reads when it takes up the skill.
+func TestSkillSize(t *testing.T) {
+	t.Parallel()
+	skill, err := os.ReadFile("../../../deploy/plugin/skills/onecall/SKILL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, err := budget.NewCounter("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := counter.Count(skill, -1); n >= 1500 {
+		t.Errorf("the skill has %d tokens, not less than 1500", n)
+	}
+}

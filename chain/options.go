@@ -115,6 +115,7 @@ type Caller struct {
 	ID        string           // to whom kept results are bound; "" is a caller like any other
 	Rights    budget.Rights    // what the caller may do: with fewer it does not get what it kept with more
 	Label     string           // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
+	Line      int              // of a file, in which the request begins: faults of what is no JSON tell the file's lines; 0: the first
 	Chain     string           // names the chain in the journal, where the request does not
 	Run       string           // by which logs know the request: its failure has it as `run`. "": it does not
 	Functions steps.Provider   // the caller's view; nil: the engine's functions

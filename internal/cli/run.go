@@ -187,7 +187,13 @@ func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *ch
 	if len(e.Faults) > 0 {
 		return a.Engine.Refuse(ctx, e.Faults, caller)
 	}
+	caller.Line = e.Line
 	answer := a.Run(ctx, e.Request, caller)
+	for _, f := range answer.Faults {
+		if e.Line > 0 && f.Line >= e.Line { // what is shown counts from the chain's own first line
+			f.Line -= e.Line - 1
+		}
+	}
 	e.Locate(answer.Faults)
 	if answer.Error != nil && len(answer.Faults) == 0 && answer.Error.At != "" {
 		e.Locate([]*fault.Error{answer.Error})

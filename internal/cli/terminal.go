@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/pretty"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -108,6 +109,10 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 		own = *a.Error
 		own.Message = failed.Get("message").Str
 	}
+	if own.Message == budget.Expired { // which tells an agent how to go on
+		own.Message = "the result is not kept any more: run the chain again, onecall runs lists those that ran. A large result is kept for " +
+			"results.ttl, five minutes unless it is set"
+	}
 	if step := failed.Get("step"); step.Exists() {
 		own.Message = stepName(failed) + ": " + own.Message
 	}
@@ -123,9 +128,6 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 	}
 	for _, call := range failed.Get("calls").Array() {
 		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
-	}
-	if own.Code == fault.TokenExpired && failed.Get("at").Str == "" {
-		c.note("A large result is kept for results.ttl, five minutes unless it is set: run the chain again.")
 	}
 	if run := answer.Get("resume").Str; run != "" {
 		c.note("%s", c.whatNext(&own, run, doubtful(&own, failed, answer.Get("writes").Array())))

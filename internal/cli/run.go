@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"slices"
@@ -188,9 +189,17 @@ func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *ch
 		return a.Engine.Refuse(ctx, e.Faults, caller)
 	}
 	caller.Line = e.Line
-	answer := a.Run(ctx, e.Request, caller)
+	return answerOf(ctx, a, e, e.Request, caller)
+}
+
+// answerOf answers a request that was made of an entry. What is wrong with it stands where it is in the file.
+func answerOf(ctx context.Context, a *app.App, e *chainfile.Entry, request []byte, caller *chain.Caller) *chain.Answer {
+	answer := a.Run(ctx, request, caller)
+	other := !bytes.Equal(request, e.Request)
 	for _, f := range answer.Faults {
-		if e.Line > 0 && f.Line >= e.Line { // what is shown counts from the chain's own first line
+		if other { // with lines of its own
+			f.Line, f.Column = 0, 0
+		} else if e.Line > 0 && f.Line >= e.Line { // what is shown counts from the chain's own first line
 			f.Line -= e.Line - 1
 		}
 	}

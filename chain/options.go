@@ -146,6 +146,7 @@ type Override struct {
 	DryRun         bool      // true: as if the request said it
 	Trace          string    // "": as the request says
 	ReadOnly       bool      // a step that does more than read is a fault
+	WhyReadOnly    string    // and why, with the remedy; "": the tool that the request came to only reads
 	Operator       bool      // the run of any caller may be resumed
 	Check          bool      // compile only: `params` that nothing fills are no faults
 }
@@ -161,6 +162,14 @@ type Progress struct {
 	ID          string // of that step; "": it has none
 	Function    string // its function's name, "expr" for an expression, "" for an inline chain
 	Ended       bool   // it has ended; else it has started, or is under way
+
+	// Of a step that has ended.
+	Status   string        // ok, reused, failed or skipped
+	Reason   string        // of a skipped one
+	Err      *fault.Error  // of a failed one; else nil
+	Took     time.Duration // in all
+	Elements int           // of its forEach; -1: it has none
+	Result   []byte        // JSON, after select; it must not be changed. nil: there is none
 
 	// What the function itself tells while it is under way; zero at a step's start and end.
 	Part, Whole float64 // how far it is, of how much (0: unknown), in units of its own

@@ -25,7 +25,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			"FILE, a chain, each field of it takes the place of the run's; so does --input, and --set sets single values over it.",
 		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
-	f.add(cmd, c.streams)
+	f.add(cmd, c)
 	assumeFlag(cmd, &assume)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)

@@ -54,13 +54,14 @@ type chainFlags struct {
 	out    string
 }
 
-func (f *chainFlags) add(cmd *cobra.Command, s *streams) {
-	f.answerFlags.add(cmd, s)
+func (f *chainFlags) add(cmd *cobra.Command, c *cli) {
+	f.answerFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
 	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
 	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
 	flags.StringVar(&f.trace, "trace", "", "what is told of each step: none, summary or full")
+	flags.BoolVar(&c.explain, "explain", false, "show each step as it ends, and how its result begins, on stderr")
 	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
 }
 
@@ -90,6 +91,7 @@ type runFlags struct {
 	chainFlags
 	record, replay string
 	jobs           int
+	watch          bool
 }
 
 func newRunCommand(c *cli) *cobra.Command {
@@ -105,9 +107,10 @@ func newRunCommand(c *cli) *cobra.Command {
 		ValidArgsFunction: c.completeChains,
 	}
 	c.helpOfChains(cmd)
-	f.chainFlags.add(cmd, c.streams)
+	f.chainFlags.add(cmd, c)
 	flags := cmd.Flags()
 	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once")
+	flags.BoolVar(&f.watch, "watch", false, "run again when the chain's file, its input or a saved chain is saved; only what reads, or --dry-run")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
@@ -159,26 +162,42 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return statusOfFiles(err)
 	}
+	if f.watch {
+		return c.watch(cmd, f, files)
+	}
+	batch := len(files) > 1 || files[0].Lines
+	if c.explain && batch { // whose chains end side by side
+		return usage("--explain goes with one chain: of a batch --trace summary has the steps in the answers")
+	}
 	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
+	if !batch {
+		return c.runFile(cmd.Context(), a, &files[0], override, f.out)
+	}
 	out, err := c.newOutput(f.out)
 	if err != nil {
 		return err
 	}
 	defer out.discard()
-	ctx := cmd.Context()
-	if len(files) > 1 || files[0].Lines {
-		return c.runBatch(ctx, a, files, f.jobs, override, out)
+	return c.runBatch(cmd.Context(), a, files, f.jobs, override, out)
+}
+
+// runFile runs the chain of a file. The answer goes to the file path; "": stdout.
+func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, override chain.Override, path string) error {
+	out, err := c.newOutput(path)
+	if err != nil {
+		return err
 	}
-	e, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
+	defer out.discard()
+	e, err := file.Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
 		return statusOfFiles(err)
 	}
 	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer {
-		caller.Chain = c.savedAs(&files[0])
+		caller.Chain = c.savedAs(file)
 		return answerEntry(ctx, a, e, caller)
 	})
 }
@@ -225,7 +244,10 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 	}
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged(), Approve: c.approver(p)}
-	if p.out != nil {
+	switch {
+	case c.explain:
+		caller.Progress = c.explained(p)
+	case p.out != nil:
 		caller.Progress = p.report
 	}
 	answer := answered(caller)
@@ -248,6 +270,9 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 	}
 	if err := out.commit(); err != nil {
 		return err
+	}
+	if out.cut > 0 {
+		c.noteCut(out.cut)
 	}
 	return statusOf(answer)
 }

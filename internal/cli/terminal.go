@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/pretty"
@@ -56,7 +57,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		text = pretty.PrettyOptions(text, &pretty.Options{Width: min(c.outWidth(), 100), Indent: "  "})
 	}
 	if len(text) > maxShown {
-		text, cut = text[:maxShown], true
+		text, cut = []byte(prefix(string(text[:min(len(text), maxShown+utf8.UTFMax)]), maxShown)), true
 		if end := bytes.LastIndexByte(text, '\n'); end > 0 {
 			text = text[:end]
 		}
@@ -74,9 +75,13 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		c.note("The result is large: onecall fetch %s --mode paginated", token)
 	}
 	if cut {
-		c.note("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
+		c.noteCut(size)
 	}
 	return nil
+}
+
+func (c *cli) noteCut(size int) {
+	c.note("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
 }
 
 // showSteps writes a line for each step.

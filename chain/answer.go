@@ -184,6 +184,7 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 		return s.refuseCall(ctx, p, list, faults.more)
 	}
 	Locate(text, list)
+	tellOnce(list)
 	n := len(list) + faults.more
 	message := strconv.Itoa(n) + " faults"
 	if n == 1 {
@@ -197,6 +198,23 @@ func (s *exchange) refuse(ctx context.Context, text []byte, p *plan, faults *fau
 	a := d.answer(ctx)
 	a.Faults = list
 	return a
+}
+
+// tellOnce leaves the cause by which a source is down to the first of the faults that have it.
+func tellOnce(list []*fault.Error) {
+	told := map[string]bool{}
+	for i, f := range list {
+		state, cause, given := strings.Cut(f.Message, ": ")
+		if f.Code != fault.Unavailable || !given {
+			continue
+		}
+		if told[cause] {
+			own := *f
+			own.Message = state + "; why stands with the first fault of this source"
+			list[i] = &own
+		}
+		told[cause] = true
+	}
 }
 
 // checked answers a check without faults.

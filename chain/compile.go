@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -187,7 +188,7 @@ func (c *compiler) function(l *level, s *step, p *plannedStep) {
 		return
 	}
 	if c.override.ReadOnly && entry.Spec().Effect != steps.Read {
-		c.fault(fault.Denied, p.at+"/fn", "%s may write, and this tool only reads: send the same to the tool chain", entry.Spec().Name)
+		c.fault(fault.Denied, p.at+"/fn", "%s may write, and %s", entry.Spec().Name, cmp.Or(c.override.WhyReadOnly, onlyReads))
 	}
 	if entry.Spec().Saved != nil {
 		c.savedChain(l, s, p, entry)

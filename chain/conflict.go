@@ -128,6 +128,7 @@ func assume(record *journal.Run, said []byte) *fault.Error {
 // of the others.
 func assumeOne(record *journal.Run, place string, v gjson.Result) *fault.Error {
 	at := fault.Key("/assume", place)
+	place = numbered(gjson.GetBytes(record.Past().Chain, "steps"), place)
 	e := journal.Event{Kind: journal.Assumed}
 	switch {
 	case v.Type == gjson.String && v.Str == string(fault.Applied):

@@ -47,7 +47,7 @@ func (s *exchange) decode(ctx context.Context, text []byte) (*request, *faultLis
 	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields, remembers: s.o.Journal != nil}
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {
-		d.faults.add(f)
+		d.faults.add(fromLine(f, s.line))
 		return nil, &d.faults
 	}
 	root := gjson.ParseBytes(compact)
@@ -91,13 +91,27 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 	if errors.As(err, &syntax) {
 		f.Line, f.Column = position(text, int(syntax.ByteOffset))
 		f.At = string(syntax.JSONPointer)
-		f.Message = "line " + itoa(f.Line) + ", column " + itoa(f.Column) + ": " + syntax.Err.Error()
+		f.Message = lineAndColumn(f) + syntax.Err.Error()
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may stand once in an object"
 		}
 	}
 	f.Err = err
 	return nil, f
+}
+
+// fromLine gives a fault of text that is not JSON the line that it has in a file; the text begins in the line first (0 and 1: the
+// file's first).
+func fromLine(f *fault.Error, first int) *fault.Error {
+	rest, placed := strings.CutPrefix(f.Message, lineAndColumn(f))
+	if f.Line += max(first, 1) - 1; placed {
+		f.Message = lineAndColumn(f) + rest
+	}
+	return f
+}
+
+func lineAndColumn(f *fault.Error) string {
+	return "line " + itoa(f.Line) + ", column " + itoa(f.Column) + ": "
 }
 
 // findToken finds a continuation token at the top of the arguments or in `params`, and the object that holds it.

@@ -26,6 +26,7 @@ type exchange struct {
 	owner    string
 	results  *budget.Results // of the owner; nil: there is no store
 	label    string
+	line     int    // of a file, in which the request begins
 	chain    string // its name, where the request has none
 	id       string // that a failure names; "": none
 	override Override
@@ -71,7 +72,7 @@ func (e *Engine) newExchange(c *Caller) *exchange {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, chain: c.Chain, id: c.Run, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, ask: c.Approve, decision: c.Decision, started: time.Now(),
+	s := &exchange{o: &e.o, provider: c.Functions, owner: c.ID, label: c.Label, line: c.Line, chain: c.Chain, id: c.Run, override: c.Override, progress: c.Progress, log: c.Log, notices: c.Warnings, ask: c.Approve, decision: c.Decision, started: time.Now(),
 		maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if e.o.Results != nil {
 		s.results = e.o.Results.With(c.Rights)

@@ -295,8 +295,16 @@ func (l *loop) finish(i int) {
 		}
 	}
 	if l.reports {
-		l.report(Progress{Step: i, Ended: true})
+		l.report(Progress{Step: i, Ended: true, Status: s.told(), Reason: s.reason, Err: s.err, Took: s.took, Elements: s.count, Result: s.raw})
 	}
+}
+
+// told is the status as callers read it.
+func (s *stepRun) told() string {
+	if s.status == statusOK && s.calls == 0 && s.reused > 0 {
+		return statusReused
+	}
+	return s.status
 }
 
 // skipRest gives a status to the steps that never started, and to the run the reason when it is not a failed step.

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -116,6 +117,9 @@ func settingValue(s Setting, params *table) string {
 	return string(appendString(nil, s.Value))
 }
 
+// placeInSchema is how a warning of a schema begins, with the place in params.
+var placeInSchema = regexp.MustCompile(`(?s)^its input schema is not checked as written: #/properties(/[^ ]*): (.*)$`)
+
 // checkParams validates the input against `params`: a param without a default is required.
 func (c *compiler) checkParams(values, params *table) {
 	schema := []byte(`{"type":"object","properties":`)
@@ -138,7 +142,11 @@ func (c *compiler) checkParams(values, params *table) {
 		if f, ok := fault.As(err); ok {
 			warned = f
 		}
-		c.fault(fault.BadRequest, "/params", "params must be JSON Schemas: %s", strings.TrimPrefix(warned.Message, "chain.input: "))
+		at, why := "/params", strings.TrimPrefix(warned.Message, "chain.input: ")
+		if place := placeInSchema.FindStringSubmatch(why); place != nil {
+			at, why = at+place[1], place[2]
+		}
+		c.fault(fault.BadRequest, at, "params must be JSON Schemas: %s", why)
 		return
 	}
 	entry, err := registry.Resolve("chain.input")

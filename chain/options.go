@@ -115,6 +115,7 @@ type Caller struct {
 	ID        string           // to whom kept results are bound; "" is a caller like any other
 	Rights    budget.Rights    // what the caller may do: with fewer it does not get what it kept with more
 	Label     string           // names the request in its answer, as its first member `chain`; a lite answer is then {"chain","result"}. "": none
+	Line      int              // of a file, in which the request begins: faults of what is no JSON tell the file's lines; 0: the first
 	Chain     string           // names the chain in the journal, where the request does not
 	Run       string           // by which logs know the request: its failure has it as `run`. "": it does not
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
@@ -145,6 +146,7 @@ type Override struct {
 	DryRun         bool      // true: as if the request said it
 	Trace          string    // "": as the request says
 	ReadOnly       bool      // a step that does more than read is a fault
+	WhyReadOnly    string    // and why, with the remedy; "": the tool that the request came to only reads
 	Operator       bool      // the run of any caller may be resumed
 	Check          bool      // compile only: `params` that nothing fills are no faults
 }
@@ -160,6 +162,14 @@ type Progress struct {
 	ID          string // of that step; "": it has none
 	Function    string // its function's name, "expr" for an expression, "" for an inline chain
 	Ended       bool   // it has ended; else it has started, or is under way
+
+	// Of a step that has ended.
+	Status   string        // ok, reused, failed or skipped
+	Reason   string        // of a skipped one
+	Err      *fault.Error  // of a failed one; else nil
+	Took     time.Duration // in all
+	Elements int           // of its forEach; -1: it has none
+	Result   []byte        // JSON, after select; it must not be changed. nil: there is none
 
 	// What the function itself tells while it is under way; zero at a step's start and end.
 	Part, Whole float64 // how far it is, of how much (0: unknown), in units of its own

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // split writes a path of steps and their elements around its innermost element; of is that of the last step, -1 if it has
@@ -49,6 +51,26 @@ func stepsOf(place string) (path []int) {
 		path = append(path, step, index)
 	}
 	return path
+}
+
+// numbered writes a place that names steps by their ids, such as make[2].1, with their numbers. What is no id of a step stays.
+func numbered(steps gjson.Result, place string) string {
+	parts := strings.Split(place, ".")
+	for i, part := range parts {
+		name, element, each := strings.Cut(part, "[")
+		var inner gjson.Result
+		for number, step := range steps.Array() {
+			if text := strconv.Itoa(number); name == text || name == step.Get("id").Str {
+				name, inner = text, step.Get("chain.steps")
+				break
+			}
+		}
+		if parts[i] = name; each {
+			parts[i] += "[" + element
+		}
+		steps = inner
+	}
+	return strings.Join(parts, ".")
 }
 
 // rangesOf writes elements as 0-41,43.

@@ -110,7 +110,11 @@ func canonical(args []byte) []byte {
 
 // unwritten is the fault for a journal that could not be read or written.
 func unwritten(err error, what string) *fault.Error {
-	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %v", what, err)
+	why := err.Error()
+	if coded, ok := fault.As(err); ok {
+		why = coded.Message
+	}
+	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", what, why)
 	if errors.Is(err, journal.ErrTaken) {
 		f = fault.New(fault.Busy, "%s: somebody else has taken this run over, and goes on with it", what)
 	}

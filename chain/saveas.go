@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,8 +42,9 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 		value, changed, f := extract(list, p)
 		switch {
 		case f != nil:
-		case p.Name == "" || strings.ContainsFunc(p.Name, func(c rune) bool { return !isIdentifier(c) }):
-			f = fault.New(fault.BadRequest, "%s: %s is no name of a param: use letters, digits and _", p.Place, fault.Quote(p.Name))
+		case !paramName.MatchString(p.Name):
+			f = fault.New(fault.BadRequest, "%s: %s is no name of a param: it begins with a letter and has letters, digits and _. A value is set when the chain is run: --set NAME=VALUE",
+				p.Place, fault.Quote(p.Name))
 		case declared.has(p.Name) || input.has(p.Name):
 			f = fault.New(fault.BadRequest, "%s: the chain reads $input.%s already: choose another name", p.Place, p.Name)
 		}
@@ -67,9 +69,7 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	return append(pretty, '\n'), nil
 }
 
-func isIdentifier(c rune) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
+var paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // extract gives the literal at a place, and the steps with a reference to the param in its stead.
 func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error) {

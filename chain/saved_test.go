@@ -149,7 +149,7 @@ func TestSavedFaults(t *testing.T) {
 		"{\"steps\":[\n{\"fn\":\"x.y\",\"agrs\":{}}]}":                "unknown_field /steps/0/agrs 2:20",
 		`{"steps":[{"fn":"x.y","args":{"a":"$1"}}]}`:                  "bad_reference /steps/0/args/a 1:35",
 		`{"steps":[{"fn":"x.y","args":{"a":"$input.b"}}]}`:            "bad_reference /steps/0/args/a 1:35",
-		`{"params":{"b":{"type":"nonsense"}},"steps":[{"fn":"x.y"}]}`: "bad_request /params 1:11",
+		`{"params":{"b":{"type":"nonsense"}},"steps":[{"fn":"x.y"}]}`: "bad_request /params/b/type 1:24",
 		`{"steps":[{"fn":"x.y","when":"$0 >"}]}`:                      "bad_expression /steps/0/when",
 		`{"resume":"r","steps":[{"fn":"x.y"}]}`:                       "not_supported /resume 1:11",
 		`{"budget":{"maxTotalTokens":7},"steps":[{"fn":"x.y"}]}`:      "budget_too_small /budget/maxTotalTokens 1:29",

@@ -108,15 +108,15 @@ func TestListHint(t *testing.T) {
 // TestTypesOfParams: a type that is none comes with those that there are, wherever it stands.
 func TestTypesOfParams(t *testing.T) {
 	t.Parallel()
-	const types = ": cannot be used: the types are array, boolean, integer, null, number, object, string"
-	for param, want := range map[string]string{
-		`{"type":"integr"}`:                         `/n/type` + types + "; did you mean integer?",
-		`{"type":["string","nul"]}`:                 `/n/type` + types + "; did you mean null?",
-		`{"type":"array","items":{"type":"strng"}}`: `/n/items/type` + types + "; did you mean string?",
-		`{"type":7}`:                                `/n/type` + types,
+	const types = " is no type: the types are array, boolean, integer, null, number, object, string"
+	for param, want := range map[string]struct{ at, message string }{
+		`{"type":"integr"}`:                         {"/params/n/type", `"integr"` + types + "; did you mean integer?"},
+		`{"type":["string","nul"]}`:                 {"/params/n/type", `"nul"` + types + "; did you mean null?"},
+		`{"type":"array","items":{"type":"strng"}}`: {"/params/n/items/type", `"strng"` + types + "; did you mean string?"},
+		`{"type":7}`:                                {"/params/n/type", `this` + types},
 	} {
 		a := engine(t, &world{}, chain.Options{}).Run(t.Context(), []byte(`{"params":{"n":`+param+`},"input":{"n":1},"steps":[{"fn":"test.get","args":{"value":1}}]}`), nil)
-		if len(a.Faults) != 1 || !strings.HasSuffix(a.Faults[0].Message, want) {
+		if len(a.Faults) != 1 || a.Faults[0].Message != "params must be JSON Schemas: "+want.message || a.Faults[0].At != want.at {
 			t.Errorf("%s: %s", param, a.JSON)
 		}
 	}

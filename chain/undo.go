@@ -198,11 +198,14 @@ func writing(e *steps.Entry) string {
 	return e.Spec().Effect.String()
 }
 
+// onlyReads is what a tool says of itself that only reads.
+const onlyReads = "this tool only reads: send the same to the tool chain"
+
 // mayUndo refuses what a request to undo a run cannot be.
 func (s *exchange) mayUndo() *fault.Error {
 	switch {
 	case s.override.ReadOnly:
-		return fault.New(fault.Denied, "this tool only reads: send the same to the tool chain").Under("/undo")
+		return fault.New(fault.Denied, onlyReads).Under("/undo")
 	case s.looked != nil:
 		return fault.New(fault.BadRequest, "undo has no dry run: onecall runs shows what the run has written").Under("/dryRun")
 	}

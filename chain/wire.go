@@ -122,11 +122,7 @@ func (w *writer) ran(p *plannedStep, s *stepRun, tokens int, full, brief bool) {
 	} else {
 		w.text("fn", p.name())
 	}
-	if s.reused > 0 && s.calls == 0 && s.status == statusOK {
-		w.text("status", statusReused)
-	} else {
-		w.text("status", s.status)
-	}
+	w.text("status", s.told())
 	if s.reason != "" {
 		w.text("reason", s.reason)
 	}

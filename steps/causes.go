@@ -51,7 +51,7 @@ func unavailable(source string, f *fault.Error, where string) *fault.Error {
 	if f.Outcome == fault.SentUnknown { // errors without an outcome of their own, as MCP requests have, must say it
 		what += ", and it is not known whether the call was carried out"
 	}
-	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + source + " " + what + where}
+	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + fault.Quote(source) + " " + what + where}
 }
 
 // isCause reports whether an error tells of a source or of the way to it, and not of the call that the source worked on.

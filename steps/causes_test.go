@@ -79,7 +79,7 @@ func TestDiscreetCallsShareACall(t *testing.T) {
 			}
 			source.goOn <- struct{}{} // once: it is one call
 			told, kept := <-errs[false], <-errs[true]
-			if !holds(told, "secret") || holds(kept, "secret") || !holds(kept, "the source away is unavailable") || fault.CodeOf(kept) != fault.Unavailable {
+			if !holds(told, "secret") || holds(kept, "secret") || !holds(kept, "the source \"away\" is unavailable") || fault.CodeOf(kept) != fault.Unavailable {
 				t.Errorf("discreet first %v: told %v, the other %v", discreetFirst, told, kept)
 			}
 			if len(logged) != 1 || logged[0] != "away: cannot start /opt/secret" {
@@ -113,7 +113,7 @@ func TestDiscreetView(t *testing.T) {
 		view.Registry()
 		time.Sleep(time.Hour)
 		for i := range 3 { // it is tried again in vain
-			if one := discreet.Sources()[0]; !one.Since.Equal(gone) || holds(one.Error, "secret") || !holds(one.Error, "the source away is unavailable; the operator's log has the cause") {
+			if one := discreet.Sources()[0]; !one.Since.Equal(gone) || holds(one.Error, "secret") || !holds(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
 				t.Errorf("%d: since %v, %v", i, one.Since, one.Error)
 			}
 			if one := view.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "secret") {
@@ -133,7 +133,7 @@ func TestDiscreetView(t *testing.T) {
 			t.Errorf("it is back: %+v", one)
 		}
 		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: gone})
-		if one := discreet.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "the source away is unavailable") {
+		if one := discreet.Sources()[0]; !one.Since.Equal(gone) || !holds(one.Error, "the source \"away\" is unavailable") {
 			t.Errorf("failed: since %v, %v", one.Since, one.Error)
 		}
 	})
@@ -167,7 +167,7 @@ func TestWithoutCauseOfTime(t *testing.T) {
 		f := fault.New(fault.Timeout, "secret.internal had not answered")
 		f.Outcome = outcome
 		got := steps.WithoutCause(discreet, "away", f)
-		if holds(got, "secret") || !holds(got, "the source away did not answer in time") || !holds(got, "; the operator's log") || holds(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
+		if holds(got, "secret") || !holds(got, "the source \"away\" did not answer in time") || !holds(got, "; the operator's log") || holds(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
 			got.Code != fault.Timeout || got.Outcome != outcome || logged != 1 {
 			t.Errorf("%q: %v, logged %d", outcome, got, logged)
 		}
@@ -176,7 +176,7 @@ func TestWithoutCauseOfTime(t *testing.T) {
 	over, cancel := context.WithTimeout(discreet, 0)
 	defer cancel()
 	got := steps.WithoutCause(over, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
-	if holds(got, "secret") || holds(got, "log") || !holds(got, "the source away did not answer in time") || logged > 0 {
+	if holds(got, "secret") || holds(got, "log") || !holds(got, "the source \"away\" did not answer in time") || logged > 0 {
 		t.Errorf("the call's own time: %v, logged %d", got, logged)
 	}
 }

@@ -317,6 +317,17 @@ func (r *Run) Answered(tokens, kept int) {
 	r.j.behind(w)
 }
 
+// regained is what a resume adds to the failures that are counted: a run counts once, by how it ended last.
+func (r *Run) regained() int64 {
+	switch before, now := r.past.Row.Status, r.row.Status; {
+	case before == Failed && now == OK:
+		return -1
+	case before == Waiting && now == Failed:
+		return 1
+	}
+	return 0
+}
+
 // days are the sums of what was done since the run began or was resumed.
 func (r *Run) days(tokens, kept int, took time.Duration) []Day {
 	r.mu.Lock()
@@ -329,6 +340,8 @@ func (r *Run) days(tokens, kept int, took time.Duration) []Day {
 		if r.row.Status != OK && r.row.Status != Waiting {
 			whole.Failures = 1
 		}
+	} else if r.past != nil {
+		whole.Failures = r.regained()
 	}
 	list := make([]Day, 0, len(r.functions)+1)
 	for _, d := range r.functions {

@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // openJournal opens the journal of runs: a file in the user's state folder, a server, or memory. Apps with the same journal share it. What
@@ -95,6 +96,9 @@ func openDriver(where string, key []byte) (journal.Driver, []byte, error) {
 		folder = filepath.Join(folder, "onecall")
 		key, err := fileKey(filepath.Join(folder, "journal.key"))
 		if err != nil {
+			if _, coded := fault.As(err); !coded {
+				err = fault.New(fault.Unavailable, "the folder %s cannot be used (%v): see to it, set XDG_STATE_HOME, or journal: {store: memory}", folder, textfile.Cause(err))
+			}
 			return &unusable{err}, nil, nil //nolint:nilerr // a chain that only reads runs all the same, and what writes is told it
 		}
 		driver, err := sqljournal.OpenSQLite(filepath.Join(folder, "journal.db"), nil)

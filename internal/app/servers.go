@@ -30,6 +30,10 @@ func (o *opener) planServers() {
 	for i := range o.config.MCPServers {
 		entry := &o.config.MCPServers[i]
 		p := plannedServer{name: entry.Source(), pointer: fault.Key("/mcpServers", entry.Name)}
+		if down := o.unset(p.pointer); down != nil {
+			o.add(p.name, p.pointer, down, nil)
+			continue
+		}
 		if !entry.Config.Off() {
 			var err error
 			if p.options, err = o.server(p.name, &entry.Config); err != nil {

@@ -182,6 +182,10 @@ func (o *opener) services(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
 		pointer := fault.Key("/openapi", entry.Name)
+		if down := o.unset(pointer); down != nil {
+			o.add(entry.Source(), pointer, down, nil)
+			continue
+		}
 		isRemote := strings.Contains(config.Or(entry.Config.Spec, ""), "://")
 		if isRemote && !remote || o.faulty(pointer) {
 			continue
@@ -285,6 +289,16 @@ func credentials(list config.Table[config.Credential]) map[string]openapi.Creden
 		}
 	}
 	return credentials
+}
+
+// unset is the source of an entry that a variable of the environment is missing for; nil: none is.
+func (o *opener) unset(pointer string) steps.Source {
+	f := o.config.Unset[pointer]
+	if f == nil {
+		return nil
+	}
+	f = o.config.Under("", f) // with its line
+	return absent{steps.Status{State: steps.StateFailed, Error: fault.New(f.Code, "%s:%d: %s", o.config.Path, f.Line, f.Message)}}
 }
 
 // absent is a source that offers nothing, now or later.

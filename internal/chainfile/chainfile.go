@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -92,9 +93,30 @@ func find(arg string, folders []string) (File, error) {
 	} else if near := nearChains(arg, folders); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	} else if len(paths) == 1 && len(folders) > 0 && arg != "" && !strings.ContainsAny(arg, `/\\`) {
-		message += ", and no saved chain of this name here or in the folder chains: onecall list shows those that are there"
+		message += ", and no saved chain of this name here or in the folder chains; " + those(folders)
 	}
 	return File{Path: arg}, errors.New(message)
+}
+
+// those names the saved chains of folders.
+func those(folders []string) string {
+	const most = 10
+	var names []string
+	for _, folder := range folders {
+		list, _ := List(cmp.Or(folder, "."))
+		for _, saved := range list {
+			names = append(names, textfile.Printable(saved.Name))
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	switch n := len(names); {
+	case n == 0:
+		return "there are none: onecall new NAME writes one to begin with"
+	case n > most:
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return "there are " + strings.Join(names, ", ")
 }
 
 // nearChains names chain files that are spelt like an argument that is none.

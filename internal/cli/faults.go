@@ -21,10 +21,7 @@ type source struct {
 
 // showFaults writes faults for a person: where, what, the line with a caret under the place, and the nearest names.
 func (s *streams) showFaults(src *source, faults []*fault.Error) {
-	width := defaultWidth
-	if s.errTerminal {
-		width = s.errWidth()
-	}
+	width := s.lineWidth()
 	var b strings.Builder
 	for _, f := range faults {
 		src.render(&b, f, width)

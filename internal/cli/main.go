@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -81,6 +82,7 @@ type streams struct {
 	outTerminal bool       // out is a terminal
 	colors      bool       // that shows colors: https://no-color.org
 	errTerminal bool       // err is a terminal
+	moves       bool       // terminals obey sequences that move the cursor and clear lines
 	outWidth    func() int // the width of out in columns
 	errWidth    func() int // that of err
 	asJSON      bool       // whoever reads the answer is a program, whatever out is
@@ -96,6 +98,7 @@ func newStreams(in, out, err *os.File) *streams {
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
+		moves:       name != "dumb" && (name != "" || runtime.GOOS == "windows"), // where it is not set
 		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && name != "" && name != "dumb",
 		outWidth:    func() int { return widthOf(out) },
 		errWidth:    func() int { return widthOf(err) },
@@ -120,6 +123,7 @@ type cli struct {
 	*streams
 	configPath string
 	verbose    bool
+	explain    bool // steps are shown as they end
 }
 
 // Commands returns the tree of commands, for what is written about them: manual pages and completions.

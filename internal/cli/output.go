@@ -26,6 +26,7 @@ type output struct {
 	terminal bool   // it shows what is written
 	person   bool   // who reads it is spoken to, and gets no bare JSON
 	raw      bool   // a result alone, a text as it is
+	cut      int    // how many bytes the result has that is shown in part; 0: it is whole
 	path     string // of the file that appears, "" for none
 	file     *os.File
 }
@@ -71,13 +72,19 @@ func (o *output) answer(text []byte) error {
 	return o.line(text)
 }
 
-// text writes a result that is a text as it is, any other as JSON. At a terminal, control characters are left out.
+// text writes a result that is a text as it is, any other as JSON. At a terminal, control characters are left out, and what is longer than a
+// person reads is cut.
 func (o *output) text(result []byte) error {
-	parsed := gjson.ParseBytes(result)
-	if parsed.Type != gjson.String {
-		return o.answer(result)
+	text, isText := string(result), false
+	if parsed := gjson.ParseBytes(result); parsed.Type == gjson.String {
+		text, isText = parsed.Str, true
 	}
-	text := parsed.Str
+	if o.terminal && len(text) > maxShown {
+		o.cut, text = len(text), prefix(text, maxShown)
+	}
+	if !isText {
+		return o.answer([]byte(text))
+	}
 	if o.terminal {
 		text = strings.Map(func(c rune) rune {
 			if c == '\n' || c == '\t' || unicode.IsGraphic(c) {

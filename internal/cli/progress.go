@@ -37,7 +37,7 @@ type progress struct {
 // startProgress begins a line of progress; stop clears it.
 func (s *streams) startProgress() *progress {
 	p := &progress{started: time.Now()}
-	if !s.errTerminal {
+	if !s.errTerminal || !s.moves {
 		return p
 	}
 	p.out, p.width, p.done = s.err, s.errWidth, make(chan struct{})
@@ -75,6 +75,16 @@ func (p *progress) draw() {
 	if p.now.Total > 0 && !p.hidden {
 		fmt.Fprint(p.out, clearLine+progressLine(p.now, time.Since(p.started), p.width()))
 	}
+}
+
+// above writes lines above the line of progress.
+func (p *progress) above(w io.Writer, lines string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out != nil {
+		lines = clearLine + lines
+	}
+	fmt.Fprintln(w, lines)
 }
 
 // hide clears the line until show is called.
@@ -132,7 +142,7 @@ type bar struct {
 
 // newBar begins a bar. There is none if the answers go to the terminal.
 func (s *streams) newBar(files []chainfile.File) *bar {
-	if !s.errTerminal || s.outTerminal {
+	if !s.errTerminal || !s.moves || s.outTerminal {
 		return &bar{}
 	}
 	total := int64(0)

@@ -25,7 +25,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 			"FILE, a chain, each field of it takes the place of the run's; so does --input, and --set sets single values over it.",
 		Args: cobra.MatchAll(needs("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
-	f.add(cmd, c.streams)
+	f.add(cmd, c)
 	assumeFlag(cmd, &assume)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
@@ -92,18 +92,17 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 		return err
 	}
 	request := []argument{{"resume", jsonText(id)}}
+	var e *chainfile.Entry // of FILE; nil: there is none
 	if len(args) > 1 {
 		files, err := chainfile.Find(args[1:], c.chainFolders())
 		if err != nil {
 			return statusOfFiles(err)
 		}
-		e, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
-		if err != nil {
+		if e, err = files[0].Read(ctx, c.in, a.MaxRequestBytes); err != nil {
 			return statusOfFiles(err)
 		}
-		if len(e.Faults) > 0 {
-			c.showFaults(&source{name: e.File.Name, text: e.Written}, e.Faults)
-			return answered(e.Faults[0].Code.Exit())
+		if len(e.Faults) > 0 || !gjson.ValidBytes(e.Request) {
+			return c.refuseFile(ctx, a, e, override)
 		}
 		gjson.ParseBytes(e.Request).ForEach(func(key, value gjson.Result) bool {
 			request = append(request, argument{key.String(), json.RawMessage(value.Raw)})
@@ -124,7 +123,22 @@ func (c *cli) goOn(ctx context.Context, a *app.App, args []string, fields []argu
 		return err
 	}
 	defer to.discard()
-	return c.runOne(ctx, a, appendObject(request), override, to)
+	if e == nil {
+		return c.runOne(ctx, a, appendObject(request), override, to)
+	}
+	return c.answerOne(override, to, sourceOf(e), func(caller *chain.Caller) *chain.Answer {
+		return answerOf(ctx, a, e, appendObject(request), caller)
+	})
+}
+
+// refuseFile answers what a file that holds no chain is answered.
+func (c *cli) refuseFile(ctx context.Context, a *app.App, e *chainfile.Entry, override chain.Override) error {
+	out, err := c.newOutput("")
+	if err != nil {
+		return err
+	}
+	override.Check = true
+	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
 }
 
 func newUndoCommand(c *cli) *cobra.Command {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"slices"
@@ -53,13 +54,14 @@ type chainFlags struct {
 	out    string
 }
 
-func (f *chainFlags) add(cmd *cobra.Command, s *streams) {
-	f.answerFlags.add(cmd, s)
+func (f *chainFlags) add(cmd *cobra.Command, c *cli) {
+	f.answerFlags.add(cmd, c.streams)
 	flags := cmd.Flags()
 	flags.StringVar(&f.input, "input", "", "what the chain reads as $input: a `JSON` object, or @FILE")
 	flags.StringArrayVar(&f.set, "set", nil, "one value of the input, `key=value`: JSON if it parses, else text")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
 	flags.StringVar(&f.trace, "trace", "", "what is told of each step: none, summary or full")
+	flags.BoolVar(&c.explain, "explain", false, "show each step as it ends, and how its result begins, on stderr")
 	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears whole")
 }
 
@@ -89,6 +91,7 @@ type runFlags struct {
 	chainFlags
 	record, replay string
 	jobs           int
+	watch          bool
 }
 
 func newRunCommand(c *cli) *cobra.Command {
@@ -104,10 +107,11 @@ func newRunCommand(c *cli) *cobra.Command {
 		ValidArgsFunction: c.completeChains,
 	}
 	c.helpOfChains(cmd)
-	f.chainFlags.add(cmd, c.streams)
+	f.chainFlags.add(cmd, c)
 	flags := cmd.Flags()
 	flags.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "chains of a batch that run at once (default: one for each processor)")
 	flags.Lookup("jobs").DefValue = "0" // the same help on each machine
+	flags.BoolVar(&f.watch, "watch", false, "run again when the chain's file, its input or a saved chain is saved; only what reads, or --dry-run")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from such a `file`, and call nothing")
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
@@ -159,26 +163,42 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if err != nil {
 		return statusOfFiles(err)
 	}
+	if f.watch {
+		return c.watch(cmd, f, files)
+	}
+	batch := len(files) > 1 || files[0].Lines
+	if c.explain && batch { // whose chains end side by side
+		return usage("--explain goes with one chain: of a batch --trace summary has the steps in the answers")
+	}
 	a, err := c.open(cmd.Context(), app.Options{Calls: true, Record: f.record, Replay: f.replay})
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
+	if !batch {
+		return c.runFile(cmd.Context(), a, &files[0], override, f.out)
+	}
 	out, err := c.newOutput(f.out)
 	if err != nil {
 		return err
 	}
 	defer out.discard()
-	ctx := cmd.Context()
-	if len(files) > 1 || files[0].Lines {
-		return c.runBatch(ctx, a, files, f.jobs, override, out)
+	return c.runBatch(cmd.Context(), a, files, f.jobs, override, out)
+}
+
+// runFile runs the chain of a file. The answer goes to the file path; "": stdout.
+func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, override chain.Override, path string) error {
+	out, err := c.newOutput(path)
+	if err != nil {
+		return err
 	}
-	e, err := files[0].Read(ctx, c.in, a.MaxRequestBytes)
+	defer out.discard()
+	e, err := file.Read(ctx, c.in, a.MaxRequestBytes)
 	if err != nil {
 		return statusOfFiles(err)
 	}
 	return c.answerOne(override, out, sourceOf(e), func(caller *chain.Caller) *chain.Answer {
-		caller.Chain = c.savedAs(&files[0])
+		caller.Chain = c.savedAs(file)
 		return answerEntry(ctx, a, e, caller)
 	})
 }
@@ -188,7 +208,21 @@ func answerEntry(ctx context.Context, a *app.App, e *chainfile.Entry, caller *ch
 	if len(e.Faults) > 0 {
 		return a.Engine.Refuse(ctx, e.Faults, caller)
 	}
-	answer := a.Run(ctx, e.Request, caller)
+	caller.Line = e.Line
+	return answerOf(ctx, a, e, e.Request, caller)
+}
+
+// answerOf answers a request that was made of an entry. What is wrong with it stands where it is in the file.
+func answerOf(ctx context.Context, a *app.App, e *chainfile.Entry, request []byte, caller *chain.Caller) *chain.Answer {
+	answer := a.Run(ctx, request, caller)
+	other := !bytes.Equal(request, e.Request)
+	for _, f := range answer.Faults {
+		if other { // with lines of its own
+			f.Line, f.Column = 0, 0
+		} else if e.Line > 0 && f.Line >= e.Line { // what is shown counts from the chain's own first line
+			f.Line -= e.Line - 1
+		}
+	}
 	e.Locate(answer.Faults)
 	if answer.Error != nil && len(answer.Faults) == 0 && answer.Error.At != "" {
 		e.Locate([]*fault.Error{answer.Error})
@@ -211,7 +245,10 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 	}
 	p := c.startProgress()
 	caller := &chain.Caller{Override: override, Log: c.logged(), Approve: c.approver(p)}
-	if p.out != nil {
+	switch {
+	case c.explain:
+		caller.Progress = c.explained(p)
+	case p.out != nil:
 		caller.Progress = p.report
 	}
 	answer := answered(caller)
@@ -234,6 +271,9 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 	}
 	if err := out.commit(); err != nil {
 		return err
+	}
+	if out.cut > 0 {
+		c.noteCut(out.cut)
 	}
 	return statusOf(answer)
 }

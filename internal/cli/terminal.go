@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/pretty"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -55,7 +57,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		text = pretty.PrettyOptions(text, &pretty.Options{Width: min(c.outWidth(), 100), Indent: "  "})
 	}
 	if len(text) > maxShown {
-		text, cut = text[:maxShown], true
+		text, cut = []byte(prefix(string(text[:min(len(text), maxShown+utf8.UTFMax)]), maxShown)), true
 		if end := bytes.LastIndexByte(text, '\n'); end > 0 {
 			text = text[:end]
 		}
@@ -73,9 +75,13 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		c.note("The result is large: onecall fetch %s --mode paginated", token)
 	}
 	if cut {
-		c.note("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
+		c.noteCut(size)
 	}
 	return nil
+}
+
+func (c *cli) noteCut(size int) {
+	c.note("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
 }
 
 // showSteps writes a line for each step.
@@ -108,6 +114,10 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 		own = *a.Error
 		own.Message = failed.Get("message").Str
 	}
+	if own.Message == budget.Expired { // which tells an agent how to go on
+		own.Message = "the result is not kept any more: run the chain again, onecall runs lists those that ran. A large result is kept for " +
+			"results.ttl, five minutes unless it is set"
+	}
 	if step := failed.Get("step"); step.Exists() {
 		own.Message = stepName(failed) + ": " + own.Message
 	}
@@ -123,9 +133,6 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 	}
 	for _, call := range failed.Get("calls").Array() {
 		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
-	}
-	if own.Code == fault.TokenExpired && failed.Get("at").Str == "" {
-		c.note("A large result is kept for results.ttl, five minutes unless it is set: run the chain again.")
 	}
 	if run := answer.Get("resume").Str; run != "" {
 		c.note("%s", c.whatNext(&own, run, doubtful(&own, failed, answer.Get("writes").Array())))

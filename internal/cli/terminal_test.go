@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 )
 
 var varying = regexp.MustCompile(`run_[a-z0-9]{26}|[0-9]+ ms|127\.0\.0\.1:[0-9]+`)
@@ -105,6 +109,35 @@ Approve them: onecall approve RUN, then onecall resume RUN
 	}
 }
 
+// TestHugeResult: of 50 MB a terminal gets a part, whole in its characters, and how to get the rest.
+func TestHugeResult(t *testing.T) {
+	t.Parallel()
+	huge := `"a` + strings.Repeat("日", 50<<20/3) + `"`
+	var stdout, stderr bytes.Buffer
+	s := &streams{out: &stdout, err: &stderr, outTerminal: true, outWidth: func() int { return 80 }}
+	for _, raw := range []bool{false, true} {
+		s.raw = raw
+		out, err := s.newOutput("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stdout.Reset(); raw {
+			err = out.text([]byte(huge))
+		} else {
+			err = (&cli{streams: s}).showResult(out, gjson.Parse(huge))
+		}
+		if err = errors.Join(err, out.commit()); err != nil {
+			t.Fatal(err)
+		}
+		if n := stdout.Len(); n < maxShown/2 || n > maxShown+10 || strings.ContainsRune(stdout.String(), utf8.RuneError) {
+			t.Errorf("raw %t: %d bytes", raw, n)
+		}
+		if raw && out.cut != len(huge)-2 || !raw && !strings.Contains(stderr.String(), fmt.Sprintf("Cut here, of %d bytes: --out FILE", len(huge))) {
+			t.Errorf("raw %t: %d %s", raw, out.cut, stderr.String())
+		}
+	}
+}
+
 // TestToolsAtTerminal: a line a function, whatever the width, and wide and control characters.
 func TestToolsAtTerminal(t *testing.T) {
 	t.Parallel()
@@ -117,7 +150,7 @@ func TestToolsAtTerminal(t *testing.T) {
 	if err := s.showTable(list); err != nil {
 		t.Fatal(err)
 	}
-	const want = `gone is failed: no such· command
+	const want = `the source "gone" is failed: no such· command
 FUNCTION                   EFFECT   TOKENS  WHAT IT DOES
 a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
 日本.b                     read          1  ·[31mred

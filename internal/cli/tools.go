@@ -142,9 +142,14 @@ func (s *streams) noteNone(query string, near []string) {
 func (s *streams) noteAbsent(sources []toolSource) {
 	for _, one := range sources {
 		if one.Error != "" {
-			s.note("the source %s is %s: %s", textfile.Printable(one.Name), one.State, textfile.Printable(one.Error))
+			s.note("%s", one.down())
 		}
 	}
+}
+
+// down says why a source is not there.
+func (one *toolSource) down() string {
+	return fmt.Sprintf("the source %s is %s: %s", fault.Quote(textfile.Printable(one.Name)), one.State, textfile.Printable(one.Error))
 }
 
 // showTable shows a person the functions, a line each, cut to the width of the terminal.
@@ -152,8 +157,11 @@ func (s *streams) showTable(list *toolList) error {
 	var b bytes.Buffer
 	for _, one := range list.Sources {
 		if one.Error != "" {
-			fmt.Fprintf(&b, "%s is %s: %s\n", textfile.Printable(one.Name), one.State, textfile.Printable(one.Error))
+			b.WriteString(one.down() + "\n")
 		}
+	}
+	if len(list.Functions) == 0 {
+		return s.writeText(b.Bytes())
 	}
 	width, tokens := s.outWidth(), 0
 	name := 0

@@ -216,6 +216,9 @@ type File struct {
 
 	// Secrets are the values that must not leave onecall, of 6 bytes at least, variables filled in.
 	Secrets []string
+	// Unset has, for entries of mcpServers and openapi, by JSON Pointer, the first variable of the environment that is missing: the
+	// source is down.
+	Unset map[string]*fault.Error
 	// Warnings tell of what was accepted and is not carried out.
 	Warnings []*fault.Error
 }

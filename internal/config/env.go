@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,6 +35,9 @@ type filled struct {
 
 // variable is one that was filled in; fallback is its default.
 type variable struct{ name, value, fallback string }
+
+// errUnset is the cause of the fault for a variable that is not set.
+var errUnset = errors.New("not set")
 
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -106,5 +110,7 @@ func (v *variables) value(inside string) (one variable, is bool, f *fault.Error)
 	case hasFallback:
 		return variable{name, fallback, fallback}, true, nil
 	}
-	return one, false, fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", fault.Clip(name, 60), fault.Clip(name, 60))
+	f = fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", fault.Clip(name, 60), fault.Clip(name, 60))
+	f.Err = errUnset
+	return one, false, f
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -30,7 +31,8 @@ import (
 //	value       JSON, of which the strings are filled in
 //	credential  must be given by a variable
 func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
-	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}}
+	c.Unset = map[string]*fault.Error{}
+	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}, unset: c.Unset}
 	e.walk(reflect.ValueOf(&c.Config).Elem(), "")
 	d.checkStore("/results/store", c.Results.Store, knownStore, "redis://…", "memory", "disk")
 	d.checkStore("/journal/store", c.Journal.Store, knownDatabase, "postgres://…", "sqlite", "memory", "off")
@@ -43,6 +45,9 @@ type expander struct {
 	*variables
 	template bool // the texts are an endpoint's: they are read once more, as templates
 	off      bool // the entry is not used: nothing is filled in, and only what it shows matters
+
+	source string // the pointer of the entry, if it is a source that may be down
+	unset  map[string]*fault.Error
 }
 
 // walk fills in what is under a place.
@@ -70,8 +75,11 @@ func (e *expander) object(of reflect.Value, at string) {
 		e.template = true
 		defer func() { e.template = false }()
 	case *MCPServer:
-		e.off = one.Off()
-		defer func() { e.off = false }()
+		e.off, e.source = one.Off(), at
+		defer func() { e.off, e.source = false, "" }()
+	case *OpenAPI:
+		e.source = at
+		defer func() { e.source = "" }()
 	}
 	for i, known := range tables[of.Type()].fields {
 		field, kind, pointer := of.Field(i), known.expand, fault.Key(at, known.key)
@@ -84,7 +92,7 @@ func (e *expander) object(of reflect.Value, at string) {
 			if value != nil {
 				*value = e.text(*value, pointer, kind, "")
 			}
-			if kind == "url" && !e.off {
+			if kind == "url" && !e.off && e.unset[e.source] == nil {
 				e.checkURL(pointer, value)
 			}
 		case []string:
@@ -158,6 +166,12 @@ func (e *expander) text(written, at, kind, name string) string {
 		}
 		if f != nil {
 			e.note(written, written, kind, name)
+			if e.source != "" && errors.Is(f, errUnset) { // only this source is down
+				if e.unset[e.source] == nil {
+					e.unset[e.source] = f.Under(at)
+				}
+				return written
+			}
 			e.add(e.places[at], at, f)
 			return written
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -178,12 +179,10 @@ func TestSourceFaults(t *testing.T) {
 			"1:111 bad_request /mcpServers/é", "2:11 bad_request /openapi/A-B"}},
 		{"twice", "mcpServers:\n  a: {command: x}\n  a: {command: y}\n", []string{"3:3 bad_json "}},
 		{"variables", "mcpServers:\n  a:\n    command: ${NOPE}\n    args: ['${NOPE}', '${input:id}', '${A:-${B}}', '${command:x}', '${file:/x}', '${env:NOPE}']\n    env: {A: '${NOPE}'}\n    cwd: ${NOPE}\n  b: {url: '${NOPE}', headers: {A: '${NOPE}'}}\nhttp: {allow: [a, '${NOPE}']}\n", []string{
-			"3:14 bad_request /mcpServers/a/command", "4:12 bad_request /mcpServers/a/args/0", "4:23 not_supported /mcpServers/a/args/1", "4:38 bad_request /mcpServers/a/args/2",
-			"4:52 not_supported /mcpServers/a/args/3", "4:68 not_supported /mcpServers/a/args/4", "4:82 bad_request /mcpServers/a/args/5",
-			"5:14 bad_request /mcpServers/a/env/A", "6:10 bad_request /mcpServers/a/cwd", "7:12 bad_request /mcpServers/b/url",
-			"7:36 bad_request /mcpServers/b/headers/A", "8:19 bad_request /http/allow/1"}},
+			"4:23 not_supported /mcpServers/a/args/1", "4:38 bad_request /mcpServers/a/args/2",
+			"4:52 not_supported /mcpServers/a/args/3", "4:68 not_supported /mcpServers/a/args/4", "8:19 bad_request /http/allow/1"}},
 		{"openapi", "openapi:\n  a: {}\n  b: {spec: x, baseUrl: nowhere, spek: y}\n  c: {spec: '${NOPE}', concurrency: 0}\n  d:\n", []string{
-			"2:3 bad_request /openapi/a", "3:25 bad_request /openapi/b/baseUrl", "3:34 unknown_field /openapi/b/spek", "4:13 bad_request /openapi/c/spec",
+			"2:3 bad_request /openapi/a", "3:25 bad_request /openapi/b/baseUrl", "3:34 unknown_field /openapi/b/spek",
 			"4:37 bad_request /openapi/c/concurrency", "5:3 bad_request /openapi/d"}},
 		{"credentials", `
 openapi:
@@ -227,6 +226,34 @@ http: {endpoints: {e: {url: "https://h", headers: {X-Api-Key: plain-secret}}}}
 				t.Errorf("a secret is left in what is shown: %s", c.Text)
 			}
 		})
+	}
+}
+
+// TestUnset: a variable that is not set puts down the one source that it is written for; elsewhere it is a fault.
+func TestUnset(t *testing.T) {
+	t.Parallel()
+	c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", `mcpServers:
+  a: {command: x, args: ['${NOPE}'], env: {B: '${NOPE_TWO}'}}
+  b: {url: 'https://${NOPE}/mcp', headers: {Authorization: 'Bearer ${NOPE_TOKEN}'}}
+  good: {url: 'https://${HOST}/mcp'}
+  off: {url: '${NOPE}', disabled: true}
+openapi:
+  c: {spec: x, baseUrl: '${NOPE}'}
+`)
+	if len(faults) > 0 {
+		t.Fatal(placesOf(faults))
+	}
+	got := map[string]string{}
+	for at, f := range c.Unset {
+		got[at] = f.At + ": " + f.Message
+	}
+	const why = ": the environment variable NOPE is not set: set it, or write ${NOPE:-default}"
+	want := map[string]string{"/mcpServers/a": "/mcpServers/a/args/0" + why, "/mcpServers/b": "/mcpServers/b/url" + why, "/openapi/c": "/openapi/c/baseUrl" + why}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if *c.MCPServers[2].Config.URL != "https://api.example.com/mcp" {
+		t.Error(*c.MCPServers[2].Config.URL)
 	}
 }
 

@@ -70,7 +70,7 @@ func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journ
 	}
 	list := []Sum{}
 	for key, d := range byName {
-		s := Sum{Name: key, Count: d.Count, Failures: d.Failures, P50: millis(d.Times.Quantile(0.5)), P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Kept: d.Kept}
+		s := Sum{Name: key, Count: d.Count, Failures: max(d.Failures, 0), P50: millis(d.Times.Quantile(0.5)), P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Kept: d.Kept}
 		if d.Function == "" {
 			s.Saved = max(d.Calls-d.Count, 0)
 		}

@@ -213,7 +213,7 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 		v, ok = numeric(v, form)
 	}
 	if !ok {
-		d.note(at, "cannot be used%s", wantedTypes(form, given))
+		d.note(at, "%s", unusable(form, given))
 		return
 	}
 	out[key] = v

@@ -91,22 +91,23 @@ func types(v any) (any, bool) {
 	return list, true
 }
 
-// wantedTypes says, of a type that is none, which types there are and which of them is nearest to it.
-func wantedTypes(form form, v any) string {
+// unusable says why the value of a keyword cannot be used: of a type that is none, which types there are and which of them is nearest.
+func unusable(form form, v any) string {
 	if form != formTypes {
-		return ""
+		return "cannot be used"
 	}
-	text := ": the types are " + strings.Join(jsonTypes, ", ")
+	wrong, near := "this", ""
 	words, _ := v.([]any)
 	for _, one := range append(words, v) {
 		if word, ok := one.(string); ok && !slices.Contains(jsonTypes, word) {
-			if near := fault.Nearest(word, jsonTypes, 1); len(near) > 0 {
-				text += "; did you mean " + near[0] + "?"
+			wrong = fault.Quote(word)
+			if nearest := fault.Nearest(word, jsonTypes, 1); len(nearest) > 0 {
+				near = "; did you mean " + nearest[0] + "?"
 			}
 			break
 		}
 	}
-	return text
+	return wrong + " is no type: the types are " + strings.Join(jsonTypes, ", ") + near
 }
 
 func numeric(v any, form form) (any, bool) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
@@ -130,7 +131,7 @@ func (s *Store) read() {
 // readForm reads a file; nil where there is none. A file that is broken, or of another version, is unavailable.
 func readForm(path string) (*fileForm, *fault.Error) {
 	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
 	var form fileForm

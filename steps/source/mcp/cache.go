@@ -80,7 +80,7 @@ func (s *Source) writeCache(tools []tool, server string, offered *sdk.ServerCapa
 		err = os.WriteFile(s.options.CacheFile, text, 0o600)
 	}
 	if err != nil {
-		s.warn(fault.New(fault.Unavailable, "MCP server %s: its list of tools could not be kept in %s: %s",
+		s.warn(fault.New(fault.Unavailable, "MCP server %q: its list of tools could not be kept in %s: %s",
 			s.options.Name, quoted(s.options.CacheFile), cause(err)))
 	}
 }

@@ -138,7 +138,7 @@ func (s *Source) release(n *session) {
 
 // unavailable is the fault of a call that never left.
 func (s *Source) unavailable(why string) *fault.Error {
-	f := fault.New(fault.Unavailable, "MCP server %s: %s", s.options.Name, why)
+	f := fault.New(fault.Unavailable, "MCP server %q: %s", s.options.Name, why)
 	f.Outcome = fault.NotSent
 	return f
 }

@@ -166,7 +166,7 @@ func (b *eventBody) message(text string) string {
 	if !gjson.Valid(text) {
 		if !b.odd {
 			b.odd = true
-			b.warn(fault.New(fault.BadJSON, "MCP server %s: what it sends in its event stream is not JSON, and is skipped; it begins %s",
+			b.warn(fault.New(fault.BadJSON, "MCP server %q: what it sends in its event stream is not JSON, and is skipped; it begins %s",
 				b.tap.name, quoted(b.tap.scrub.excerpt(text, maxQuoted-len(ellipsis)))))
 		}
 		return ""
@@ -192,7 +192,7 @@ func (b *eventBody) skip(event []byte, start int, chunk []byte, err error) ([]by
 		text = b.tap.refuse(id, b.tap.tooLong())
 	}
 	if text == "" {
-		b.warn(fault.New(fault.LimitExceeded, "MCP server %s: a message of more than the %d bytes that are allowed was dropped", b.tap.name, b.tap.max))
+		b.warn(fault.New(fault.LimitExceeded, "MCP server %q: a message of more than the %d bytes that are allowed was dropped", b.tap.name, b.tap.max))
 		return nil, err
 	}
 	return []byte("data: " + text + "\n\n"), err

@@ -149,7 +149,7 @@ func resumes(request *http.Request, x *exchange) bool {
 // interrupted ends a call whose answer broke off and cannot be had any more. The SDK would try for a while, or end the
 // whole session.
 func (w *wire) interrupted(request *http.Request, x *exchange, why string, down bool) *http.Response {
-	f := fault.New(fault.Unavailable, "MCP server %s broke off its answer, and the rest of it could not be had (%s): it is not known whether the work of the call was done",
+	f := fault.New(fault.Unavailable, "MCP server %q broke off its answer, and the rest of it could not be had (%s): it is not known whether the work of the call was done",
 		w.source.options.Name, why)
 	f.Outcome = fault.SentUnknown
 	x.interrupted(f, down)
@@ -251,7 +251,7 @@ func (w *wire) substitute(response *http.Response, x *exchange, id int64) {
 		body = nil
 	}
 	s := w.source
-	f := fault.New(fault.FunctionFailed, "MCP server %s answered the call with HTTP status %d and no message of MCP", s.options.Name, response.StatusCode)
+	f := fault.New(fault.FunctionFailed, "MCP server %q answered the call with HTTP status %d and no message of MCP", s.options.Name, response.StatusCode)
 	if response.StatusCode >= 400 {
 		f.Status = response.StatusCode
 	}
@@ -261,7 +261,7 @@ func (w *wire) substitute(response *http.Response, x *exchange, id int64) {
 		}
 		message := gjson.GetBytes(body, "error.message")
 		if message.Exists() {
-			f.Message = "MCP server " + s.options.Name + ": " + s.scrub.excerpt(message.String(), maxErrorText)
+			f.Message = "MCP server " + quoted(s.options.Name) + ": " + s.scrub.excerpt(message.String(), maxErrorText)
 		}
 	} else if text := strings.TrimSpace(string(body)); text != "" && !strings.HasPrefix(text, "<") {
 		f.Message += ": " + s.scrub.excerpt(text, maxQuoted)
@@ -315,12 +315,12 @@ func (b *jsonBody) load() (string, error) {
 	case err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return "", err
 	case err != nil:
-		f = fault.New(fault.Unavailable, "MCP server %s broke off its answer: it is not known whether the work of the call was done", t.name)
+		f = fault.New(fault.Unavailable, "MCP server %q broke off its answer: it is not known whether the work of the call was done", t.name)
 		f.Outcome = fault.SentUnknown
 	case n > t.max:
 		f = t.tooLong()
 	case !gjson.Valid(text):
-		f = fault.New(fault.FunctionFailed, "MCP server %s answered what is not JSON", t.name)
+		f = fault.New(fault.FunctionFailed, "MCP server %q answered what is not JSON", t.name)
 	default:
 		return t.filter(text, ownerOf(b.exchange)), nil
 	}

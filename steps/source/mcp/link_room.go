@@ -26,7 +26,7 @@ func (s *Source) makeRoom(place *room) *fault.Error {
 			}
 		}
 		if victim == nil {
-			f := fault.New(fault.LimitExceeded, "MCP server %s: %d clients use a session with it, and no more are allowed: try again later, or end the session of a client",
+			f := fault.New(fault.LimitExceeded, "MCP server %q: %d clients use a session with it, and no more are allowed: try again later, or end the session of a client",
 				s.options.Name, s.options.MaxLinks)
 			f.Outcome = fault.NotSent
 			return f

@@ -93,7 +93,7 @@ func (s *Source) stderrLine(line string) {
 // notStarted says why a server could not be started. What only another configuration or an installation can mend is
 // denied a retry by its code.
 func (s *Source) notStarted(err error) *fault.Error {
-	f := fault.New(fault.Unavailable, "MCP server %s could not be started: ", s.options.Name)
+	f := fault.New(fault.Unavailable, "MCP server %q could not be started: ", s.options.Name)
 	f.Err, f.Outcome = err, fault.NotSent
 	info, dirErr := os.Stat(s.options.Dir)
 	switch {

@@ -84,7 +84,7 @@ func (n *session) subscription(ctx context.Context, method string, params json.R
 	if wire := wireError(err); wire != nil {
 		return nil, n.source.clean(wire)
 	}
-	f := fault.New(fault.Unavailable, "MCP server %s: %s: %s", n.source.options.Name, method, n.source.told(err))
+	f := fault.New(fault.Unavailable, "MCP server %q: %s: %s", n.source.options.Name, method, n.source.told(err))
 	return nil, f
 }
 

@@ -68,7 +68,7 @@ func TestWarningsCutNoSecret(t *testing.T) {
 		over := newTap(s)
 		line := strings.Repeat("-", before) + longSecret + strings.Repeat("-", 400)
 		c := &stdioPipe{tap: over}
-		c.odd([]byte(line), "odd")
+		h.warn(c.odd([]byte(line), "odd"))
 		c.garbage = maxGarbage
 		h.warn(fault.New(fault.Internal, "%v", c.garbled([]byte(line))))
 		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), over, nil, &s.options)

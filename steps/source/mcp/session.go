@@ -109,6 +109,7 @@ func (s *Source) start(legacy bool) (n *session, tools []tool, f *fault.Error, s
 			s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.notReady(), Retry: time.Now()})
 		}
 	})()
+	s.takeStray() // of the start before
 	version := s.options.Protocol
 	if legacy {
 		version = cmp.Or(version, protocol.Stateful)
@@ -226,7 +227,7 @@ func (n *session) close() {
 // lost says why a session has ended by itself. It is called after close.
 func (n *session) lost() *fault.Error {
 	s := n.source
-	f := fault.New(fault.Unavailable, "MCP server %s: the connection was lost", s.options.Name)
+	f := fault.New(fault.Unavailable, "MCP server %q: the connection was lost", s.options.Name)
 	if broken := n.tap.givenUp(); broken != nil {
 		f.Message += ": " + broken.Message
 	} else if n.process != nil {
@@ -239,9 +240,10 @@ func (n *session) lost() *fault.Error {
 
 // notReady is the fault of a start that has taken too long.
 func (s *Source) notReady() *fault.Error {
-	f := fault.New(fault.Unavailable, "MCP server %s (%s) was not ready within %v: --verbose shows what it says, startTimeoutMs gives it longer",
+	f := fault.New(fault.Unavailable, "MCP server %q (%s) was not ready within %v: --verbose shows what it says, startTimeoutMs gives it longer",
 		s.options.Name, s.options.where(), s.options.StartTimeout)
 	f.Outcome = fault.NotSent
+	f.Message += s.strayWords()
 	return f
 }
 
@@ -256,7 +258,7 @@ func (s *Source) notConnected(ctx context.Context, n *session, x *exchange, err 
 		given, coded = broken, true
 	}
 	wire := wireError(err)
-	f = fault.New(fault.Unavailable, "MCP server %s (%s): ", s.options.Name, s.options.where())
+	f = fault.New(fault.Unavailable, "MCP server %q (%s): ", s.options.Name, s.options.where())
 	f.Err, f.Outcome = err, fault.NotSent
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -274,7 +276,7 @@ func (s *Source) notConnected(ctx context.Context, n *session, x *exchange, err 
 	case wire != nil:
 		f.Message += "it refused the connection: " + fault.Clip(s.scrub.clean(wire.Message), maxErrorText)
 	default:
-		f.Message += "no connection: " + s.told(err)
+		f.Message += "no connection: " + s.told(err) + s.strayWords()
 		silent = n.process != nil
 	}
 	if n.process != nil {

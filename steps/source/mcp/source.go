@@ -16,6 +16,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -55,6 +56,7 @@ type Source struct {
 	moved     chan struct{}  // closed and made anew when session, attempts or closed change
 	closed    bool
 	watcher   func()
+	stray     *fault.Error // of what the server has printed on stdout that is no message, before it was ready; nil: nothing
 }
 
 var _ steps.Live = (*Source)(nil)
@@ -202,6 +204,39 @@ func (s *Source) setStatus(status steps.Status) {
 	s.status = status
 	s.mu.Unlock()
 	s.changed()
+}
+
+// strayed takes a warning of what stands on stdout and is no message. Until the server is ready it waits: if the start fails, it is
+// the reason.
+func (s *Source) strayed(f *fault.Error) {
+	s.mu.Lock()
+	waits := s.session == nil
+	if waits {
+		s.stray = f
+	}
+	s.mu.Unlock()
+	if !waits {
+		s.warn(f)
+	}
+}
+
+// strayWords says of the warning that waits what a message on a failed start says of it.
+func (s *Source) strayWords() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stray == nil {
+		return ""
+	}
+	return "; " + strings.TrimPrefix(s.stray.Message, "MCP server "+quoted(s.options.Name)+": ")
+}
+
+// takeStray takes the warning that waits; nil: none does.
+func (s *Source) takeStray() *fault.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.stray
+	s.stray = nil
+	return f
 }
 
 func (s *Source) warn(f *fault.Error) {

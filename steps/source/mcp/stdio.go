@@ -172,7 +172,7 @@ func (p *stdioPipe) skip(line, chunk []byte, err error) ([]byte, error) {
 			return []byte(text), nil
 		}
 	}
-	p.odd(line, "a message of more than the %d bytes that are allowed was dropped", p.tap.max)
+	p.tap.warn(p.odd(line, "a message of more than the %d bytes that are allowed was dropped", p.tap.max))
 	return nil, nil
 }
 
@@ -237,7 +237,7 @@ func (p *stdioPipe) pass(m jsonrpc.Message) error {
 // garbled counts what is no message, tells of the first, and gives up after many.
 func (p *stdioPipe) garbled(line []byte) error {
 	if p.garbage == 0 {
-		p.odd(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr")
+		p.tap.stray(p.odd(line, "what it prints on stdout is no message, and is skipped: a server over stdio must log to stderr"))
 	}
 	p.garbage++
 	p.garbageBytes += len(line)
@@ -250,12 +250,13 @@ func (p *stdioPipe) garbled(line []byte) error {
 	return nil
 }
 
-func (p *stdioPipe) odd(line []byte, format string, args ...any) {
-	f := fault.New(fault.BadJSON, "MCP server "+p.tap.name+": "+format, args...)
+// odd is a warning of what the server wrote.
+func (p *stdioPipe) odd(line []byte, format string, args ...any) *fault.Error {
+	f := fault.New(fault.BadJSON, "MCP server "+quoted(p.tap.name)+": "+format, args...)
 	if len(line) > 0 {
 		f.Message += "; it begins " + quoted(p.tap.scrub.excerpt(string(line), maxQuoted-len(ellipsis)))
 	}
-	p.tap.warn(f)
+	return f
 }
 
 // Write implements sdk.Connection. A server that does not read its stdin holds up the writing of one message, not the

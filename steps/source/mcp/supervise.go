@@ -149,6 +149,9 @@ func (s *Source) take(n *session, tools []tool) {
 	s.status = steps.Status{State: steps.StateReady, Version: n.version()}
 	s.move()
 	s.mu.Unlock()
+	if f := s.takeStray(); f != nil {
+		s.warn(f)
+	}
 	s.changed()
 	s.writeCache(tools, n.version(), n.client.InitializeResult().Capabilities)
 }

@@ -20,6 +20,7 @@ type tap struct {
 	max   int64                           // bytes of one message
 	name  string                          // the source's, for faults
 	warn  func(*fault.Error)              // what is odd
+	stray func(*fault.Error)              // what stands on stdout and is no message
 	log   func(level string, data string) // log messages that belong to no call
 	scrub *scrubber                       // takes secrets out of texts
 	link  *linked                         // what the server asks and tells goes there; nil: the session belongs to no client
@@ -36,7 +37,7 @@ type tap struct {
 
 func newTap(s *Source) *tap {
 	return &tap{
-		max: s.options.MaxMessageBytes, name: s.options.Name, warn: s.warn, scrub: s.scrub,
+		max: s.options.MaxMessageBytes, name: s.options.Name, warn: s.warn, stray: s.strayed, scrub: s.scrub,
 		log: func(level, data string) {
 			if s.options.Log != nil {
 				s.options.Log(s.scrub.excerpt(level+": "+data, maxLogLine))
@@ -253,7 +254,7 @@ func levelOf(word string) string {
 
 // tooLong is the fault of a call whose answer passes MaxMessageBytes.
 func (t *tap) tooLong() *fault.Error {
-	return fault.New(fault.LimitExceeded, "the answer of MCP server %s is longer than %d bytes: ask for less, or raise limits.maxResultBytes",
+	return fault.New(fault.LimitExceeded, "the answer of MCP server %q is longer than %d bytes: ask for less, or raise limits.maxResultBytes",
 		t.name, t.max)
 }
 

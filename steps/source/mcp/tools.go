@@ -69,7 +69,7 @@ func (n *session) listed(x *exchange, err error) (gjson.Result, *fault.Error) {
 	s := n.source
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	failed := fault.New(fault.Unavailable, "MCP server %s (%s) did not list its tools: ", s.options.Name, s.options.where())
+	failed := fault.New(fault.Unavailable, "MCP server %q (%s) did not list its tools: ", s.options.Name, s.options.where())
 	failed.Outcome = fault.NotSent
 	switch {
 	case x.broken != nil:
@@ -99,7 +99,7 @@ func (n *session) listed(x *exchange, err error) (gjson.Result, *fault.Error) {
 }
 
 func (s *Source) odd(format string, args ...any) {
-	s.warn(fault.New(fault.BadRequest, "MCP server "+s.options.Name+": "+format, args...))
+	s.warn(fault.New(fault.BadRequest, "MCP server "+quoted(s.options.Name)+": "+format, args...))
 }
 
 // headerTools is what the SDK decodes in place of a list: the tools of which it sends arguments as HTTP headers too.

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWatchChanged: a change is told once it is still, and neither a file that is touched nor one that is as it was again is a change.
+func TestWatchChanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	save := func(text string, at time.Time) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Error(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		save("one", began)
+		w := NewWatch([]string{path, ""}, []string{dir})
+		before := w.State()
+		go func() {
+			time.Sleep(time.Second)
+			save("one", began.Add(time.Hour)) // only touched
+			time.Sleep(time.Second)
+			for i := range 10 { // each look sees another
+				save("half", began.Add(time.Duration(i)*time.Minute))
+				time.Sleep(watchEvery)
+			}
+			save("two", began.Add(2*time.Hour))
+		}()
+		now, ok := w.Changed(t.Context(), before)
+		if after := time.Since(began); !ok || after < 2*time.Second+10*watchEvery {
+			t.Errorf("changed: %t, after %v", ok, after)
+		}
+		if !now.Equal(w.State()) || now.Equal(before) {
+			t.Error("it is not the state that is told")
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if now, ok = w.Changed(t.Context(), now); !ok {
+			t.Error("a file that is gone")
+		}
+		synctest.Wait()
+	})
+}

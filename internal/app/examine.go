@@ -106,7 +106,7 @@ type examination struct {
 
 func (e *examination) add(check Check, subject string, status Status, message, remedy string) {
 	redactor := e.process.Redactor
-	e.findings = append(e.findings, Finding{check, subject, status, fault.Clip(redactor.Text(message), maxMessage), redactor.Text(remedy)})
+	e.findings = append(e.findings, Finding{check, subject, status, fault.Clip(redactor.Text(strings.TrimSuffix(message, ".")), maxMessage), redactor.Text(remedy)})
 }
 
 func (e *examination) configuration(err error) {
@@ -252,12 +252,12 @@ func (e *examination) stores(ctx context.Context) {
 	case e.Journal == nil:
 		e.add(CheckJournal, "", StatusWarn, "off: no run can be resumed, approved or undone", "journal: {store: sqlite}")
 	case err != nil:
-		e.add(CheckJournal, "", StatusFail, "it cannot be written, and calls that write are refused: "+fault.Message(err), "make its place writable, or name another by journal.store")
+		e.add(CheckJournal, "", StatusFail, "it cannot be written, and calls that write are refused: "+fault.Message(err), "journal: {store: memory} does without, as long as one command runs")
 	default:
 		e.add(CheckJournal, "", StatusOK, config.Or(e.config.Journal.Store, "sqlite")+", writable", "")
 	}
 	if err := e.checkResults(ctx); err != nil {
-		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+fault.Message(err), "make its place writable, or name another by results.store")
+		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+fault.Message(err), "results: {store: memory} does without, as long as one command runs")
 	} else {
 		e.add(CheckResults, "", StatusOK, config.Or(e.config.Results.Store, "disk")+", usable", "")
 	}

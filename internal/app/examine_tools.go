@@ -18,8 +18,8 @@ const (
 // tools looks at the list of tools that a client over stdio gets.
 func (e *examination) tools() {
 	c := &e.config.Config
-	server, err := mcp.New(&mcp.Options{Engine: e.Engine, Catalog: e.Catalog, Counter: e.Counter, Scrubber: e.scrubber, Dispatch: e.dispatch, Hoist: c.Hoist,
-		Surface: surfaceOf(c), ReadTool: config.Or(c.ReadTool, false)})
+	server, err := mcp.New(&mcp.Options{Engine: e.Engine, Catalog: e.Catalog, Counter: e.Counter, Scrubber: e.scrubber, Dispatch: e.dispatch,
+		Hoist: c.Hoist, Surface: surfaceOf(c), ReadTool: config.Or(c.ReadTool, false)})
 	if err != nil {
 		e.add(CheckTools, "", StatusFail, fault.Message(err), "")
 		return

@@ -121,7 +121,8 @@ func (r *Rules) tool(name string, input []byte) Verdict {
 		return Verdict{Deny, "the arguments of " + name + " cannot be read"}
 	}
 	texts := []string{name}
-	resource, action := root.Get("resource").String(), root.Get("action").String()
+	field := func(name string) string { return strings.Trim(root.Get(name).String(), " ") } // as a dispatcher reads it
+	resource, action := field("resource"), field("action")
 	dispatches := action != ""
 	if dispatches {
 		texts = append(texts, resource+"."+action, action+"_"+resource)

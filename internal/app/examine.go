@@ -106,7 +106,8 @@ type examination struct {
 
 func (e *examination) add(check Check, subject string, status Status, message, remedy string) {
 	redactor := e.process.Redactor
-	e.findings = append(e.findings, Finding{check, subject, status, fault.Clip(redactor.Text(message), maxMessage), redactor.Text(remedy)})
+	message = fault.Clip(redactor.Text(strings.TrimSuffix(message, ".")), maxMessage)
+	e.findings = append(e.findings, Finding{check, subject, status, message, redactor.Text(remedy)})
 }
 
 func (e *examination) configuration(err error) {
@@ -195,10 +196,11 @@ func (e *examination) command(source string, o *mcpsource.Options) {
 	case desktop.Path == "" && here.Path == "":
 		e.add(CheckCommand, source, StatusFail, o.Command+" is not found", "install it, or write its whole path as command")
 	case desktop.Path == "":
-		e.add(CheckCommand, source, StatusWarn, o.Command+" is "+here.Path+" here, and a program that is started from a desktop does not find it",
-			"write "+here.Path+" as command")
+		e.add(CheckCommand, source, StatusWarn,
+			o.Command+" is "+here.Path+" here, and a program that is started from a desktop does not find it", "write "+here.Path+" as command")
 	case desktop.Added:
-		e.add(CheckCommand, source, StatusOK, o.Command+" is "+desktop.Path+", in a folder that onecall adds to the PATH of a desktop program", "")
+		e.add(CheckCommand, source, StatusOK,
+			o.Command+" is "+desktop.Path+", in a folder that onecall adds to the PATH of a desktop program", "")
 	default:
 		e.add(CheckCommand, source, StatusOK, o.Command+" is "+desktop.Path, "")
 	}
@@ -252,12 +254,14 @@ func (e *examination) stores(ctx context.Context) {
 	case e.Journal == nil:
 		e.add(CheckJournal, "", StatusWarn, "off: no run can be resumed, approved or undone", "journal: {store: sqlite}")
 	case err != nil:
-		e.add(CheckJournal, "", StatusFail, "it cannot be written, and calls that write are refused: "+fault.Message(err), "make its place writable, or name another by journal.store")
+		e.add(CheckJournal, "", StatusFail, "it cannot be written, and calls that write are refused: "+fault.Message(err),
+			"journal: {store: memory} does without, as long as one command runs")
 	default:
 		e.add(CheckJournal, "", StatusOK, config.Or(e.config.Journal.Store, "sqlite")+", writable", "")
 	}
 	if err := e.checkResults(ctx); err != nil {
-		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+fault.Message(err), "make its place writable, or name another by results.store")
+		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+fault.Message(err),
+			"results: {store: memory} does without, as long as one command runs")
 	} else {
 		e.add(CheckResults, "", StatusOK, config.Or(e.config.Results.Store, "disk")+", usable", "")
 	}

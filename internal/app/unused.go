@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// UnusedSettings tells of settings that fit no function, and could not fit one of a source that is not there; and of groups,
+// UnusedSettings tells of settings and rules that fit no function, and could not fit one of a source that is not there; and of groups,
 // aliases and hoisted names that fit none of those that are there. It is for the time when no source is starting any more.
 func (a *App) UnusedSettings() []*fault.Error {
 	var names, absent, down []string
@@ -29,7 +29,7 @@ func (a *App) UnusedSettings() []*fault.Error {
 	for _, entry := range registry.All() {
 		names = append(names, entry.Spec().Name)
 	}
-	unused := unusedSettings(a.config, a.settings, names, a.toolsOf, absent)
+	unused := append(unusedSettings(a.config, a.settings, names, a.toolsOf, absent), unusedRules(a.config, names, absent)...)
 	for _, f := range a.dispatch.Renamed() {
 		unused = append(unused, a.config.Under("", f))
 	}
@@ -63,6 +63,17 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 	}
 	for i, name := range c.Hoist {
 		look(fault.Index("/hoist", i), name)
+	}
+	return unused
+}
+
+// unusedRules returns the rules of the hook that guard no function, and could guard none of an absent source.
+func unusedRules(c *config.File, names, absent []string) (unused []*fault.Error) {
+	for at, list := range map[string][]string{"/hook/ask": c.Hook.Ask, "/hook/deny": c.Hook.Deny} {
+		for _, f := range (steps.Rights{Functions: strings.Join(list, " ")}).Unused(names, absent) {
+			f.Message += ", and guards nothing"
+			unused = append(unused, c.Under(at, f))
+		}
 	}
 	return unused
 }

@@ -55,11 +55,10 @@ func (c *cli) hook() error {
 
 func (c *cli) judge() hook.Verdict {
 	cfg, faults := config.Load(c.configPath)
-	unread := slices.ContainsFunc(faults, func(f *fault.Error) bool { // what is wrong elsewhere is no rule's
-		return cfg.Unread || f.At == "" || f.At == "/hook" || strings.HasPrefix(f.At, "/hook/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
-	})
-	if unread {
-		return hook.Verdict{Decision: hook.Deny, Reason: "the rules of " + cfg.Path + " cannot be read: " + fault.Message(faults[0])}
+	for _, f := range faults {
+		if cfg.Unread || hidesRules(f) {
+			return hook.Verdict{Decision: hook.Deny, Reason: "the rules of " + cfg.Path + " cannot be read: " + fault.Message(f)}
+		}
 	}
 	rules := rulesOf(&cfg.Config)
 	if rules.None() {
@@ -70,6 +69,12 @@ func (c *cli) judge() hook.Verdict {
 		return hook.Verdict{Decision: hook.Deny, Reason: "the call cannot be read, or is too large"}
 	}
 	return rules.Judge(call)
+}
+
+// hidesRules reports whether by a fault of the configuration its rules may not be known: it is in them, or about all of it, or a key of
+// the outermost object is not known, which may be hook in other letters. What is wrong elsewhere changes no rule.
+func hidesRules(f *fault.Error) bool {
+	return f.At == "" || f.At == "/hook" || strings.HasPrefix(f.At, "/hook/") || f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
 }
 
 // rulesOf are the rules of a configuration, with the names that functions have in it.

@@ -3,6 +3,7 @@ package hook
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -120,7 +121,8 @@ func (r *Rules) tool(name string, input []byte) Verdict {
 		return Verdict{Deny, "the arguments of " + name + " cannot be read"}
 	}
 	texts := []string{name}
-	resource, action := root.Get("resource").String(), root.Get("action").String()
+	field := func(name string) string { return strings.Trim(root.Get(name).String(), " ") } // as a dispatcher reads it
+	resource, action := field("resource"), field("action")
 	dispatches := action != ""
 	if dispatches {
 		texts = append(texts, resource+"."+action, action+"_"+resource)
@@ -135,10 +137,13 @@ func (r *Rules) tool(name string, input []byte) Verdict {
 			return Verdict{Ask, fmt.Sprintf("%s: the rule %s asks", text, p)}
 		}
 	}
+	call := strings.Join(slices.DeleteFunc([]string{name, resource, action}, func(part string) bool { return part == "" }), ".")
 	switch p := first(append(append([]string{}, r.Deny...), r.Ask...), "", ofAnyName); {
+	case dispatches && slices.Contains(r.Allow, call):
+		return Verdict{Allow, "the rule " + call + " allows it"}
 	case dispatches && action != "help":
 		decision, why := r.unknown()
-		return Verdict{decision, fmt.Sprintf("%s %s %s: %s", name, resource, action, why)}
+		return Verdict{decision, call + ": " + why}
 	case p != "":
 		return Verdict{Ask, fmt.Sprintf("%s may be a function of %s", name, p)}
 	}

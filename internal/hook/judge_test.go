@@ -86,7 +86,7 @@ func TestNested(t *testing.T) {
 // TestChains: what a chain comes to, and what is not a chain.
 func TestChains(t *testing.T) {
 	t.Parallel()
-	r := rules("fs.* expr.*", "github.*", "github.delete_*")
+	r := rules("fs.* expr.* repos.repo.get repos.repo.delete", "github.*", "github.delete_*")
 	for _, one := range []struct {
 		name, tool, input string
 		want              Decision
@@ -114,6 +114,8 @@ func TestChains(t *testing.T) {
 		{"a dispatcher", "repos", `{"resource":"repo","action":"list"}`, Ask},
 		{"a dispatcher's action and resource as a function's name", "repos", `{"resource":"repo","action":"delete"}`, Deny},
 		{"a dispatcher whose action is denied", "repos", `{"resource":"x","action":"delete"}`, Deny},
+		{"a dispatcher's action in other spellings", "repos", `{"resource":"RE-PO ","\u0061ction":" delete"}`, Deny},
+		{"a dispatcher's call that is allowed by its very name", "repos", `{"resource":"repo","action":"get"}`, Allow},
 		{"a dispatcher's help", "repos", `{"action":"help"}`, Ask},
 		{"a tool without arguments that can be read", "repos", `[]`, Deny},
 	} {

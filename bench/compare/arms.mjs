@@ -37,7 +37,8 @@ export async function onecall(dir, program) {
   writeFileSync(join(dir, 'onecall.json'), JSON.stringify({mcpServers: {
     filesystem: {...servers.filesystem, cwd: dir}, memory: {...servers.memory, env: {MEMORY_FILE_PATH: join(dir, 'memory.jsonl')}},
   }}))
-  const client = await connect(program, ['serve', '--config', join(dir, 'onecall.json')], dir, {XDG_STATE_HOME: join(dir, '.state'), XDG_CACHE_HOME: join(dir, '.cache'), XDG_CONFIG_HOME: join(dir, '.config')})
+  const home = {XDG_STATE_HOME: join(dir, '.state'), XDG_CACHE_HOME: join(dir, '.cache'), XDG_CONFIG_HOME: join(dir, '.config')}
+  const client = await connect(program, ['serve', '--config', join(dir, 'onecall.json')], dir, home)
   for (;;) { // until both servers have started
     const info = JSON.parse((await client.callTool({name: 'info', arguments: {}})).content[0].text)
     if (info.state === 'ready') break
@@ -57,14 +58,20 @@ export async function onecall(dir, program) {
 export async function aiSDK(dir) {
   const u = await Upstream.open(dir)
   const tools = Object.fromEntries(Object.entries(u.tools).map(([name, t]) => [name, tool({
-    description: t.tool.description, inputSchema: jsonSchema(t.tool.inputSchema), outputSchema: t.tool.outputSchema && jsonSchema(t.tool.outputSchema),
+    description: t.tool.description,
+    inputSchema: jsonSchema(t.tool.inputSchema),
+    outputSchema: t.tool.outputSchema && jsonSchema(t.tool.outputSchema),
     execute: args => u.call(name, args),
   })]))
   const {buildCodeModeToolDescription} = await import(new URL('./node_modules/@ai-sdk/code-mode/dist/tool-prompt.js', import.meta.url))
   return {
     name: 'AI SDK code mode', list: buildCodeModeToolDescription(tools), upstream: u, close: () => u.close(),
     async run(js) {
-      try { return {ok: true, answer: text(await runCodeMode({js, tools, toolOptions: {toolCallId: 'compare', messages: []}}))} } catch (e) { return {ok: false, answer: e.message} }
+      try {
+        return {ok: true, answer: text(await runCodeMode({js, tools, toolOptions: {toolCallId: 'compare', messages: []}}))}
+      } catch (e) {
+        return {ok: false, answer: e.message}
+      }
     },
   }
 }
@@ -72,11 +79,13 @@ export async function aiSDK(dir) {
 // utcp: UTCP's code mode, in isolated-vm, which starts the servers by itself.
 export async function utcp(dir) {
   const client = await CodeModeUtcpClient.create(dir)
-  const mcpServers = Object.fromEntries(Object.entries(servers).map(([name, s]) => [name, {transport: 'stdio', ...s, cwd: dir, env: {...process.env, MEMORY_FILE_PATH: join(dir, 'memory.jsonl')}}]))
+  const env = {...process.env, MEMORY_FILE_PATH: join(dir, 'memory.jsonl')}
+  const mcpServers = Object.fromEntries(Object.entries(servers).map(([name, s]) => [name, {transport: 'stdio', ...s, cwd: dir, env}]))
   const made = await client.registerManual({name: 'm', call_template_type: 'mcp', config: {mcpServers}})
   if (!made.success) throw new Error(JSON.stringify(made.errors))
+  const types = await client.getAllToolsTypeScriptInterfaces()
   return {
-    name: 'UTCP code mode', list: CodeModeUtcpClient.AGENT_PROMPT_TEMPLATE + '\n' + await client.getAllToolsTypeScriptInterfaces(), close: () => client.close(),
+    name: 'UTCP code mode', list: CodeModeUtcpClient.AGENT_PROMPT_TEMPLATE + '\n' + types, close: () => client.close(),
     async run(code) {
       const {result, logs} = await client.callToolChain(code)
       const failed = result == null && logs?.some(line => line.includes('[ERROR]'))
@@ -85,22 +94,27 @@ export async function utcp(dir) {
   }
 }
 
-// cloudflare: Cloudflare's code mode with its stateless executor, in workerd on this machine. The servers are processes, which a worker cannot
-// start: its calls go over HTTP to this process, which is one hop that the other arms do not have.
+// cloudflare: Cloudflare's code mode with its stateless executor, in workerd on this machine. The servers are processes, which a worker
+// cannot start: its calls go over HTTP to this process, which is one hop that the other arms do not have.
 export async function cloudflare(dir) {
   const u = await Upstream.open(dir)
   const hop = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
     const {name, args} = JSON.parse(body)
-    try { response.end(JSON.stringify({value: await u.call(name, args)})) } catch (e) { response.end(JSON.stringify({error: e.message})) }
+    const answer = await u.call(name, args).then(value => ({value}), e => ({error: e.message}))
+    response.end(JSON.stringify(answer))
   })
   await new Promise(r => hop.listen(0, '127.0.0.1', r))
   const bundled = await build({
-    stdin: {contents: worker(Object.keys(u.tools), hop.address().port), resolveDir: import.meta.dirname}, bundle: true, write: false, format: 'esm',
+    stdin: {contents: worker(Object.keys(u.tools), hop.address().port), resolveDir: import.meta.dirname},
+    bundle: true, write: false, format: 'esm',
     external: ['cloudflare:*', 'node:*'], conditions: ['workerd', 'worker', 'import'],
   })
-  const mf = new Miniflare({modules: true, script: bundled.outputFiles[0].text, compatibilityDate: '2026-07-01', compatibilityFlags: ['nodejs_compat'], workerLoaders: {LOADER: {}}})
+  const mf = new Miniflare({
+    modules: true, script: bundled.outputFiles[0].text, workerLoaders: {LOADER: {}},
+    compatibilityDate: '2026-07-01', compatibilityFlags: ['nodejs_compat'],
+  })
   await mf.ready
   return {
     name: 'Cloudflare code mode', list: await cloudflareList(u), upstream: u,

@@ -11,6 +11,7 @@ const [program, rounds = '30'] = process.argv.slice(2)
 const encoding = getEncoding('o200k_base')
 const tokens = value => encoding.encode(typeof value === 'string' ? value : JSON.stringify(value)).length
 const codeArms = ['aiSDK', 'utcp', 'cloudflare']
+const plain = name => name === 'onecall' ? configure.chain(false) : configure[name](false)
 console.log = () => {} // UTCP writes a log there
 
 // Ten hosts: what a model reads and writes until the files are there.
@@ -23,12 +24,13 @@ async function task(results) {
     const {ok, read} = await a.runCalls(calls)
     want = written(dir)
     assert.ok(ok && Object.keys(want).length === 10)
-    results.bare = {list: tokens(a.list), roundTrips: calls.length, wrote: tokens(calls.map(([name, args]) => JSON.stringify({name, arguments: args})).join('\n')), read: tokens(read.join('\n'))}
+    const wrote = calls.map(([name, args]) => JSON.stringify({name, arguments: args}))
+    results.bare = {list: tokens(a.list), roundTrips: calls.length, wrote: tokens(wrote.join('\n')), read: tokens(read.join('\n'))}
     await a.close()
   }
   for (const name of ['onecall', ...codeArms]) {
     const dir = folder(false), a = await arms[name](dir, program)
-    const wrote = name === 'onecall' ? configure.chain(false) : configure[name](false)
+    const wrote = plain(name)
     const {ok, answer} = await a.run(wrote)
     assert.ok(ok, `${name}: ${answer}`)
     assert.deepEqual(written(dir), want, name)
@@ -49,7 +51,7 @@ async function failure(results) {
   for (const name of ['bare', 'onecall', ...codeArms]) {
     const dir = folder(true), a = await arms[name](dir, program)
     const hosts = JSON.parse(readFileSync(join(dir, 'inventory.json'), 'utf8'))
-    const first = name === 'bare' ? await a.runCalls([configure.first, ...configure.calls(hosts)]) : await a.run(name === 'onecall' ? configure.chain(false) : configure[name](false))
+    const first = await (name === 'bare' ? a.runCalls([configure.first, ...configure.calls(hosts)]) : a.run(plain(name)))
     const made = Object.keys(written(dir))
     const before = stamps(dir)
     let second
@@ -65,7 +67,10 @@ async function failure(results) {
     assert.equal(Object.keys(written(dir)).length, 10, name)
     const after = stamps(dir)
     results[name].failure = {
-      ok: first.ok, answer: tokens(first.answer), saysWhere: first.answer.includes('dc/web-5'), saysWhatWasWritten: name === 'bare' || /"outcome":"applied"/.test(first.answer),
+      ok: first.ok,
+      answer: tokens(first.answer),
+      saysWhere: first.answer.includes('dc/web-5'),
+      saysWhatWasWritten: name === 'bare' || /"outcome":"applied"/.test(first.answer),
       files: made.length, writtenAgain: made.filter(f => after[f] !== before[f]).length,
     }
     await a.close()
@@ -120,5 +125,6 @@ await failure(results)
 await mistake(results)
 await dependent(results)
 const versions = JSON.parse(readFileSync(join(import.meta.dirname, 'package.json'), 'utf8')).dependencies
-writeFileSync(join(import.meta.dirname, 'results.json'), JSON.stringify({rounds: +rounds, node: process.version, versions, arms: results}, null, 2) + '\n')
+const measured = {rounds: +rounds, node: process.version, versions, arms: results}
+writeFileSync(join(import.meta.dirname, 'results.json'), JSON.stringify(measured, null, 2) + '\n')
 process.exit(0)

@@ -2,8 +2,8 @@
 
 const file = host => `conf/${host}.conf`
 
-// configure writes a file for each host of an inventory. mended writes one whose name has a slash under another name; without it that host's file
-// has no folder, and the sixth of ten writes fails.
+// configure writes a file for each host of an inventory. mended writes one whose name has a slash under another name; without it that
+// host's file has no folder, and the sixth of ten writes fails.
 export const configure = {
   calls: hosts => hosts.map(h => ['filesystem_write_file', {path: file(h.name), content: `role ${h.role}\n`}]),
   first: ['filesystem_read_text_file', {path: 'inventory.json'}],
@@ -34,12 +34,16 @@ return {written: hosts.length}`,
 }
 
 const slash = mended => mended ? `.replace('/', '-')` : ''
-const write = mended => ({id: 'done', forEach: mended ? `map($hosts, ({name: replace(.name, '/', '-'), role: .role}))` : '$hosts', fn: 'filesystem.write_file',
+const write = mended => ({id: 'done', fn: 'filesystem.write_file',
+  forEach: mended ? `map($hosts, ({name: replace(.name, '/', '-'), role: .role}))` : '$hosts',
   args: {path: 'conf/${$item.name}.conf', content: 'role ${$item.role}\n'}})
 
 // follow reads ten files, each of which names the next.
 export const follow = {
-  chain: {steps: Array.from({length: 10}, (_, i) => ({fn: 'filesystem.read_text_file', args: {path: i ? `$${i - 1}.content` : '0.txt'}})), return: '$9.content', lite: true},
+  chain: {
+    steps: Array.from({length: 10}, (_, i) => ({fn: 'filesystem.read_text_file', args: {path: i ? `$${i - 1}.content` : '0.txt'}})),
+    return: '$9.content', lite: true,
+  },
   aiSDK: `let path = '0.txt'
 for (let i = 0; i < 10; i++) path = (await tools.filesystem_read_text_file({path})).content
 return path`,
@@ -55,7 +59,10 @@ return path`,
 
 // mistyped is configure with a call of a tool that is not there behind the writes.
 export const mistyped = {
-  chain: {...configure.chain(false), steps: [...configure.chain(false).steps, {fn: 'filesystem.get_file_inf', args: {path: 'conf'}}]},
+  chain: {
+    ...configure.chain(false),
+    steps: [...configure.chain(false).steps, {fn: 'filesystem.get_file_inf', args: {path: 'conf'}}],
+  },
   aiSDK: configure.aiSDK(false).replace('return', `await tools.filesystem_get_file_inf({path: 'conf'})\nreturn`),
   utcp: configure.utcp(false).replace('return', `m.filesystem_get_file_inf({path: 'conf'})\nreturn`),
   cloudflare: configure.cloudflare(false).replace('return', `await codemode.filesystem_get_file_inf({path: 'conf'})\n  return`),

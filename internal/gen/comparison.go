@@ -88,9 +88,12 @@ func (m *measured) failure() string {
 		}
 		return "no"
 	}
-	return m.table("reported as a failure | names the failed file | says what was written | files written again | files written before the misspelled tool is noticed", func(key string) string {
-		f := m.Arms[key].Failure
-		return fmt.Sprintf("%s | %s | %s | %d of %d | %d of 10", says(!f.OK), says(f.SaysWhere), says(f.SaysWhatWasWritten), f.WrittenAgain, f.Files, m.Arms[key].Mistake.Files)
+	const head = "reported as a failure | names the failed file | says what was written | files written again | " +
+		"files written before the misspelled tool is noticed"
+	return m.table(head, func(key string) string {
+		f, mistake := m.Arms[key].Failure, m.Arms[key].Mistake
+		return fmt.Sprintf("%s | %s | %s | %d of %d | %d of 10",
+			says(!f.OK), says(f.SaysWhere), says(f.SaysWhatWasWritten), f.WrittenAgain, f.Files, mistake.Files)
 	})
 }
 

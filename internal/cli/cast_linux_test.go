@@ -36,12 +36,14 @@ const castService = `{"openapi": "3.0.3", "info": {"title": "Shop", "version": "
   "/order/{id}": {"get": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}],
     "responses": {"200": {"description": "", "content": {"application/json": {"schema": {"type": "object",
       "properties": {"card": {"type": "string"}, "cents": {"type": "integer"}, "address": {"type": "string"}}}}}}}}},
-  "/charge": {"post": {"requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object", "required": ["card", "cents"],
-    "properties": {"card": {"type": "string"}, "cents": {"type": "integer"}}}}}},
-    "responses": {"201": {"description": "", "content": {"application/json": {"schema": {"type": "object", "properties": {"id": {"type": "string"}}}}}}}}},
-  "/parcel": {"post": {"requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object", "required": ["carrier", "to"],
-    "properties": {"carrier": {"type": "string"}, "to": {"type": "string"}}}}}},
-    "responses": {"201": {"description": "", "content": {"application/json": {"schema": {"type": "object", "properties": {"tracking": {"type": "string"}}}}}}}}}}}`
+  "/charge": {"post": {"requestBody": {"required": true, "content": {"application/json": {"schema": {
+    "type": "object", "required": ["card", "cents"], "properties": {"card": {"type": "string"}, "cents": {"type": "integer"}}}}}},
+    "responses": {"201": {"description": "", "content": {"application/json": {"schema": {
+      "type": "object", "properties": {"id": {"type": "string"}}}}}}}}},
+  "/parcel": {"post": {"requestBody": {"required": true, "content": {"application/json": {"schema": {
+    "type": "object", "required": ["carrier", "to"], "properties": {"carrier": {"type": "string"}, "to": {"type": "string"}}}}}},
+    "responses": {"201": {"description": "", "content": {"application/json": {"schema": {
+      "type": "object", "properties": {"tracking": {"type": "string"}}}}}}}}}}}`
 
 // TestCast: the terminal cast of the README is what the commands print: a chain fails when the card is charged, is corrected and goes on, and
 // the card is charged once. With -update it is written again.
@@ -61,7 +63,8 @@ func TestCast(t *testing.T) {
 	show := func(command string) (shown string) {
 		shown = terminalOutput(t, dir, command)
 		id := runInOutput.FindString(shown)
-		c.Command(runInOutput.ReplaceAllString(command, castRun), castTimes.ReplaceAllString(runInOutput.ReplaceAllString(masked.Replace(shown), castRun), "3 ms  "))
+		mask := func(text string) string { return runInOutput.ReplaceAllString(masked.Replace(text), castRun) }
+		c.Command(mask(command), castTimes.ReplaceAllString(mask(shown), "3 ms  "))
 		return id
 	}
 	show("cat ship.json")
@@ -129,8 +132,10 @@ func terminalOutput(t *testing.T, dir, line string) string {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "script", "-qec", fmt.Sprintf("stty cols %d; %s", castColumns, line), filepath.Join(t.TempDir(), "typescript"))
-	cmd.Dir, cmd.Env = dir, slices.Concat(own.Env, []string{"TERM=xterm-256color", "NO_COLOR=", "PATH=" + programs + ":" + cmp.Or(os.Getenv("PATH"), "/bin")})
+	line = fmt.Sprintf("stty cols %d; %s", castColumns, line)
+	cmd := exec.CommandContext(t.Context(), "script", "-qec", line, filepath.Join(t.TempDir(), "typescript"))
+	path := "PATH=" + programs + ":" + cmp.Or(os.Getenv("PATH"), "/bin")
+	cmd.Dir, cmd.Env = dir, slices.Concat(own.Env, []string{"TERM=xterm-256color", "NO_COLOR=", path})
 	shown, err := cmd.Output()
 	if err != nil && exitCodeOf(err) != "1" {
 		t.Fatalf("%s: %v\n%s", line, err, shown)

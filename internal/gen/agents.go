@@ -101,7 +101,8 @@ This repository is onecall, a Go program and library that runs an agent's tool c
 |---|---|
 | packages, and which may use which | [docs/design.md](docs/design.md); the linter holds the table of imports in ` + "`.golangci.yml`" + ` |
 | what was decided, and what was refused | [docs/decisions](docs/decisions) |
-| the language of chains; the command line; configuration | [docs/language.md](docs/language.md); [docs/command-line.md](docs/command-line.md); [docs/reference](docs/reference) |
+| the language of chains | [docs/language.md](docs/language.md) |
+| the command line; configuration | [docs/command-line.md](docs/command-line.md); [docs/reference](docs/reference) |
 | transcripts that are tests | [testdata](testdata): ` + "`.txtar`" + ` files, which ` + "`go test … -update`" + ` writes again |
 | all documents | [llms.txt](llms.txt) |
 `)

@@ -20,8 +20,8 @@ var llmsSections = []struct{ heading, folder string }{
 // documents is where a page of the repository is read as Markdown.
 const documents = "https://raw.githubusercontent.com/onecall-mcp/onecall/main/"
 
-// llms is llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. made are pages that are
-// generated with it.
+// llms is llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. made are
+// pages that are generated with it.
 func llms(root string, made map[string][]byte) ([]byte, error) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -57,7 +57,8 @@ func llms(root string, made map[string][]byte) ([]byte, error) {
 			b.WriteByte('\n')
 		}
 	}
-	fmt.Fprintf(&b, "\n## Optional\n\n- [Decisions](%s): what was chosen, and what was refused\n", "https://github.com/onecall-mcp/onecall/tree/main/docs/decisions")
+	const decisions = "https://github.com/onecall-mcp/onecall/tree/main/docs/decisions"
+	fmt.Fprintf(&b, "\n## Optional\n\n- [Decisions](%s): what was chosen, and what was refused\n", decisions)
 	return b.Bytes(), nil
 }
 

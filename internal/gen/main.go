@@ -83,6 +83,9 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	maps.Copy(files, pages)
+	if files[comparisonPage], err = comparison(root); err != nil {
+		return nil, err
+	}
 	if files["AGENTS.md"], err = agentsFile(root); err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
-// Package cast draws what commands print at a terminal as an animated SVG that needs no script: the lines of a command appear one after another, once,
-// and stay. It follows the reader's light or dark theme.
+// Package cast draws what commands print at a terminal as an animated SVG that needs no script: the lines of a command appear one after
+// another, once, and stay. It follows the reader's light or dark theme.
 package cast
 
 import (
@@ -142,8 +142,12 @@ func (c *Cast) SVG() []byte {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">
 <style>
 text{font:13.3px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;fill:#1f2328;white-space:pre}
-.screen{fill:#f6f8fa;stroke:#d1d9e0}.dot{fill:#d1d9e0}.prompt,.green{fill:#1a7f37}.red{fill:#cf222e}.yellow{fill:#9a6700}.blue{fill:#0969da}.magenta{fill:#8250df}.cyan{fill:#1b7c83}.dim{fill:#59636e}.b{font-weight:600}
-@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.screen{fill:#0d1117;stroke:#3d444d}.dot{fill:#3d444d}.prompt,.green{fill:#3fb950}.red{fill:#ff7b72}.yellow{fill:#d29922}.blue{fill:#58a6ff}.magenta{fill:#bc8cff}.cyan{fill:#39c5cf}.dim{fill:#9198a1}}
+.screen{fill:#f6f8fa;stroke:#d1d9e0}.dot{fill:#d1d9e0}
+.prompt,.green{fill:#1a7f37}.red{fill:#cf222e}.yellow{fill:#9a6700}.blue{fill:#0969da}.magenta{fill:#8250df}.cyan{fill:#1b7c83}.dim{fill:#59636e}.b{font-weight:600}
+@media(prefers-color-scheme:dark){
+text{fill:#f0f6fc}.screen{fill:#0d1117;stroke:#3d444d}.dot{fill:#3d444d}
+.prompt,.green{fill:#3fb950}.red{fill:#ff7b72}.yellow{fill:#d29922}.blue{fill:#58a6ff}.magenta{fill:#bc8cff}.cyan{fill:#39c5cf}.dim{fill:#9198a1}
+}
 @keyframes show{from{fill-opacity:0}to{fill-opacity:0}}
 @media(prefers-reduced-motion:no-preference){tspan{animation:show calc(var(--t)*1s)}}
 </style>

@@ -17,7 +17,8 @@ func TestCommand(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	svg := string(c.SVG())
-	if !strings.Contains(svg, `<tspan class="b red" style="--t:`) || !strings.Contains(svg, "> &amp; why</tspan>") || strings.Contains(svg, "\x1b") {
+	if !strings.Contains(svg, `<tspan class="b red" style="--t:`) ||
+		!strings.Contains(svg, "> &amp; why</tspan>") || strings.Contains(svg, "\x1b") {
 		t.Errorf("%s", svg)
 	}
 	for d := xml.NewDecoder(strings.NewReader(svg)); ; {

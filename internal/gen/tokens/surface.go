@@ -35,9 +35,10 @@ var surfaces = []surface{
 
 // What a client asks.
 const (
-	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"tokens","version":"1"}}}`
-	toolsList  = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
-	manual     = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search","arguments":{"names":["chain"]}}}`
+	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize",` +
+		`"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"tokens","version":"1"}}}`
+	toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	manual    = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"search","arguments":{"names":["chain"]}}}`
 )
 
 // ask serves a surface over stdio, and gives the answers to some requests, each as it comes on the wire.
@@ -122,7 +123,10 @@ func open(s surface) (*mcp.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dispatch, wrong := groups.New(&groups.Config{Groups: []groups.Group{{Name: "files", Resources: []string{"fs"}}, {Name: "values", Resources: []string{"expr", "text"}}}})
+	dispatch, wrong := groups.New(&groups.Config{Groups: []groups.Group{
+		{Name: "files", Resources: []string{"fs"}},
+		{Name: "values", Resources: []string{"expr", "text"}},
+	}})
 	if len(wrong) > 0 {
 		return nil, wrong[0]
 	}

@@ -30,7 +30,7 @@ func TestNoDifference(t *testing.T) {
 // TestSkillSize bounds what an agent reads when it takes up the skill.
 func TestSkillSize(t *testing.T) {
 	t.Parallel()
-	skill, err := os.ReadFile("../../../deploy/plugin/skills/onecall/SKILL.md")
+	skill, err := os.ReadFile("../../../" + skillFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,56 @@
+// The upstream of every arm: two real MCP servers over stdio, in a folder of their own.
+import {mkdtempSync, mkdirSync, writeFileSync, readdirSync, readFileSync, realpathSync} from 'node:fs'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {Client} from '@modelcontextprotocol/sdk/client/index.js'
+import {StdioClientTransport} from '@modelcontextprotocol/sdk/client/stdio.js'
+
+export const servers = Object.fromEntries(['filesystem', 'memory'].map(name => {
+  const script = join(import.meta.dirname, 'node_modules', '@modelcontextprotocol', `server-${name}`, 'dist', 'index.js')
+  return [name, {command: process.execPath, args: [script, ...(name === 'filesystem' ? ['.'] : [])]}]
+}))
+
+// folder makes a folder with the inventory of ten hosts and a list of ten files each of which names the next.
+export function folder(broken) {
+  const dir = realpathSync(mkdtempSync(join(tmpdir(), 'compare')))
+  mkdirSync(join(dir, 'conf'))
+  const hosts = Array.from({length: 10}, (_, i) => ({name: broken && i === 5 ? 'dc/web-5' : `web-${i}`, role: i % 2 ? 'db' : 'web'}))
+  writeFileSync(join(dir, 'inventory.json'), JSON.stringify(hosts))
+  for (let i = 0; i < 10; i++) writeFileSync(join(dir, `${i}.txt`), `${i + 1}.txt`)
+  return dir
+}
+
+// written are the files that the task has made.
+export const written = dir => Object.fromEntries(readdirSync(join(dir, 'conf')).sort().map(name => [name, readFileSync(join(dir, 'conf', name), 'utf8')]))
+
+export async function connect(command, args, dir, env) {
+  const client = new Client({name: 'compare', version: '1'})
+  await client.connect(new StdioClientTransport({command, args, cwd: dir, env: {...process.env, ...env}, stderr: 'ignore'}))
+  return client
+}
+
+// Upstream calls the tools as a host does, and counts the calls.
+export class Upstream {
+  static async open(dir) {
+    const u = new Upstream()
+    u.tools = {}
+    u.calls = []
+    u.clients = []
+    for (const [server, {command, args}] of Object.entries(servers)) {
+      const client = await connect(command, args, dir, {MEMORY_FILE_PATH: join(dir, 'memory.jsonl')})
+      u.clients.push(client)
+      for (const tool of (await client.listTools()).tools) u.tools[`${server}_${tool.name}`] = {server, tool, client}
+    }
+    return u
+  }
+  // call gives the structured result, as all arms do; a failure is thrown.
+  async call(name, args) {
+    const {tool, client} = this.tools[name]
+    const result = await client.callTool({name: tool.name, arguments: args})
+    this.calls.push({name, args, failed: !!result.isError})
+    if (result.isError) throw new Error(result.content[0].text)
+    return result.structuredContent ?? result.content[0].text
+  }
+  writes() { return this.calls.filter(c => c.name === 'filesystem_write_file' && !c.failed).map(c => c.args.path) }
+  async close() { for (const c of this.clients) await c.close() }
+}

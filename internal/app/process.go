@@ -67,6 +67,8 @@ type process struct {
 
 	client *httpsource.Client // whose known answers outlive a configuration
 
+	said sync.Map // by source: the last line on its stderr; of commands only, where somebody may wait for it
+
 	mu     sync.Mutex
 	warned map[string]int // the generation of the app that gave a warning last
 }

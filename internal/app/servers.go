@@ -97,9 +97,11 @@ func (o *opener) server(name string, c *config.MCPServer) (*mcpsource.Options, e
 	if limit := int64(config.Or(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
 		options.MaxMessageBytes = limit + 1<<20
 	}
-	if o.process.Verbose {
-		p := o.process
+	switch p := o.process; {
+	case p.Verbose:
 		options.Log = func(line string) { p.Reporter.Note("%s: %s", name, textfile.Printable(p.Redactor.Text(line))) }
+	case !p.serve:
+		options.Log = func(line string) { p.said.Store(name, line) }
 	}
 	if options.Lazy {
 		options.CacheFile = o.toolCacheFile(name)

@@ -58,7 +58,9 @@ func newCallCommand(c *cli) *cobra.Command {
 			return err
 		}
 		defer closeInto(a, &err)
+		waiting := c.startProgress()
 		made, err := argumentsOf(cmd.Context(), a, args[0], given, args[1:])
+		waiting.stop()
 		if err != nil {
 			return err
 		}
@@ -86,7 +88,9 @@ func (c *cli) describe(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer closeInto(a, &err)
+	waiting := c.startProgress()
 	fn, err := steps.Await(ctx, a.Catalog, func(now *steps.Registry) bool { return now.Has(name) }).Resolve(name)
+	waiting.stop()
 	if err != nil {
 		return met{err}
 	}

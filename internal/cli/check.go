@@ -42,6 +42,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 			if len(files) > 1 || files[0].Lines {
 				caller.Label = e.Label()
 			}
+			defer c.startProgress().stop() // one chain is checked at a time
 			return answerEntry(ctx, a, e, caller)
 		}}
 	first := error(nil)

@@ -82,11 +82,13 @@ type streams struct {
 	outTerminal bool       // out is a terminal
 	colors      bool       // that shows colors: https://no-color.org
 	errTerminal bool       // err is a terminal
-	moves       bool       // terminals obey sequences that move the cursor and clear lines
+	plain       bool       // terminals obey no sequences that move the cursor and clear lines
 	outWidth    func() int // the width of out in columns
 	errWidth    func() int // that of err
 	asJSON      bool       // whoever reads the answer is a program, whatever out is
 	raw         bool       // the answer is the result alone, a text as it is
+
+	starting func() string // the sources that are; nil: nothing was opened
 
 	redactor app.Redactor // of all that is logged
 	unhelped error        // why there was no help
@@ -98,7 +100,7 @@ func newStreams(in, out, err *os.File) *streams {
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
-		moves:       name != "dumb" && (name != "" || runtime.GOOS == "windows"), // where it is not set
+		plain:       name == "dumb" || name == "" && runtime.GOOS != "windows", // which sets none
 		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && name != "" && name != "dumb",
 		outWidth:    func() int { return widthOf(out) },
 		errWidth:    func() int { return widthOf(err) },

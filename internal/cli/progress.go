@@ -23,9 +23,10 @@ const clearLine = "\r\x1b[K"
 
 // progress is the line at a terminal that shows how far a chain is. Elsewhere it does nothing.
 type progress struct {
-	out     io.Writer // nil: nothing is shown
-	width   func() int
-	started time.Time
+	out      io.Writer // nil: nothing is shown
+	width    func() int
+	starting func() string // the sources that are, before the first step; nil: nothing waits for them
+	started  time.Time
 
 	mu     sync.Mutex
 	now    chain.Progress
@@ -37,10 +38,10 @@ type progress struct {
 // startProgress begins a line of progress; stop clears it.
 func (s *streams) startProgress() *progress {
 	p := &progress{started: time.Now()}
-	if !s.errTerminal || !s.moves {
+	if !s.errTerminal || s.plain {
 		return p
 	}
-	p.out, p.width, p.done = s.err, s.errWidth, make(chan struct{})
+	p.out, p.width, p.starting, p.done = s.err, s.errWidth, s.starting, make(chan struct{})
 	p.idle.Go(p.tick)
 	return p
 }
@@ -72,10 +73,22 @@ func (p *progress) tick() {
 }
 
 func (p *progress) draw() {
-	if p.now.Total > 0 && !p.hidden {
-		fmt.Fprint(p.out, clearLine+progressLine(p.now, time.Since(p.started), p.width()))
+	elapsed := time.Since(p.started)
+	switch {
+	case p.hidden:
+	case p.now.Total > 0:
+		fmt.Fprint(p.out, clearLine+progressLine(p.now, elapsed, p.width()))
+	case p.starting != nil && elapsed >= startingAfter:
+		if names := p.starting(); names != "" {
+			after := fmt.Sprintf(" %.1fs", elapsed.Seconds())
+			line := cut(textfile.Printable("waiting for "+names), max(p.width()-1-len(after), 1))
+			fmt.Fprint(p.out, clearLine+line+after)
+		}
 	}
 }
+
+// startingAfter is how long sources may take to start before they are named: most are there in a moment.
+const startingAfter = 500 * time.Millisecond
 
 // above writes lines above the line of progress.
 func (p *progress) above(w io.Writer, lines string) {
@@ -142,7 +155,7 @@ type bar struct {
 
 // newBar begins a bar. There is none if the answers go to the terminal.
 func (s *streams) newBar(files []chainfile.File) *bar {
-	if !s.errTerminal || !s.moves || s.outTerminal {
+	if !s.errTerminal || s.plain || s.outTerminal {
 		return &bar{}
 	}
 	total := int64(0)

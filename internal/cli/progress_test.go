@@ -54,6 +54,19 @@ func TestProgress(t *testing.T) {
 			t.Errorf("drawn %q, want %q", b.String(), want)
 		}
 		b.Reset()
+		names := "a (loading\x1b the model)"
+		s.starting = func() string { return names }
+		p = s.startProgress()
+		time.Sleep(650 * time.Millisecond)
+		names = "" // it is there
+		time.Sleep(100 * time.Millisecond)
+		p.report(chain.Progress{Total: 1, Function: "a.b"})
+		p.stop()
+		want = clearLine + "waiting for a (loading· the model) 0.5s" + clearLine + "waiting for a (loading· the model) 0.6s" + clearLine + "0/1 a.b 0.8s" + clearLine
+		if b.String() != want {
+			t.Errorf("drawn %q, want %q", b.String(), want)
+		}
+		b.Reset()
 		p = (&streams{err: &b}).startProgress()
 		p.report(chain.Progress{Total: 2})
 		p.stop()

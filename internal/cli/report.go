@@ -19,7 +19,11 @@ func (c *cli) options(o app.Options) *app.Options {
 
 // open opens an app for a command, which closes it with closeInto.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
-	return app.Open(ctx, c.options(o))
+	a, err := app.Open(ctx, c.options(o))
+	if err == nil {
+		c.starting = a.Starting
+	}
+	return a, err
 }
 
 // closeInto closes an app, and adds what went wrong to the command's error.

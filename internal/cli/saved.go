@@ -56,7 +56,9 @@ func newListCommand(c *cli) *cobra.Command {
 				return err
 			}
 			defer closeInto(a, &err)
+			waiting := c.startProgress()
 			list := listChains(cmd.Context(), a)
+			waiting.stop()
 			if asJSON {
 				return c.writeValue(list)
 			}

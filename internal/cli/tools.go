@@ -62,8 +62,10 @@ func newToolsCommand(c *cli) *cobra.Command {
 				return err
 			}
 			defer closeInto(a, &err)
+			waiting := c.startProgress()
 			query := strings.TrimSpace(strings.Join(args, " "))
 			list := listTools(cmd.Context(), a, query)
+			waiting.stop()
 			if len(list.Functions) == 0 {
 				c.noteNone(query, a.Nearest(query))
 			}

@@ -57,7 +57,7 @@ func (c *cli) watch(cmd *cobra.Command, f *runFlags, files []chainfile.File) err
 
 // clear clears a terminal between two runs.
 func (w *watcher) clear(again bool) error {
-	if !again || !w.outTerminal || !w.moves {
+	if !again || !w.outTerminal || w.plain {
 		return nil
 	}
 	_, err := io.WriteString(w.out, clearScreen)

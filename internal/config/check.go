@@ -19,6 +19,7 @@ import (
 // foreignKeys are the keys that other programs write, by the struct that they stand in, and what follows from not
 // reading them: "" where nothing does.
 var foreignKeys = map[reflect.Type]map[string]string{
+	reflect.TypeFor[Config](): {"$schema": ""}, // by which editors find the published schema
 	reflect.TypeFor[MCPServer](): {
 		"autoApprove": "", "alwaysAllow": "", "alwaysLoad": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
 		"gallery": "", "icon": "", "dev": "", "watchPaths": "", "metadata": "", "_comment": "", "$schema": "",

@@ -109,7 +109,7 @@ func (s *Source) start(legacy bool) (n *session, tools []tool, f *fault.Error, s
 			s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.notReady(), Retry: time.Now()})
 		}
 	})()
-	s.takeStray() // of the start before
+	_ = s.takeStray() // of the start before
 	version := s.options.Protocol
 	if legacy {
 		version = cmp.Or(version, protocol.Stateful)

@@ -112,11 +112,11 @@ func those(folders []string) string {
 	names = slices.Compact(names)
 	switch n := len(names); {
 	case n == 0:
-		return "there are none: onecall new NAME writes one to begin with"
+		return "none is saved: onecall new NAME writes one to begin with"
 	case n > most:
-		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:most], ", "), n-most)
+		return fmt.Sprintf("the saved ones are %s and %d more", strings.Join(names[:most], ", "), n-most)
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "the saved ones are " + strings.Join(names, ", ")
 }
 
 // nearChains names chain files that are spelt like an argument that is none.

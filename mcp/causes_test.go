@@ -276,7 +276,7 @@ func TestDiscreetWords(t *testing.T) {
 	info, _ := mcptest.Ask(t, client, "info", `{}`)
 	const inLog = "; the operator's log has the cause"
 	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", goneSource: "retrying"} {
-		want := "the source " + name + " is unavailable" + inLog
+		want := `the source "` + name + `" is unavailable` + inLog
 		one := gjson.Get(info, `sources.#(name="`+name+`")`)
 		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
 		if one.Get("error").Str != want || one.Get("state").Str != state || err != nil || time.Since(since).Abs() > mcptest.Patience {
@@ -297,7 +297,7 @@ func TestDiscreetWords(t *testing.T) {
 			text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
 			message := gjson.Get(text, "error.message").Str
 			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
-				!strings.HasPrefix(message, "the source "+m.Spec.Source()+" ") || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
+				!strings.HasPrefix(message, `the source "`+m.Spec.Source()+`" `) || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
 				t.Errorf("%s, %s: %s", f.Code, f.Outcome, text)
 			}
 		}

@@ -49,7 +49,7 @@ func (w *Watch) Changed(ctx context.Context, before WatchState) (now WatchState,
 		case <-ticker.C:
 		}
 		looked := w.State()
-		quiet := looked.files.untouched(last)
+		quiet := looked.files.untouched(last) && looked.files.equal(last) // a file may be written between the look and the reading
 		if last = looked.files; quiet && !looked.Equal(before) {
 			return looked, true
 		}

@@ -30,9 +30,9 @@ func TestWatchChanged(t *testing.T) {
 			time.Sleep(time.Second)
 			save("one", began.Add(time.Hour)) // only touched
 			time.Sleep(time.Second)
-			for i := range 10 { // each look sees another
+			for i := range 20 { // each look sees another
 				save("half", began.Add(time.Duration(i)*time.Minute))
-				time.Sleep(watchEvery)
+				time.Sleep(watchEvery / 2)
 			}
 			save("two", began.Add(2*time.Hour))
 		}()

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,11 +55,12 @@ func TestProgress(t *testing.T) {
 			t.Errorf("drawn %q, want %q", b.String(), want)
 		}
 		b.Reset()
-		names := "a (loading\x1b the model)"
-		s.starting = func() string { return names }
+		var names atomic.Value
+		names.Store("a (loading\x1b the model)")
+		s.starting = func() string { return names.Load().(string) }
 		p = s.startProgress()
 		time.Sleep(650 * time.Millisecond)
-		names = "" // it is there
+		names.Store("") // it is there
 		time.Sleep(100 * time.Millisecond)
 		p.report(chain.Progress{Total: 1, Function: "a.b"})
 		p.stop()

@@ -33,10 +33,39 @@ func (s *exchange) within(ctx context.Context, most time.Duration, spent *fault.
 	own, cancel := context.WithCancelCause(ctx)
 	c := &clock{outer: clockOf(ctx), left: most, since: time.Now()}
 	c.timer = time.AfterFunc(most, func() { cancel(spent) })
-	return context.WithValue(own, clockKey{}, c), func() {
+	return &timed{own, c}, func() {
 		c.timer.Stop()
 		cancel(nil)
 	}
+}
+
+// timed is a context that a clock ends.
+type timed struct {
+	context.Context
+	clock *clock
+}
+
+// Deadline implements context.Context: it is when the time is up if nobody is asked from now on.
+func (t *timed) Deadline() (time.Time, bool) {
+	t.clock.mu.Lock()
+	since := t.clock.since
+	if t.clock.holds > 0 {
+		since = time.Now()
+	}
+	ends := since.Add(t.clock.left)
+	t.clock.mu.Unlock()
+	if outer, ok := t.Context.Deadline(); ok && outer.Before(ends) {
+		return outer, true
+	}
+	return ends, true
+}
+
+// Value implements context.Context.
+func (t *timed) Value(key any) any {
+	if key == (clockKey{}) {
+		return t.clock
+	}
+	return t.Context.Value(key)
 }
 
 // pause has this clock and those around it stand still, until the function that it gives is called.

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestApprovalBindsUndo: what takes an approved call back is approved with it, as it would be sent.
@@ -93,6 +95,45 @@ func TestAnswerTakesItsTime(t *testing.T) {
 		late := s.runAs(who, fault.Timeout, `{"steps":[%s]}`, step(95))
 		if got := late.Get("error.message").Str; !strings.Contains(got, "within 90ms") {
 			t.Errorf("%s", late.Raw)
+		}
+	})
+}
+
+// TestDeadlineWhereSomebodyIsAsked: a function, and so an expression, sees the same deadline whether somebody could be asked or not; one that
+// is asked moves it.
+func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var left []time.Duration
+		see := steps.Function{Spec: steps.Spec{Name: "see.it", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			ends, _ := ctx.Deadline()
+			left = append(left, time.Until(ends))
+			return []byte(`1`), nil
+		}}
+		put := steps.Function{Spec: steps.Spec{Name: "guarded.put", EffectDeclared: true, Effect: steps.Write, Approve: steps.ApproveWrite},
+			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}
+		registry, err := steps.NewRegistry([]steps.Function{see, put}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := journal.New(&journal.Memory{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		engine, err := chain.New(&chain.Options{Functions: registry, Journal: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []*chain.Caller{nil, {Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
+			time.Sleep(time.Hour)
+			return true, nil
+		}}} {
+			text := `{"budget":{"maxDurationMs":5000},"steps":[{"fn":"see.it"},{"fn":"guarded.put"},{"chain":{"steps":[{"fn":"see.it"}]},"timeoutMs":2000}]}`
+			engine.Run(t.Context(), []byte(text), who)
+		}
+		if want := []time.Duration{5 * time.Second, 5 * time.Second, 2 * time.Second}; !slices.Equal(left, want) {
+			t.Errorf("left are %v, not %v", left, want)
 		}
 	})
 }

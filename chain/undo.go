@@ -205,7 +205,7 @@ const onlyReads = "this tool only reads: send the same to the tool chain"
 func (s *exchange) mayUndo() *fault.Error {
 	switch {
 	case s.override.ReadOnly:
-		return fault.New(fault.Denied, onlyReads).Under("/undo")
+		return fault.New(fault.Denied, "%s", cmp.Or(s.override.WhyReadOnly, onlyReads)).Under("/undo")
 	case s.looked != nil:
 		return fault.New(fault.BadRequest, "undo has no dry run: onecall runs shows what the run has written").Under("/dryRun")
 	}

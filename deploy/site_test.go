@@ -29,11 +29,22 @@ func TestSite(t *testing.T) {
 	if len(pages) < 50 {
 		t.Fatalf("%d pages", len(pages))
 	}
+	for _, pattern := range []string{"*.css", "*.js"} {
+		files, err := filepath.Glob(filepath.Join("site", "static", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "://") {
+				t.Errorf("%s names an address, %v", file, err)
+			}
+		}
+	}
 	for name, text := range pages {
 		if strings.Contains(text, "```") {
 			t.Errorf("%s shows a fence as text", name)
 		}
-		for _, link := range regexp.MustCompile(`(href|src)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		for _, link := range regexp.MustCompile(`<(\w+)\s[^<>]*?\b(?:href|src)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
 			if problem := followed(link[1], link[2], name, site, pages); problem != "" {
 				t.Errorf("%s: %s", name, problem)
 			}
@@ -59,13 +70,13 @@ func builtPages(t *testing.T, site string) map[string]string {
 	return pages
 }
 
-// followed tells what is wrong with a link of a page, "" if nothing is. attribute is href or src.
-func followed(attribute, link, page, site string, pages map[string]string) (problem string) {
+// followed tells what is wrong with a link of a page, "" if nothing is. element is that which has it.
+func followed(element, link, page, site string, pages map[string]string) (problem string) {
 	to, err := url.Parse(link)
 	switch {
 	case err != nil:
 		return err.Error()
-	case to.Scheme == "data", to.Scheme != "" && attribute == "href":
+	case to.Scheme == "data", to.Scheme != "" && element == "a":
 		return ""
 	case to.Scheme != "" || strings.HasPrefix(link, "/"):
 		return link + " does not begin at the page: the site may stand under any address"

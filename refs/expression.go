@@ -153,6 +153,9 @@ func (x *Expression) failed(err error) *fault.Error {
 		e = &c
 	} else {
 		e = fault.New(fault.BadExpression, "The expression failed: %s.", plainMessage(err))
+		if strings.Contains(e.Message, "operation: string + ") || strings.Contains(e.Message, " + string.") {
+			e.Message += " A number becomes a text by string(…)."
+		}
 	}
 	e.At = x.at
 	var place *file.Error

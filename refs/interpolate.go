@@ -192,6 +192,9 @@ func (p *Place) mentioned(text string, start int) *fault.Error {
 	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function, notALetter) {
 		e.Message = written + " is not replaced inside a text. " + computeElsewhere // len($0.items)
 	}
+	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
+		e.Message = "In ${…} stands a reference and nothing else. " + computeElsewhere
+	}
 	return atOffset(e, text, start-1)
 }
 

@@ -46,6 +46,7 @@ type index struct {
 	names     []string // sorted
 	exact     map[string]int32
 	spellings func() map[string][]spelling // folded; made at the first name that is not exact
+	sources   func() map[string][]int32    // the positions of the names of a source, folded
 }
 
 func newIndex(sorted []string) *index {
@@ -54,7 +55,19 @@ func newIndex(sorted []string) *index {
 		x.exact[name] = int32(i)
 	}
 	x.spellings = sync.OnceValue(x.spell)
+	x.sources = sync.OnceValue(x.bySource)
 	return x
+}
+
+func (x *index) bySource() map[string][]int32 {
+	sources := map[string][]int32{}
+	for i, name := range x.names {
+		if source, _, dotted := strings.Cut(name, "."); dotted {
+			folded := FoldName(source)
+			sources[folded] = append(sources[folded], int32(i))
+		}
+	}
+	return sources
 }
 
 func (x *index) spell() map[string][]spelling {
@@ -95,7 +108,8 @@ func checkName(name string) *fault.Error {
 
 // Resolve finds the function that name means among those of this view, in this order: the exact name; the name when
 // case and the separators . _ - / are dropped; the same without the source; a suffix after a separator, likewise. The
-// first of these that fits one function wins. unknown_function when none fits, with the nearest three names, or when
+// first of these that fits one function wins. A name that begins with a source, as far as this view has functions of it, means one of that
+// source: what a rule says of "fs.*" holds of whatever "fs.x" can mean. unknown_function when none fits, with the nearest three names, or when
 // several do, which are then listed (at most 20).
 func (r *Registry) Resolve(name string) (*Entry, error) {
 	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
@@ -104,9 +118,10 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 	var fitting []*Entry
 	if len(name) <= maxName {
 		best := suffix
+		within := r.ofSource(name)
 		for _, s := range r.index.spellings()[FoldName(name)] {
 			entry := r.entries[s.position]
-			if entry == nil || s.rank > best {
+			if entry == nil || s.rank > best || within != nil && !slices.Contains(within, s.position) {
 				continue
 			}
 			if s.rank < best {
@@ -129,6 +144,19 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 		return fitting[0], nil
 	}
 	return nil, ambiguous(name, fitting)
+}
+
+// ofSource are the positions of the source that a name begins with; nil: it begins with none that this view has functions of.
+func (r *Registry) ofSource(name string) []int32 {
+	source, _, dotted := strings.Cut(name, ".")
+	if !dotted {
+		return nil
+	}
+	positions := r.index.sources()[FoldName(source)]
+	if !slices.ContainsFunc(positions, func(i int32) bool { return r.entries[i] != nil }) {
+		return nil
+	}
+	return positions
 }
 
 func ambiguous(name string, fitting []*Entry) *fault.Error {

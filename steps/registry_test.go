@@ -95,6 +95,20 @@ func TestResolveRanks(t *testing.T) {
 	}
 }
 
+// TestResolveWithinSource: a name that begins with a source means one of its functions or none, so that a rule for "fs.*" holds of all that
+// "fs.x" can mean.
+func TestResolveWithinSource(t *testing.T) {
+	t.Parallel()
+	r := registry(t, functions("fs.cat", "chain.fs-report", "team-fs.write_it", "chain.fs.cat-all", "git-hub.look", "github.list")...)
+	for name, want := range map[string]string{"fs.report": "", "FS.report": "", "fs.write_it": "", "fs.Cat": "fs.cat", "fs-report": "chain.fs-report",
+		"write_it": "team-fs.write_it", "fs.cat-all": "", "git_hub.look": "git-hub.look", "github.look": "git-hub.look"} {
+		got, err := r.Resolve(name)
+		if want == "" && fault.CodeOf(err) != fault.UnknownFunction || want != "" && (err != nil || got.Spec().Name != want) {
+			t.Errorf("Resolve(%q) = %v, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
 func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]Function{

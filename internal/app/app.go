@@ -103,6 +103,13 @@ func (p *process) open(before *App) (*App, error) {
 	if cfg.Unread { // other faults would be those of an empty configuration
 		return a, errors.Join(cfg.Refused(cfg.Settled(faults, len(faults))), a.close())
 	}
+	if before != nil { // no variable can have come: a source that works is not given up for a slip
+		for pointer, f := range cfg.Unset {
+			if before.config.Unset[pointer] == nil {
+				faults = append(faults, f)
+			}
+		}
+	}
 	p.Redactor.learn(cfg.Secrets)
 	for _, w := range cfg.Warnings {
 		a.warn(w)

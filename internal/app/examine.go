@@ -62,7 +62,7 @@ func Examine(ctx context.Context, o *Options) []Finding {
 	a, err := p.open(nil)
 	e := &examination{App: a, refused: map[string]bool{}}
 	e.configuration(err)
-	e.commands()
+	e.commands(err == nil)
 	if err == nil {
 		e.running(ctx)
 	}
@@ -155,7 +155,10 @@ func (e *examination) running(ctx context.Context) {
 }
 
 func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
-	const more = "onecall tools --verbose shows what it logs"
+	more := "onecall tools --verbose shows what it logs"
+	if path := e.process.Config; path != "" {
+		more = fmt.Sprintf("onecall tools --config %s --verbose shows what it logs", path)
+	}
 	offers := fmt.Sprintf("%d functions", len(info.Functions))
 	switch {
 	case info.State == steps.StateDisabled:
@@ -178,21 +181,23 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	}
 }
 
-// commands looks for the programs of the servers, as a client that was started from a desktop would have them found.
-func (e *examination) commands() {
+// commands looks for the programs of the servers, as a client that was started from a desktop would have them found. started: the servers are
+// started as well, which tells of a program that is found nowhere.
+func (e *examination) commands(started bool) {
 	for i := range e.config.MCPServers {
 		entry := &e.config.MCPServers[i]
 		if entry.Config.Command == nil || entry.Config.Off() {
 			continue
 		}
 		o := &mcpsource.Options{Command: *entry.Config.Command, Env: entry.Config.Env, Dir: config.Or(entry.Config.Cwd, "")}
-		e.command(entry.Source(), o)
+		e.command(entry.Source(), o, started)
 	}
 }
 
-func (e *examination) command(source string, o *mcpsource.Options) {
+func (e *examination) command(source string, o *mcpsource.Options, started bool) {
 	desktop, here := mcpsource.FindProgram(o, mcpsource.DesktopPath()), mcpsource.FindProgram(o, os.Getenv("PATH"))
 	switch {
+	case desktop.Path == "" && here.Path == "" && started:
 	case desktop.Path == "" && here.Path == "":
 		e.add(CheckCommand, source, StatusFail, o.Command+" is not found", "install it, or write its whole path as command")
 	case desktop.Path == "":

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -127,11 +129,21 @@ func (o *opener) embedded() {
 
 // offersFiles reports whether there are functions that read files. Callers who are not this machine's user get none of the
 // folder that onecall happens to be started in, where its own configuration and secrets may be.
+// Nor does anybody get the whole disk because a client from a desktop starts its servers in the root folder.
 func (o *opener) offersFiles() bool {
-	if !o.process.serve || !o.process.anySurface || !o.config.Access.ByToken() || o.config.FS.Root != nil {
+	if !o.process.serve || o.config.FS.Root != nil {
 		return true
 	}
-	const why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
+	why := ""
+	here, err := os.Getwd()
+	switch {
+	case o.process.anySurface && o.config.Access.ByToken():
+		why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
+	case err != nil || filepath.Dir(here) == here:
+		why = "fs.* is left out, as onecall was started in the root folder: fs.root names another"
+	default:
+		return true
+	}
 	if log := o.process.log; log != nil && o.process.firstWarning(o.generation, why) {
 		log.Info(why)
 	}

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
@@ -105,6 +107,11 @@ func (c *cli) bench(cmd *cobra.Command, f *benchFlags, name string) (err error) 
 	defer closeInto(b.app, &err)
 	if b.entry, err = files[0].Read(cmd.Context(), c.in, b.app.MaxRequestBytes); err != nil {
 		return statusOfFiles(err)
+	}
+	for _, field := range []string{"key", "resume"} {
+		if gjson.GetBytes(b.entry.Request, field).Exists() {
+			return usage("the chain has %s, and bench runs it as a new one each time: leave it out", field)
+		}
 	}
 	result, failed, err := b.compare(cmd.Context())
 	switch {
@@ -233,7 +240,7 @@ func (b *benchmark) one(ctx context.Context, calls []benchCall) time.Duration {
 func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 	count := func(text []byte) int { return b.app.Counter.Count(text, -1) }
 	r := &comparison{Runs: len(b.chainTimes), Waves: min(depth(&plan.DryChain), len(b.calls)), Calls: side{RoundTrips: len(b.calls)}}
-	r.Chain = side{RoundTrips: 1, Written: count(callText("chain", b.entry.Request)), Read: count(b.answer.JSON)}
+	r.Chain = side{RoundTrips: 1, Written: count(callText("chain", b.request())), Read: count(b.answer.JSON)}
 	for i := range b.calls {
 		r.Calls.Written += count(callText(b.calls[i].function, b.calls[i].args))
 		r.Calls.Read += count(b.calls[i].result)
@@ -255,6 +262,35 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 		r.Tools[surface.String()] = count(list)
 	}
 	return r, nil
+}
+
+// request is the chain as a model would send it: with the input that the flags give, and without what is for readers of the file.
+func (b *benchmark) request() []byte {
+	var all, input map[string]json.RawMessage
+	if json.Unmarshal(b.entry.Request, &all) != nil {
+		return b.entry.Request
+	}
+	delete(all, "$schema")
+	delete(all, "description")
+	if len(b.override.Input) > 0 {
+		all["input"] = b.override.Input
+	}
+	_ = json.Unmarshal(all["input"], &input) // without one there is nothing to add to
+	if input == nil {
+		input = map[string]json.RawMessage{}
+	}
+	for _, set := range b.override.Set {
+		value := json.RawMessage(set.Value)
+		if !json.Valid(value) {
+			value, _ = json.Marshal(set.Value) // a text always can be
+		}
+		input[set.Key] = value
+	}
+	if len(input) > 0 {
+		all["input"], _ = json.Marshal(input)
+	}
+	text, _ := json.Marshal(all) // what was read can be written
+	return text
 }
 
 // callText is a call as a model writes it: without blanks.

@@ -75,7 +75,7 @@ func (c *cli) showChecked(e *chainfile.Entry) {
 
 // sourceOf is the text of a chain as it was written.
 func sourceOf(e *chainfile.Entry) *source {
-	src := &source{name: e.File.Name, text: e.Request, line: max(e.Line, 1)}
+	src := &source{name: e.File.Name, text: e.Request, file: e.File.Path, line: max(e.Line, 1)}
 	if e.Written != nil {
 		src.text = e.Written
 	}

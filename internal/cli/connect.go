@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -74,18 +75,20 @@ func (c *cli) plan(f *initFlags) (*clients.Plan, error) {
 	return clients.Install(client, path)
 }
 
-// configurationToWrite is the configuration that onecall uses here, else that of the user, which may not be there yet.
+// configurationToWrite is the configuration that is named, else that of the user, which may not be there yet: a client starts onecall
+// anywhere, and a project's file may be shared with others, who must not get the client's secrets.
 func (c *cli) configurationToWrite() (string, error) {
-	path, f := config.Find(c.configPath)
-	if f != nil {
-		return "", f
-	}
-	if path != "" {
-		return path, nil
+	if c.configPath != "" {
+		return c.configPath, nil
 	}
 	folder, err := os.UserConfigDir()
 	if err != nil {
 		return "", fault.New(fault.BadRequest, "the user's configuration folder is not known: %v: name the file by --config", err)
 	}
-	return filepath.Join(folder, "onecall", "onecall.yaml"), nil
+	folder = filepath.Join(folder, "onecall")
+	path, f := config.FindIn(folder)
+	if f != nil {
+		return "", f
+	}
+	return cmp.Or(path, filepath.Join(folder, "onecall.yaml")), nil
 }

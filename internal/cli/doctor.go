@@ -30,7 +30,8 @@ func newDoctorCommand(c *cli) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at all that a setup needs, and say what to do about what is wrong",
 		Long: "Look at the configuration, the programs of servers, each source (which is started), logins, the list of tools, the journal,\n" +
-			"the store of results, and the entries of MCP clients. A line for each: ok, warn or fail, and what to do. Nothing is changed.\n" +
+			"the store of results, and the entries of MCP clients. A line for each: ok, warn or fail, and what to do. It changes\n" +
+			"nothing, but makes the journal if there is none; a server that npx or uvx starts may be installed by them.\n" +
 			"The exit status is 4 if something in a configuration fails, onecall's or a client's, and 5 if a source or a store cannot be reached.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), asJSON) },
@@ -140,6 +141,8 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 	switch {
 	case err != nil:
 		return app.StatusFail, fmt.Sprintf("its entry %s starts %s, which is not found", s.Name, s.Command), install
+	case !s.Serves:
+		return app.StatusFail, fmt.Sprintf("its entry %s starts onecall without serve, which ends at once", s.Name), install
 	case !filepath.IsAbs(s.Command):
 		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s, which a program that is started from a desktop may not find: it is %s here",
 			s.Name, s.Command, command), install

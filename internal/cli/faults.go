@@ -16,7 +16,8 @@ import (
 type source struct {
 	name string
 	text []byte
-	line int // the line of the file in which the text begins; 0 and 1: the first
+	file string // of a chain, which can be named to go on; "": it is none
+	line int    // the line of the file in which the text begins; 0 and 1: the first
 }
 
 // showFaults writes faults for a person: where, what, the line with a caret under the place, and the nearest names.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/hook"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 func newHookCommand(c *cli) *cobra.Command {
@@ -53,7 +55,16 @@ func (c *cli) hook() error {
 	return nil
 }
 
+// projectVariable is the folder that a host was started in, which its servers were started in too. Hooks are started where the session has
+// gone to since, and another configuration may lie there.
+const projectVariable = "CLAUDE_PROJECT_DIR"
+
 func (c *cli) judge() hook.Verdict {
+	if project := os.Getenv(projectVariable); project != "" && c.configPath == "" {
+		if err := os.Chdir(project); err != nil {
+			return hook.Verdict{Decision: hook.Deny, Reason: "the rules cannot be read: " + projectVariable + ": " + textfile.Cause(err).Error()}
+		}
+	}
 	cfg, faults := config.Load(c.configPath)
 	for _, f := range faults {
 		if cfg.Unread || hidesRules(f) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
@@ -272,8 +273,11 @@ func (c *cli) answerOne(override chain.Override, out *output, src *source, answe
 	if err := out.commit(); err != nil {
 		return err
 	}
-	if out.cut > 0 {
+	switch {
+	case out.cut > 0:
 		c.noteCut(out.cut)
+	case out.path != "" && c.errTerminal && !c.asJSON && !answer.OK:
+		c.showFailure(src, answer, gjson.ParseBytes(answer.JSON))
 	}
 	return statusOf(answer)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -72,7 +73,11 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		return out.failed(err)
 	}
 	if token := result.Get("continuation_token").Str; strings.HasPrefix(token, "oc1_") {
-		c.note("The result is large: onecall fetch %s --mode paginated", token)
+		mode := "summary"
+		if modes := texts(result.Get("available_modes")); slices.Contains(modes, "paginated") {
+			mode = "paginated"
+		}
+		c.note("The result is large: onecall fetch%s %s --mode %s", c.configFlag(), token, mode)
 	}
 	if cut {
 		c.noteCut(size)
@@ -135,7 +140,7 @@ func (c *cli) showFailure(src *source, a *chain.Answer, answer gjson.Result) {
 		c.note("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
 	}
 	if run := answer.Get("resume").Str; run != "" {
-		c.note("%s", c.whatNext(&own, run, doubtful(&own, failed, answer.Get("writes").Array())))
+		c.note("%s", c.whatNext(&own, src, run, doubtful(&own, failed, answer.Get("writes").Array())))
 	}
 }
 
@@ -183,7 +188,8 @@ func (c *cli) showWrites(writes []gjson.Result) {
 }
 
 // whatNext is the command that goes on with a run. places are those of the calls that something has to be said of.
-func (c *cli) whatNext(f *fault.Error, run string, places []string) string {
+func (c *cli) whatNext(f *fault.Error, src *source, run string, places []string) string {
+	file := cmp.Or(src.file, "[FILE]")
 	config := c.configFlag()
 	switch f.Code {
 	case fault.ApprovalRequired:
@@ -196,9 +202,9 @@ func (c *cli) whatNext(f *fault.Error, run string, places []string) string {
 		for _, place := range places {
 			fmt.Fprintf(&flags, " --assume '%s=applied'", place)
 		}
-		return fmt.Sprintf("Find out what holds (or 'PLACE=not_sent'), and go on: onecall resume%s %s%s [FILE]", config, run, flags.String())
+		return fmt.Sprintf("Find out what holds (or 'PLACE=not_sent'), and go on: onecall resume%s %s%s %s", config, run, flags.String(), file)
 	}
-	return fmt.Sprintf("Mend it and go on, nothing is done twice: onecall resume%s %s [FILE]", config, run)
+	return fmt.Sprintf("Mend it and go on, nothing is done twice: onecall resume%s %s %s", config, run, file)
 }
 
 // configFlag is the flag that names the configuration, for a command that is shown; "" where none is needed.

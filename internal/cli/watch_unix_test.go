@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestWatch: a chain runs again when its file is saved, in place or by renaming another over it, when its input or a saved chain that
@@ -37,6 +38,7 @@ func TestWatch(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer time.AfterFunc(tooLong, func() { _ = cmd.Process.Kill() }).Stop() // a change that is missed ends the test
 	lines := bufio.NewReader(stdout)
 	for i, save := range []struct {
 		file, text string

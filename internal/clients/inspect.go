@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -27,7 +28,8 @@ type Seen struct {
 type Start struct {
 	Name          string // of the entry
 	Command       string
-	Configuration string // what it has for --config; "": nothing
+	Serves        bool   // it runs the verb serve
+	Configuration string // what it has for --config, or else for ONECALL_CONFIG; "": nothing
 }
 
 // Inspect reads the files of all clients on this machine, those of the project in the working directory among them.
@@ -75,8 +77,13 @@ func (m *machine) inspect() (all []Seen) {
 func (one *found) start() Start {
 	entry := gjson.ParseBytes(objectField("", one.fields).value)
 	s := Start{Name: one.name, Command: entry.Get("command").String()}
+	s.Configuration = entry.Get("env.ONECALL_CONFIG").String()
 	args := entry.Get("args").Array()
 	for i := range args {
+		s.Serves = s.Serves || args[i].String() == "serve"
+		if path, ok := strings.CutPrefix(args[i].String(), "--config="); ok {
+			s.Configuration = path
+		}
 		if args[i].String() == "--config" && i+1 < len(args) {
 			s.Configuration = args[i+1].String()
 		}

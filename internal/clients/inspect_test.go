@@ -35,7 +35,7 @@ func TestInspect(t *testing.T) {
 		if err := plan.Apply(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		want := Start{Name: "onecall", Command: "/usr/local/bin/onecall", Configuration: configuration}
+		want := Start{Name: "onecall", Command: "/usr/local/bin/onecall", Serves: true, Configuration: configuration}
 		after := of()
 		i := slices.IndexFunc(after, func(s Seen) bool { return slices.Contains(s.Starts, want) })
 		if i < 0 || after[i].Problem != "" || after[i].File != plan.file {
@@ -45,6 +45,23 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%d servers are beside onecall, as before", left)
 		}
 	})
+}
+
+// TestInspectConfiguration: an entry names its configuration in each of the ways that onecall takes.
+func TestInspectConfiguration(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]string{
+		`"args": ["serve", "--config", "/a.yaml"]`: "/a.yaml", `"args": ["serve", "--config=/b.yaml"]`: "/b.yaml",
+		`"args": ["serve"], "env": {"ONECALL_CONFIG": "/c.yaml"}`: "/c.yaml", `"args": ["--config", "/d.yaml", "serve"], "env": {"ONECALL_CONFIG": "/c.yaml"}`: "/d.yaml",
+		`"args": ["serve"]`: "",
+	} {
+		home := t.TempDir()
+		m := &machine{system: "linux", home: home, project: home, getenv: noVariable}
+		seed(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers": {"onecall": {"command": "onecall", `+entry+`}}}`)
+		if seen := m.inspect(); len(seen) != 1 || len(seen[0].Starts) != 1 || seen[0].Starts[0].Configuration != want {
+			t.Errorf("%s: %+v", entry, seen)
+		}
+	}
 }
 
 // TestInspectBroken: a file that cannot be read is reported with why, and hides no other.

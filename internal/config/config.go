@@ -94,7 +94,7 @@ type Group struct {
 
 // FS is what fs.* may do.
 type FS struct {
-	// The folder below which all files lie, relative to this file. Without a configuration: the working directory.
+	// The folder below which all files lie, relative to this file. Without it: the working directory; a server that is started in / offers none.
 	Root *string `yaml:"root" validate:"min=1"`
 	// Must be empty: functions that write files are not supported yet.
 	Write []string `yaml:"write"`
@@ -295,21 +295,29 @@ func Find(named string) (string, *fault.Error) {
 		folders = append(folders, filepath.Join(user, "onecall"))
 	}
 	for _, folder := range folders {
-		var found []string
-		for _, name := range []string{"onecall.yaml", "onecall.json"} {
-			path := filepath.Join(folder, name)
-			if _, err := os.Lstat(path); err == nil {
-				found = append(found, path)
-			}
-		}
-		switch len(found) {
-		case 1:
-			return found[0], nil
-		case 2:
-			return found[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", found[1])
+		if path, f := FindIn(folder); path != "" {
+			return path, f
 		}
 	}
 	return "", nil
+}
+
+// FindIn gives the path of the configuration in a folder; "": there is none.
+func FindIn(folder string) (string, *fault.Error) {
+	var found []string
+	for _, name := range []string{"onecall.yaml", "onecall.json"} {
+		path := filepath.Join(folder, name)
+		if _, err := os.Lstat(path); err == nil {
+			found = append(found, path)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return found[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", found[1])
 }
 
 // Beside is the other configuration that Find found in the folder of the one it gives.

@@ -29,32 +29,32 @@ func (r *Rules) Judge(call []byte) Verdict {
 	if json.Unmarshal(call, &fields) != nil || json.Unmarshal(fields["tool_name"], &name) != nil || name == "" {
 		return Verdict{Deny, "the hook got no call that it can read"}
 	}
-	tool, ours := toolOf(name)
-	input := fields["tool_input"]
-	switch {
-	case !ours:
-		return Verdict{}
-	case tool == "chain", tool == "chain_read":
-		return r.chain(input)
-	case tool == "search", tool == "info":
+	whole, ours := strings.CutPrefix(name, "mcp__")
+	if !ours { // of no MCP server
 		return Verdict{}
 	}
-	return r.tool(tool, input)
+	input := fields["tool_input"]
+	_, tool, _ := strings.Cut(whole, "__") // behind the server's name: mcp__onecall__chain
+	if slices.Contains(own, tool) {
+		return r.own(tool, input)
+	}
+	v := r.tool(tool, input)
+	if i := strings.LastIndex(tool, "__"); i >= 0 && slices.Contains(own, tool[i+2:]) { // or the server's name holds __ too
+		if other := r.own(tool[i+2:], input); other.Decision.stronger(v.Decision) || v.Decision == "" {
+			v = other
+		}
+	}
+	return v
 }
 
 // own are the tools that every surface has.
 var own = []string{"chain_read", "chain", "search", "info"}
 
-// toolOf is a tool's name without the server's, which stands before it: mcp__onecall__chain. ours is false for a tool of no MCP server.
-func toolOf(name string) (tool string, ours bool) {
-	rest, ours := strings.CutPrefix(name, "mcp__")
-	for _, tool := range own {
-		if ours && strings.HasSuffix(rest, "__"+tool) { // the server's name may hold __ too
-			return tool, true
-		}
+func (r *Rules) own(tool string, input []byte) Verdict {
+	if tool == "search" || tool == "info" {
+		return Verdict{}
 	}
-	_, tool, _ = strings.Cut(rest, "__")
-	return tool, ours
+	return r.chain(input)
 }
 
 // chain judges a chain by all functions that it names: the strongest decision holds.

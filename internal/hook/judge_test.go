@@ -102,6 +102,7 @@ func TestChains(t *testing.T) {
 		{"a key", "chain", `{"key":"k","steps":[{"fn":"fs.cat"}]}`, Allow},
 		{"a search", "search", `{"query":"delete"}`, ""},
 		{"info", "info", `{}`, ""},
+		{"a flat tool that ends as one of onecall's own", "github_delete__info", `{}`, Deny},
 		{"no steps", "chain", `{}`, Deny},
 		{"null", "chain", `null`, Deny},
 		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, Deny},

@@ -76,13 +76,19 @@ func newest(folder string) string {
 func lookUp(command, path, dir string) string {
 	folders := filepath.SplitList(path)
 	if filepath.Base(command) != command {
-		if !filepath.IsAbs(command) {
-			command = filepath.Join(dir, command)
+		folders = []string{dir}
+		if filepath.IsAbs(command) {
+			folders = []string{""}
 		}
-		folders = []string{""}
+	} else { // an empty one would be the working directory
+		folders = slices.DeleteFunc(folders, func(folder string) bool { return folder == "" })
 	}
 	for _, folder := range folders {
-		if found, err := exec.LookPath(filepath.Join(folder, command)); err == nil && filepath.IsAbs(found) {
+		whole, err := filepath.Abs(filepath.Join(folder, command))
+		if err != nil {
+			continue
+		}
+		if found, err := exec.LookPath(whole); err == nil {
 			return found
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -50,9 +51,9 @@ var guarded = map[string]function{
 	"lower":       counted(3, "lower"),
 	"toBase64":    counted(4, "toBase64"),
 	"fromBase64":  counted(2, "fromBase64"),
-	"keys":        members("keys", func(key string, _ any) any { return key }),
-	"values":      members("values", func(_ string, value any) any { return value }),
-	"toPairs":     members("toPairs", func(key string, value any) any { return []any{key, value} }),
+	"keys":        members("keys", func(key, _ any) any { return key }),
+	"values":      members("values", func(_, value any) any { return value }),
+	"toPairs":     members("toPairs", func(key, value any) any { return []any{key, value} }),
 	"fromPairs":   counted(memberBytes, "fromPairs"),
 	"reverse":     counted(elementBytes, "reverse"),
 	"concat":      counted(3*elementBytes, "concat"),
@@ -195,10 +196,13 @@ func deep(each int, name string) function {
 
 // members lists an object's members in the order of the data, or of their keys where the object was made; expr-lang's
 // order is a new one each time.
-func members(name string, item func(key string, value any) any) function {
+func members(name string, item func(key, value any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
 		if err := e.hold(size(args[0]) * (containerBytes + memberBytes)); err != nil {
 			return nil, err
+		}
+		if groups, ok := args[0].(map[any][]any); ok {
+			return groupMembers(groups, item), nil
 		}
 		object, ok := args[0].(map[string]any)
 		if !ok {
@@ -214,6 +218,20 @@ func members(name string, item func(key string, value any) any) function {
 		}
 		return list, nil
 	}
+}
+
+// groupMembers are members of what groupBy gives, in the order in which the groups are written: by their keys as text.
+func groupMembers(groups map[any][]any, item func(key, value any) any) []any {
+	written := func(key any) string {
+		name, _ := keyName(key) // one that cannot be written comes first
+		return name
+	}
+	keys := slices.SortedStableFunc(maps.Keys(groups), func(a, b any) int { return strings.Compare(written(a), written(b)) })
+	list := make([]any, len(keys))
+	for i, key := range keys {
+		list[i] = item(key, groups[key])
+	}
+	return list
 }
 
 // keyOrder lists the n different keys of an object in the order of its text.

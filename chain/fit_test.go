@@ -198,7 +198,9 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 			return // it fits
 		}
 		validate(t, published, a.JSON)
-		if got := gjson.GetBytes(a.JSON, "usage.tokens").Int(); got != int64(n) || a.Error.Code != fault.Unavailable {
+		// Beside a label of a hundred tokens, the smallest budgets have no room for what tells of a kept result.
+		code := a.Error.Code == fault.Unavailable || most < 300 && a.Error.Code == fault.BudgetTooSmall
+		if got := gjson.GetBytes(a.JSON, "usage.tokens").Int(); got != int64(n) || !code {
 			rt.Fatalf("%d tokens, told are %d: %s", n, got, a.JSON)
 		}
 	})

@@ -144,13 +144,14 @@ func TestToolsAtTerminal(t *testing.T) {
 	list := &toolList{Functions: []toolFunction{
 		{Name: "a.long.name.of.a.function", Effect: "destroy", Tokens: 12345, Description: "Does it, e.g. this. And more."},
 		{Name: "日本.b", Effect: "read", Tokens: 1, Description: "\x1b[31mred\nand so on"}},
-		Sources: []toolSource{{Name: "gone", State: "failed", Error: "no such\x1b command"}}}
+		Sources: []toolSource{{Name: "fs", State: "ready", Functions: 4}, {Name: "gone", State: "failed", Error: "no such\x1b command"}, {Name: "files", State: "ready", Functions: 14}}}
 	var out strings.Builder
 	s := &streams{out: &out, outWidth: func() int { return 60 }}
 	if err := s.showTable(list); err != nil {
 		t.Fatal(err)
 	}
 	const want = `the source "gone" is failed: no such· command
+the source "files" is ready: 14 functions
 FUNCTION                   EFFECT   TOKENS  WHAT IT DOES
 a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
 日本.b                     read          1  ·[31mred
@@ -162,7 +163,7 @@ a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
 	for width := range 50 {
 		out.Reset()
 		s.outWidth = func() int { return width }
-		if err := s.showTable(list); err != nil || strings.Count(out.String(), "\n") != 5 {
+		if err := s.showTable(list); err != nil || strings.Count(out.String(), "\n") != 6 {
 			t.Errorf("width %d: %v\n%s", width, err, out.String())
 		}
 	}

@@ -158,8 +158,11 @@ func (one *toolSource) down() string {
 func (s *streams) showTable(list *toolList) error {
 	var b bytes.Buffer
 	for _, one := range list.Sources {
-		if one.Error != "" {
+		switch {
+		case one.Error != "":
 			b.WriteString(one.down() + "\n")
+		case !slices.Contains(embedded, one.Name):
+			fmt.Fprintf(&b, "the source %s is %s: %d functions\n", fault.Quote(textfile.Printable(one.Name)), one.State, one.Functions)
 		}
 	}
 	if len(list.Functions) == 0 {

@@ -90,7 +90,7 @@ func hidesRules(f *fault.Error) bool {
 
 // rulesOf are the rules of a configuration, with the names that functions have in it.
 func rulesOf(c *config.Config) *hook.Rules {
-	r := &hook.Rules{Allow: c.Hook.Allow, Ask: c.Hook.Ask, Deny: c.Hook.Deny, Sources: slices.Clone(config.Embedded)}
+	r := &hook.Rules{Allow: c.Hook.Allow, Ask: c.Hook.Ask, Deny: c.Hook.Deny, Sources: slices.Clone(config.Embedded), Renamed: map[string]string{}}
 	for _, server := range c.MCPServers {
 		r.Sources = append(r.Sources, server.Source())
 	}
@@ -99,7 +99,7 @@ func rulesOf(c *config.Config) *hook.Rules {
 	}
 	for i := range c.Functions {
 		if name := c.Functions[i].Config.Rename; name != nil {
-			r.Names = append(r.Names, *name)
+			r.Renamed[*name] = c.Functions[i].Name
 		}
 	}
 	return r

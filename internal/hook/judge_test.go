@@ -9,7 +9,7 @@ import (
 var sources = []string{"fs", "http", "expr", "text", "chain", "github", "my-notes"}
 
 func rules(allow, ask, deny string) *Rules {
-	return &Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources, Names: []string{"deploy"}}
+	return &Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), Sources: sources, Renamed: map[string]string{"deploy": "my-notes.push", "fs.bye": "github.delete_all"}}
 }
 
 // callOf is a call as Claude Code gives it to a hook.
@@ -33,7 +33,7 @@ func TestFunctions(t *testing.T) {
 		"fs.cat": Allow, "github.get_issue": Ask, "github.list": Ask, "github.delete_repo": Deny,
 		"github.deleteRepo": Deny, "GitHub.delete-repo": Deny, "my_notes.wipe": Deny, "MYNOTES.WIPE": Deny,
 		"delete_repo": Deny, "repo": Deny, "other.delete": Deny, "githubdelete_repo": Deny, "": Deny,
-		"FS.cat": Ask, "http.get": Ask, "deploy": Allow, "Deploy": Deny, "chain.report": Allow, "chain.other": Ask,
+		"FS.cat": Ask, "http.get": Ask, "deploy": Allow, "Deploy": Deny, "fs.bye": Deny, "FS.Bye": Deny, "chain.report": Allow, "chain.other": Ask,
 	} {
 		if got, why := r.function(name); got != want || why == "" {
 			t.Errorf("%q: %s (%s), want %s", name, got, why, want)

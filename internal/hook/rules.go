@@ -3,6 +3,7 @@
 package hook
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/steps"
@@ -29,8 +30,10 @@ func (d Decision) stronger(than Decision) bool {
 type Rules struct {
 	Allow, Ask, Deny []string
 
-	// Sources are the names with which whole names of functions begin, and Names further whole names.
-	Sources, Names []string
+	// Sources are the names with which whole names of functions begin.
+	Sources []string
+	// Renamed are further whole names, each with the one that the function had: what is asked about or denied by that stays so.
+	Renamed map[string]string
 }
 
 // None reports that there are no rules.
@@ -42,13 +45,16 @@ func (r *Rules) guards() bool { return len(r.Ask)+len(r.Deny) > 0 }
 // function judges a call of the function that a step names.
 func (r *Rules) function(name string) (Decision, string) {
 	saved := strings.EqualFold(sourceOf(name), steps.ChainSource)
-	if p := first(r.Deny, name, fits); p != "" {
+	guarded := func(patterns []string) string {
+		return cmp.Or(first(patterns, name, fits), first(patterns, r.before(name), fits))
+	}
+	if p := guarded(r.Deny); p != "" {
 		return Deny, "the rule " + p + " denies it"
 	}
 	if r.guards() && !r.whole(name) {
 		return Deny, "the rules need its whole name, SOURCE.FUNCTION, as search shows it"
 	}
-	if p := first(r.Ask, name, fits); p != "" {
+	if p := guarded(r.Ask); p != "" {
 		return Ask, "the rule " + p + " asks"
 	}
 	for _, p := range r.Allow {
@@ -70,12 +76,18 @@ func (r *Rules) whole(name string) bool {
 			return true
 		}
 	}
-	for _, one := range r.Names {
-		if one == name {
-			return true
+	_, renamed := r.Renamed[name]
+	return renamed
+}
+
+// before is the name that a function had which was renamed; "": it has its own.
+func (r *Rules) before(name string) string {
+	for now, before := range r.Renamed {
+		if steps.FoldName(now) == steps.FoldName(name) {
+			return before
 		}
 	}
-	return false
+	return ""
 }
 
 // sourceOf is what stands before a name's first dot; "": there is none.

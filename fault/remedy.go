@@ -24,7 +24,7 @@ var advices = map[Code]advice{
 	},
 	Compile: {
 		[]string{"The chain has one or more faults. Each stands in `faults`, with a code of its own and its place."},
-		"Correct all faults and send the chain again. Nothing ran, so nothing has to be undone.",
+		"Correct all faults and send the chain again. Nothing ran, so there is nothing to undo.",
 	},
 	UnknownField: {
 		[]string{"A key is misspelled; the message names the nearest known one.", "A field stands one level too high or too low, such as `args` beside `steps`."},
@@ -112,7 +112,7 @@ var advices = map[Code]advice{
 		"Wait a few seconds and send it again.",
 	},
 	Internal: {
-		[]string{"onecall or a function has a defect. Nothing about the request has to be wrong."},
+		[]string{"onecall or a function has a defect. The request may well be right."},
 		"Report it, with the version that `onecall version` prints and the id in the answer or the log.",
 	},
 }

@@ -40,7 +40,7 @@ func TestEditor(t *testing.T) {
 		{text: `{` + configAt + `,"mcpServer":{}}`, diagnostics: []string{`"mcpServer": Property mcpServer is not allowed`}},
 	}
 	asked := map[string]any{"schemas": map[string]json.RawMessage{
-		"file:///work/chain.schema.json": chain.ChainSchema(), "file:///work/config.schema.json": config.Schema()}}
+		"file:///example/chain.schema.json": chain.ChainSchema(), "file:///example/config.schema.json": config.Schema()}}
 	var documents []string
 	for i := range tests {
 		documents = append(documents, tests[i].text)

@@ -187,7 +187,7 @@ func (c *cli) showWrites(writes []gjson.Result) {
 	w.Flush()
 }
 
-// whatNext is the command that goes on with a run. places are those of the calls that something has to be said of.
+// whatNext is the command that goes on with a run. places are those of the calls that assume must name.
 func (c *cli) whatNext(f *fault.Error, src *source, run string, places []string) string {
 	file := cmp.Or(src.file, "[FILE]")
 	config := c.configFlag()

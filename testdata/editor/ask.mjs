@@ -18,7 +18,7 @@ service.configure({validate: true});
 const answers = [];
 for (const marked of asked.documents) {
   const at = marked.indexOf('█');
-  const document = TextDocument.create('file:///work/a.chain.json', 'json', 1, marked.replace('█', ''));
+  const document = TextDocument.create('file:///example/a.chain.json', 'json', 1, marked.replace('█', ''));
   const parsed = service.parseJSONDocument(document);
   const found = await service.doValidation(document, parsed);
   const answer = {diagnostics: found.map(d => document.getText(d.range) + ': ' + d.message), completions: [], hover: ''};

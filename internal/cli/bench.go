@@ -282,14 +282,14 @@ func (b *benchmark) request() []byte {
 	for _, set := range b.override.Set {
 		value := json.RawMessage(set.Value)
 		if !json.Valid(value) {
-			value, _ = json.Marshal(set.Value) // a text always can be
+			value, _ = rawjson.Marshal(set.Value) // a text always can be
 		}
 		input[set.Key] = value
 	}
 	if len(input) > 0 {
-		all["input"], _ = json.Marshal(input)
+		all["input"], _ = rawjson.Marshal(input)
 	}
-	text, _ := json.Marshal(all) // what was read can be written
+	text, _ := rawjson.Marshal(all) // what was read can be written
 	return text
 }
 
